@@ -5,7 +5,7 @@ import Foundation
 
 /// Drives libcurl's multi interface from a run loop: `curl_multi_socket_action(3)`.
 ///
-/// It belongs to the network thread, apart from its creation.
+/// Used on the network thread only, except for its creation.
 final class MultiHandle: FileEventHandler, @unchecked Sendable {
     let runLoop: NetworkRunLoop
     private let multi: UnsafeMutableRawPointer
@@ -14,31 +14,31 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     @exclusivity(unchecked) private var idle: [EasyHandle] = []
     /// The running handles, each at its `position`.
     @exclusivity(unchecked) private var running: [EasyHandle] = []
-    /// The header of the last request that had none.
+    /// The header of the last request that was started without one.
     @exclusivity(unchecked) private var lastHeader: RequestHeader?
     @exclusivity(unchecked) private var needsTimeoutAction = false
     @exclusivity(unchecked) private var mayHaveMessages = false
-    /// How often in a row libcurl has asked to be called again at once, without an event in between.
+    /// The number of times in a row that libcurl has asked to be called again immediately, without an event in between.
     @exclusivity(unchecked) private var idleCalls = 0
-    /// Whether such a call was delayed.
+    /// Whether such a call has been delayed.
     @exclusivity(unchecked) private var isPutOff = false
     @exclusivity(unchecked) private var isClosed = false
-    /// Transfers that could not be paused or resumed for lack of memory, which ends them.
+    /// Transfers that could not be paused or resumed for lack of memory, which fails them.
     @exclusivity(unchecked) private var broken: [EasyHandle] = []
-    /// Transfers that end with this turn, if libcurl does not end them itself.
+    /// Transfers that end with this turn, unless libcurl ends them itself.
     @exclusivity(unchecked) private var complete: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
     let shares: TurnShares
     @exclusivity(unchecked) private var endedCount = 0
-    /// Transfers that wait for a descriptor.
+    /// The queue of transfers waiting for a descriptor.
     var descriptorQueue: DescriptorQueue {
         if let madeQueue { return madeQueue }
         let queue = DescriptorQueue(multi: self)
         madeQueue = queue
         return queue
     }
-    /// The same; nil as long as none has waited.
+    /// The same queue; nil until a transfer has waited.
     @exclusivity(unchecked) private(set) var madeQueue: DescriptorQueue?
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
@@ -46,7 +46,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     init(runLoop: NetworkRunLoop) throws {
         errno = 0
         guard Self.isLibraryReady, let multi = curl_multi_init() else {
-            // A newer libcurl needs a descriptor, and does not say why it has none.
+            // Newer libcurl versions need a descriptor, and do not report why they have none.
             let code = errno
             throw RunLoopError(call: "curl_multi_init", number: DescriptorQueue.meansShortage(code) ? code : ENOMEM)
         }
@@ -75,7 +75,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
                 Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.setTimeout(milliseconds) }
                 return 0
             })
-        // Without these, no transfer would ever move.
+        // Without these options, no transfer would ever make progress.
         guard codes.allSatisfy({ $0 == CURLM_OK }) else {
             isClosed = true
             curl_multi_cleanup(multi)
@@ -85,7 +85,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         timer = RunLoopTimer { [unowned self] in
             needsTimeoutAction = true
         }
-        // The thread's engine retains both.
+        // The thread's engine retains both objects.
         let reference = Unmanaged.passUnretained(self)
         runLoop.atEndOfTurn {
             reference._withUnsafeGuaranteedRef { multi in
@@ -95,17 +95,17 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// How many connections, including those in use, libcurl keeps before it closes idle ones.
+    /// The maximum number of connections, including those in use, before libcurl closes idle ones.
     @exclusivity(unchecked) private var connectionLimit = 0
 
-    /// The limit for a number of running transfers: a quarter of the descriptors that the process may open, from 64 to 1,024,
-    /// and more if so many transfers run that libcurl would close connections that the next ones need. libcurl's default,
-    /// four per transfer, could take all descriptors.
+    /// Returns the limit for a number of running transfers: a quarter of the descriptors that the process may open,
+    /// from 64 to 1,024. The limit is higher if so many transfers run that libcurl would close connections that the
+    /// next ones need. libcurl's default of four per transfer could use up all descriptors.
     static func connectionLimit(running: Int, descriptors: Int) -> Int {
         max(min(max(64, descriptors / 4), 1024), min(2 * running, descriptors / 4 * 3))
     }
 
-    /// Raises the limit when more transfers run than it allows connections.
+    /// Raises the limit if more transfers are running than it allows connections.
     private func adaptConnectionLimit() {
         guard running.count >= connectionLimit else { return }
         var limit = rlimit()
@@ -133,17 +133,17 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     // MARK: Handles
 
-    /// An idle handle, or a new one; nil if there is no memory for it.
+    /// Returns an idle or new handle; nil if there is not enough memory.
     func takeHandle() -> EasyHandle? {
         idle.popLast() ?? EasyHandle(sockets: sockets, shares: shares)
     }
 
-    /// The header of a request; that of the last request, if the fields are the same.
+    /// Returns the header of a request, reusing that of the last request if the fields are the same.
     ///
     /// - Parameters:
-    ///   - identity: whether a body without an encoding is asked for.
-    ///   - authorization: replaces the request's own.
-    ///   - proxyAuthorization: the same for the request's proxy.
+    ///   - identity: Whether to request the body without an encoding.
+    ///   - authorization: Replaces the request's own value.
+    ///   - proxyAuthorization: Replaces the request's own value for its proxy.
     func header(
         of request: TransferRequest, addingUserAgent: Bool, identity: Bool = false, authorization: String?,
         proxyAuthorization: String?, cookie: [UInt8]?
@@ -172,7 +172,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return try header(of: source, url: request.url)
     }
 
-    /// The header for these parts.
+    /// Returns the header for these parts.
     func header(of source: RequestHeader.Source, url: URL?) throws(URLError) -> RequestHeader {
         if let lastHeader, lastHeader.source == source { return lastHeader }
         let header = try RequestHeader(source, url: url)
@@ -180,9 +180,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return header
     }
 
-    /// Makes a handle idle. It keeps its buffers and options, but nothing of its last transfer.
+    /// Returns a handle to the idle ones. It keeps its buffers and options, but no state of its last transfer.
     func giveBack(_ handle: EasyHandle) {
-        // A running handle must not be given to the next request.
+        // A running handle must not be used for the next request.
         if handle.position >= 0 { stop(handle) }
         handle.owner = nil
         handle.tlsOfConnection = nil
@@ -191,15 +191,15 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
-    /// From 8.22 on, libcurl asks once a second whether an idle connection is alive. A request that must not be sent twice
-    /// would fail on one that has died since.
+    /// libcurl 8.22 and later check only once per second whether an idle connection is alive. A request that must not
+    /// be sent twice would fail on a connection that has died since.
     private static let trustsConnections = TransportLibraries.libcurl >= 0x08_16_00
 
     /// Starts the transfer for which the handle was prepared.
     ///
     /// - Parameters:
-    ///   - port: The port of the server or the proxy that it is sent to.
-    ///   - isAlone: Whether no existing connection may be used.
+    ///   - port: The port of the server or the proxy to which the request is sent.
+    ///   - isAlone: Whether the request must use a new connection.
     ///   - mayRepeat: Whether the request can be sent again if its connection is dead.
     func start(_ handle: EasyHandle, to port: Int, isAlone: Bool, mayRepeat: @autoclosure () -> Bool) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
@@ -218,7 +218,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return code
     }
 
-    /// Removes a handle from `running`. False if it is not running.
+    /// Removes a handle from `running`. Returns false if it is not running.
     private func leaveRunning(_ handle: EasyHandle) -> Bool {
         let position = handle.position
         guard position >= 0 else { return false }
@@ -233,10 +233,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return true
     }
 
-    /// Removes a transfer from libcurl in any state. Must not be called from one of libcurl's callbacks.
+    /// Removes a transfer from libcurl in any state. Must not be called from a libcurl callback.
     ///
-    /// - Parameter closing: whether its connection is closed, if no other transfer uses it. Otherwise an HTTP/2
-    ///   connection is kept, and the rest of the stream stays unread: a server that has much to send does not notice.
+    /// - Parameter closing: Whether to close its connection if no other transfer uses it. Otherwise an HTTP/2
+    ///   connection is kept and the rest of the stream is not read, which a server with much to send does not detect.
     func stop(_ handle: EasyHandle, closing: Bool = false) {
         let isResting = handle.isResting
         guard leaveRunning(handle) else { return }
@@ -245,7 +245,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             if closing, !handle.forbidsReuse { convoy_easy_set_long(handle.easy, CURLOPT_FORBID_REUSE, 0) }
         }
         if handle.holdsBytes || isResting {
-            // Without an owner, the bytes are discarded: from the handle, and from the connection that others share.
+            // Without an owner, the bytes are discarded, both from the handle and from the shared connection.
             handle.owner = nil
             setPaused(handle, receiving: false, sending: false)
             handle.holdsBytes = true
@@ -255,11 +255,11 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Removes a handle from libcurl. Every transfer leaves its connection here, however it ended.
     ///
-    /// An idle HTTP/1 connection is watched from then on: a response that nobody requested would be taken for the response
+    /// From then on, an idle HTTP/1 connection is watched: an unsolicited response would be mistaken for the response
     /// to the next request.
     private func leaveConnection(_ handle: EasyHandle) {
         let isExclusive = handle.isPlain || handle.speaksHTTP1
-        // libcurl names no socket to a transfer that never had to wait.
+        // libcurl reports no socket for a transfer that never had to wait.
         if isExclusive, handle.usesUnknownSocket { handle.socket = convoy_easy_active_socket(handle.easy) }
         curl_multi_remove_handle(multi, handle.easy)
         if isExclusive {
@@ -270,7 +270,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         endedCount += 1
     }
 
-    /// Notes that the server has not processed the request of a running transfer.
+    /// Records that the server has not processed the request of a running transfer.
     func noteRefusal(of easy: UnsafeMutableRawPointer, _ reason: RefusedStreams.Reason) {
         running.first { $0.easy == easy }?.refusal = reason
     }
@@ -280,7 +280,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         sockets.setResting(handle.socket, false)
     }
 
-    /// Ends a transfer at the end of this turn as if libcurl had finished it. Can be called from libcurl's callbacks.
+    /// Ends a transfer at the end of this turn as if libcurl had finished it. Can be called from libcurl callbacks.
     func endAfterTurn(_ handle: EasyHandle) {
         guard !handle.endsAfterTurn else { return }
         handle.endsAfterTurn = true
@@ -290,13 +290,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Whether no transfer is running.
     var isIdle: Bool { running.isEmpty }
 
-    /// How often a socket could not be opened for lack of a descriptor.
+    /// The number of times that a socket could not be opened for lack of a descriptor.
     var descriptorShortages: Int { sockets.shortages }
 
-    /// Resumes a transfer that a callback has paused, or keeps or makes a direction paused. May call back.
+    /// Resumes a transfer that a callback has paused, or pauses a direction. May call back.
     func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
         let heldBytes = handle.holdsBytes
-        // The callback sets it again if it refuses bytes again. A paused transfer may have bytes that no callback has
+        // The callback sets this again if it refuses bytes again. A paused transfer may have bytes that no callback has
         // seen.
         handle.holdsBytes = receiving
         if handle.isResting { endRest(of: handle) }
@@ -305,22 +305,22 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         depth += 1
         let code = curl_easy_pause(handle.easy, (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0))
         depth -= 1
-        // The transfer has ended, but its owner has not been called yet: libcurl delivers nothing more, and keeps its
+        // The transfer has ended, but its owner has not been called yet. libcurl delivers nothing more and keeps its
         // bytes.
         if code == CURLE_BAD_FUNCTION_ARGUMENT { handle.holdsBytes = heldBytes }
-        // It stays as it was, so that it would wait for its time limit.
+        // The state is unchanged, so the transfer would wait until its timeout.
         if code == CURLE_OUT_OF_MEMORY { broken.append(handle) }
         mayHaveMessages = true
     }
 
     /// Whether libcurl may hide that an HTTP/2 stream was reset, as versions before 8.1 do: if more bytes arrived for
-    /// another stream than it has room for, they report a closed stream's body as complete.
+    /// another stream than fit into its buffer, they report the body of a closed stream as complete.
     static let hidesResets = TransportLibraries.libcurl < 0x08_01_00
 
     /// The owners of the running transfers.
     var runningOwners: some Sequence<any EasyHandleOwner> { running.lazy.compactMap(\.owner) }
 
-    /// Whether the caller is inside a callback of libcurl, which must not be called then.
+    /// Whether the caller is inside a libcurl callback, from which libcurl must not be called.
     var isInLibcurl: Bool { depth > 0 }
 
     // MARK: Events
@@ -342,7 +342,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         depth += 1
         let code = curl_multi_socket_action(multi, socket, mask, &stillRunning)
         depth -= 1
-        // A socket that is ready is reported again; that a time has come is not.
+        // A ready socket is reported again, but an expired timeout is not.
         if code != CURLM_OK, socket == CURL_SOCKET_TIMEOUT { needsTimeoutAction = true }
         mayHaveMessages = true
     }
@@ -359,7 +359,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if milliseconds < 0 {
             runLoop.cancel(timer)
         } else if milliseconds == 0 {
-            // libcurl must not be called from here; the end of this turn is soon enough.
+            // libcurl must not be called here; the end of this turn is early enough.
             needsTimeoutAction = true
             runLoop.cancel(timer)
         } else {
@@ -381,7 +381,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             } else if !complete.isEmpty {
                 drainMessages()
                 while let handle = complete.popLast() {
-                    // The handle may have been given to another transfer since.
+                    // The handle may have been reused for another transfer since.
                     if handle.endsAfterTurn { finish(handle, with: CURLE_OK) }
                 }
             } else if !mayHaveMessages {
@@ -397,27 +397,27 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// Makes libcurl continue with transfers that were refused a socket. libcurl 7.88 would try the next address only
-    /// after another event of the transfer.
+    /// Resumes transfers that were denied a socket. libcurl 7.88 would try the next address only after another event of
+    /// the transfer.
     private func wakeStalled() {
         let stalled = sockets.stalled
         sockets.stalled = []
         for handle in stalled where handle.position >= 0 {
             depth += 1
-            // Only a change of the state has this effect. No bytes move yet.
+            // Only a change of the pause state has this effect. No bytes are transferred yet.
             curl_easy_pause(handle.easy, CURLPAUSE_RECV)
             curl_easy_pause(handle.easy, CURLPAUSE_CONT)
             depth -= 1
         }
     }
 
-    /// How often libcurl is called again at once in one turn, if it asks for it.
+    /// The maximum number of immediate calls in one turn if libcurl keeps asking for them.
     private static let callsOfTurn = 8
     /// The number of calls without an event after which calls are delayed.
     private static let patience = 64
 
-    /// Delays the next call. libcurl 8.14 asks to be called again at once, over and over, while an HTTP/2 transfer
-    /// whose end has arrived is paused. It is resumed in another turn; until then occasional calls are enough.
+    /// Delays the next call. libcurl 8.14 repeatedly asks to be called again immediately while an HTTP/2 transfer whose
+    /// end has arrived is paused. The transfer is resumed in another turn; until then, occasional calls are sufficient.
     private func putOffCall() {
         guard let timer else { return }
         needsTimeoutAction = false
@@ -426,7 +426,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         runLoop.schedule(timer, at: NetworkRunLoop.now + milliseconds * 1_000_000)
     }
 
-    /// Notes an event, after which libcurl expects to be called.
+    /// Records an event, after which libcurl expects to be called.
     private func noteEvent() {
         idleCalls = 0
         if isPutOff { needsTimeoutAction = true }

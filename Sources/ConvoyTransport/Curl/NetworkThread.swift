@@ -3,9 +3,9 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The thread on which transfers run: one run loop that drives libcurl.
+/// The thread on which transfers run, with a run loop that drives libcurl.
 ///
-/// All libcurl handles are used only on it. User code does not run on it.
+/// All libcurl handles are used only on this thread. User code does not run on it.
 package final class NetworkThread: Sendable {
     /// The default thread. It starts on first use and never ends.
     package static let shared = NetworkThread()
@@ -13,7 +13,7 @@ package final class NetworkThread: Sendable {
     /// Whether the caller is on a network thread, which runs no user code.
     package static var isCurrent: Bool { OutboxTurn.current != nil }
 
-    /// What runs on the thread.
+    /// The objects that run on the thread.
     private final class Engine: @unchecked Sendable {
         let runLoop: NetworkRunLoop
         let multi: MultiHandle
@@ -24,23 +24,23 @@ package final class NetworkThread: Sendable {
         }
     }
 
-    /// For transfers that may block their thread: Negotiate waits for a KDC.
+    /// The thread for transfers that may block, such as Negotiate waiting for a KDC.
     package static let blocking = NetworkThread(poller: .best, mayBlock: true)
 
     /// Whether transfers may block the thread, which delays only transfers of the same kind.
     package let mayBlock: Bool
 
     private struct Start {
-        /// Retained, once it exists, until this object is released.
+        /// Retained from its creation until this object is released.
         var engine: Engine?
-        /// The error of the last failed attempt. It is kept after a success, as callers may read it later.
+        /// The error of the last failed attempt. Kept after a later success, because callers may still read it.
         var failure: URLError?
     }
 
     private let poller: PollerKind
     private let stackSize: Int
     private let start = Locked(Start())
-    /// The address of the engine, so that later callers need a single atomic read.
+    /// The address of the engine, so that callers need only one atomic read.
     private let running = Atomic<UInt>(0)
 
     /// An object that a higher layer attaches to the thread, and that retains the thread.
@@ -50,7 +50,8 @@ package final class NetworkThread: Sendable {
         package weak var object: (any AnyObject & Sendable)?
     }
 
-    /// A separate thread with its own connections. It starts on first use, and ends with the last reference to it.
+    /// Creates a separate thread with its own connections. The thread starts on first use and ends when the last
+    /// reference to this object is released.
     package convenience init() { self.init(poller: .best) }
 
     package init(poller: PollerKind, stackSize: Int = 1 << 20, mayBlock: Bool = false) {
@@ -61,10 +62,10 @@ package final class NetworkThread: Sendable {
 
     deinit { engine?.runLoop.stop() }
 
-    /// Runs a block on the thread, after earlier blocks. Can be called from any thread. The block must not block, as
-    /// every transfer would wait for it.
+    /// Runs a block on the thread, after earlier blocks. Can be called from any thread. The block must not block,
+    /// because every transfer would wait for it.
     ///
-    /// - Returns: false if the system refuses what the thread needs (descriptors, memory, the thread itself).
+    /// - Returns: False if the system denies a resource that the thread needs (descriptors, memory, the thread itself).
     ///   Connections then fail with `URLError.cannotLoadFromNetwork`. The next use tries again.
     @discardableResult
     package func perform(_ block: @escaping @Sendable () -> Void) -> Bool {
@@ -73,19 +74,19 @@ package final class NetworkThread: Sendable {
         return true
     }
 
-    /// The same for a task.
+    /// Runs a task on the thread, after earlier blocks.
     func perform(_ task: any HandoverTask) -> Bool {
         guard let engine = engine ?? startedEngine() else { return false }
         engine.runLoop.perform(task)
         return true
     }
 
-    /// Whether the caller is on the thread, and not inside one of libcurl's callbacks, so that it may call libcurl.
+    /// Whether the caller is on the thread and not inside a libcurl callback, so that it may call libcurl.
     var isFreeHere: Bool {
         withEngine { $0.runLoop.isCurrent && !$0.multi.isInLibcurl } ?? false
     }
 
-    /// The driver of libcurl, for code that already runs on the thread.
+    /// The libcurl driver, for code that already runs on the thread.
     var multi: MultiHandle? { withEngine { $0.multi } }
 
     var runLoop: NetworkRunLoop? { withEngine { $0.runLoop } }
@@ -93,14 +94,14 @@ package final class NetworkThread: Sendable {
     /// The time of the run loop's turn; nil before the thread has started. Only on the thread.
     var turnTime: MonotonicTime? { withEngine { $0.runLoop.turnTime } }
 
-    /// Why the last attempt to start the thread failed.
+    /// The reason why the last attempt to start the thread failed.
     package var failure: URLError? { start.withLock { $0.failure } }
 
     // MARK: Starting
 
     private var engine: Engine? { withEngine { $0 } }
 
-    /// Calls a function with the engine, which this object retains; nil before the thread has started.
+    /// Calls a function with the engine, which this object retains; returns nil before the thread has started.
     private func withEngine<Result>(_ body: (Engine) -> Result) -> Result? {
         UnsafeRawPointer(bitPattern: running.load(ordering: .acquiring))
             .map { Unmanaged<Engine>.fromOpaque($0)._withUnsafeGuaranteedRef(body) }
@@ -117,14 +118,14 @@ package final class NetworkThread: Sendable {
             } catch {
                 start.failure = URLError(
                     .cannotLoadFromNetwork,
-                    userInfo: [NSLocalizedDescriptionKey: "The network thread could not start: \(error)"])
+                    userInfo: [NSLocalizedDescriptionKey: "The network thread failed to start: \(error)"])
                 return nil
             }
         }
     }
 
-    /// Lets Dispatch open what it needs for timers. It does that with the first one, and ends the program where there is no
-    /// descriptor left by then.
+    /// Makes Dispatch open the descriptors for its timers. It would otherwise do so with the first timer, and terminate
+    /// the program if no descriptor is left.
     private static let timersOfDispatch: Void = DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1)) {}
 
     private func startEngine() throws -> Engine {
@@ -147,11 +148,11 @@ package final class NetworkThread: Sendable {
 }
 
 extension NetworkThread: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Wakes the shared network thread, for the benchmark of wake-ups.
+/// Wakes the shared network thread, for the wake-up benchmark.
 @_spi(Benchmarks)
 public enum NetworkThreadWake {
     /// Runs a short block on the shared network thread.

@@ -3,23 +3,24 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Learns from nghttp2 which HTTP/2 requests a server has not processed (RFC 9113, sections 6.8 and 8.7): those whose stream
-/// was closed with REFUSED_STREAM, by the server or because it is above the last stream of a GOAWAY, and those whose stream
-/// was reset with HTTP_1_1_REQUIRED.
+/// Finds out from nghttp2 which HTTP/2 requests a server has not processed (RFC 9113, sections 6.8 and 8.7): those
+/// whose stream was closed with REFUSED_STREAM, either by the server or because it is above the last stream of a
+/// GOAWAY, and those whose stream was reset with HTTP_1_1_REQUIRED.
 ///
-/// libcurl treats these like a lost connection and reports neither. Its errors do not tell them from requests that the
-/// server may have processed, which must not be sent again. Therefore the function below has the name of one of nghttp2's:
-/// the dynamic linker binds libcurl's call to it, and it calls nghttp2's with a callback that looks at the reason first.
+/// libcurl treats both like a lost connection. Its errors do not distinguish them from requests that the server may
+/// have processed and that must not be sent again. The function below therefore has the same name as a function of
+/// nghttp2: the dynamic linker binds libcurl's call to it, and it calls the function of nghttp2 with a callback that
+/// first inspects the reason.
 ///
-/// Where libcurl's call is not bound to it, as in a library that was opened by `dlopen`, nothing is learned: requests that
-/// are not idempotent then fail, and are not sent again.
+/// If libcurl's call is not bound to it, for example in a library loaded with `dlopen`, the information is missing.
+/// Requests that are not idempotent then fail instead of being sent again.
 package enum RefusedStreams {
     /// nghttp2's `nghttp2_on_stream_close_callback`.
     package typealias Callback = @convention(c) (OpaquePointer?, Int32, UInt32, UnsafeMutableRawPointer?) -> Int32
     fileprivate typealias Setter = @convention(c) (OpaquePointer?, Callback?) -> Void
     private typealias UserData = @convention(c) (OpaquePointer?, Int32) -> UnsafeMutableRawPointer?
 
-    /// Why a request was not processed, as the error code of HTTP/2.
+    /// The reason why a request was not processed, as an HTTP/2 error code.
     enum Reason: UInt32 {
         case refused = 0x7
         /// HTTP_1_1_REQUIRED.
@@ -29,7 +30,7 @@ package enum RefusedStreams {
     /// libcurl's own callback, as the bits of its address; 0 until libcurl has set it.
     private static let original = Atomic<UInt>(0)
 
-    /// nghttp2's own function: the next of its name after this program's (`RTLD_NEXT`).
+    /// nghttp2's own function: the next symbol of this name after that of this program (`RTLD_NEXT`).
     fileprivate static let setter: Setter? = dlsym(UnsafeMutableRawPointer(bitPattern: -1), setterName)
         .map { unsafeBitCast($0, to: Setter.self) }
     private static let setterName = "nghttp2_session_callbacks_set_on_stream_close_callback"
@@ -42,14 +43,14 @@ package enum RefusedStreams {
         return pthread_key_create(&key, nil) == 0 ? key : nil
     }()
 
-    /// Makes a multi handle that of the calling thread, which must outlive its use of libcurl; nil for none.
+    /// Sets the multi handle of the calling thread, which must outlive its use of libcurl; nil for none.
     static func enter(_ multi: MultiHandle?) {
         guard let current else { return }
         pthread_setspecific(current, multi.map { UnsafeRawPointer(Unmanaged.passUnretained($0).toOpaque()) })
     }
 
-    /// The callback to set instead of libcurl's. Other users of nghttp2, which are not called by a network thread, keep
-    /// theirs.
+    /// Returns the callback to set instead of libcurl's. Other users of nghttp2, which are not called by a network
+    /// thread, keep their own.
     fileprivate static func replacement(for callback: Callback?) -> Callback? {
         guard let callback, userData != nil, let current, pthread_getspecific(current) != nil else { return callback }
         let bits = unsafeBitCast(callback, to: UInt.self)
@@ -63,14 +64,14 @@ package enum RefusedStreams {
         return original?(session, stream, code, context) ?? 0
     }
 
-    /// Notes that the server has not processed the request of one of libcurl's handles, which may be another library's.
+    /// Records that the server has not processed the request of a libcurl handle, which may belong to another library.
     private static func note(_ easy: UnsafeMutableRawPointer, _ reason: Reason) {
         guard let current, let multi = pthread_getspecific(current) else { return }
         Unmanaged<MultiHandle>.fromOpaque(multi)._withUnsafeGuaranteedRef { $0.noteRefusal(of: easy, reason) }
     }
 }
 
-/// Takes the place of nghttp2's function; see ``RefusedStreams``.
+/// Replaces nghttp2's function; see ``RefusedStreams``.
 @_cdecl("nghttp2_session_callbacks_set_on_stream_close_callback")
 package func setStreamCloseCallback(_ callbacks: OpaquePointer?, _ callback: RefusedStreams.Callback?) {
     RefusedStreams.setter?(callbacks, RefusedStreams.replacement(for: callback))

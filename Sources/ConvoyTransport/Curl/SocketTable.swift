@@ -4,40 +4,42 @@ import Foundation
 
 /// The sockets that the run loop watches for libcurl.
 ///
-/// libcurl unregisters a socket after each request and registers it again for the next. Here the socket stays
-/// registered in between, which saves two system calls per request; if it becomes ready meanwhile (the server has
-/// closed it), it is unregistered then. That is safe for sockets whose closing is noticed: those that were opened here.
+/// libcurl unregisters a socket after each request and registers it again for the next one. Here, the socket stays
+/// registered in between, which saves two system calls per request. If it becomes ready in the meantime, because the
+/// server has closed it, it is unregistered then. That is safe for sockets whose closing is observed: those opened by
+/// this table.
 ///
-/// Belongs to the network thread.
+/// Used on the network thread only.
 final class SocketTable {
     private struct Entry {
         var registered: FileEvents = []
-        /// Whether libcurl wants its events now.
+        /// Whether libcurl currently wants its events.
         var isWanted = false
-        /// Whether it was opened here, so that it is closed here too.
+        /// Whether the table opened the socket and will therefore close it.
         var isOwn = false
-        /// Whether it is an idle connection of HTTP/1.
+        /// Whether it is an idle HTTP/1 connection.
         var isIdle = false
         /// Whether its transfer is paused until the next turn, so that its events are ignored.
         var isResting = false
-        /// The other end's port, if it was opened here.
+        /// The port of the peer, if the table opened the socket.
         var port = 0
     }
 
     private let runLoop: NetworkRunLoop
     @exclusivity(unchecked) private var entries: [Entry] = []
-    /// How many sockets are open that were opened here.
+    /// The number of open sockets that the table has opened.
     @exclusivity(unchecked) private var ownCount = 0
-    /// How often a socket could not be opened for lack of a descriptor.
+    /// The number of times that a socket could not be opened for lack of a descriptor.
     @exclusivity(unchecked) private(set) var shortages = 0
-    /// When an idle connection was last found to be dead, by the other end's port.
+    /// The times at which idle connections were last found to be dead, by the peer's port.
     @exclusivity(unchecked) private var losses: [Int: MonotonicTime] = [:]
-    /// Handles that were refused a socket, and have not tried another address yet.
+    /// Handles that were denied a socket and have not tried another address yet.
     @exclusivity(unchecked) var stalled: [EasyHandle] = []
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
-    /// Makes connections of this handle close their sockets here. A connection may outlive the handle, but not the table.
+    /// Makes connections of this handle close their sockets through the table. A connection may outlive the handle, but
+    /// not the table.
     func adopt(_ easy: UnsafeMutableRawPointer) -> CURLcode {
         let context = Unmanaged.passUnretained(self).toOpaque()
         let code = convoy_easy_set_pointer(easy, CURLOPT_CLOSESOCKETDATA, context)
@@ -56,7 +58,7 @@ final class SocketTable {
             if DescriptorQueue.meansShortage(errno) { shortages += 1 }
             return CURL_SOCKET_BAD
         }
-        // The last ones are for what is open for a moment only: a directory, the journal of a file.
+        // Keep the last descriptors for files that are open only briefly, such as a directory or a journal.
         if ownCount > 0, DescriptorQueue.isAmongLast(descriptor) {
             close(descriptor)
             shortages += 1
@@ -71,7 +73,7 @@ final class SocketTable {
         return descriptor
     }
 
-    /// Whether a connection to a port has died within the time in which libcurl may not have asked whether it is alive.
+    /// Whether a connection to a port has died so recently that libcurl may not have checked idle connections since.
     func hasLostConnection(to port: Int) -> Bool {
         losses[port].map { runLoop.turnTime &- $0 < 1_100_000_000 } ?? false
     }
@@ -96,7 +98,7 @@ final class SocketTable {
         do {
             try runLoop.watch(descriptor, for: events, handler: handler)
         } catch {
-            // There is no memory to watch it: the transfer will time out.
+            // There is not enough memory to watch the socket, so the transfer will time out.
             entries[Int(descriptor)].registered = []
         }
     }
@@ -105,38 +107,39 @@ final class SocketTable {
         Int(descriptor) < entries.count && entries[Int(descriptor)].isWanted
     }
 
-    /// Ignores the events of a socket whose transfer is paused for a turn, or no longer.
+    /// Starts or stops ignoring the events of a socket whose transfer is paused for a turn.
     func setResting(_ descriptor: Int32, _ isResting: Bool) {
         if descriptor >= 0, Int(descriptor) < entries.count { entries[Int(descriptor)].isResting = isResting }
     }
 
-    /// Notes that the transfer of a connection of HTTP/1 has ended, and watches for what may come unasked.
+    /// Records that the transfer of an HTTP/1 connection has ended, and watches for unsolicited bytes.
     ///
-    /// - Parameter hasUnreadBytes: whether more than its response has been received.
+    /// - Parameter hasUnreadBytes: Whether more than its response has been received.
     func noteIdle(of descriptor: curl_socket_t, hasUnreadBytes: Bool, handler: any FileEventHandler) {
-        // libcurl may have closed it already, if the response was incomplete.
+        // libcurl may already have closed it if the response was incomplete.
         guard descriptor >= 0, Int(descriptor) < entries.count, entries[Int(descriptor)].isOwn,
             !entries[Int(descriptor)].isWanted
         else { return }
         if hasUnreadBytes { return abandon(descriptor) }
         if entries[Int(descriptor)].registered != .readable {
-            // The transfer had to wait for nothing, so that libcurl did not ask for it.
+            // The transfer never had to wait, so libcurl did not ask to watch the socket.
             watch(descriptor, for: .readable, handler: handler)
             entries[Int(descriptor)].isWanted = false
         }
         entries[Int(descriptor)].isIdle = true
     }
 
-    /// Makes libcurl see that a connection is dead: over TLS, it takes one with unread bytes for alive.
+    /// Makes libcurl detect that a connection is dead. Over TLS, libcurl considers a connection with unread bytes
+    /// alive.
     private func abandon(_ descriptor: curl_socket_t) {
         shutdown(descriptor, Int32(SHUT_RDWR))
         var bytes = [UInt8](repeating: 0, count: 16 << 10)
         for _ in 0..<64 { guard recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT)) > 0 else { break } }
     }
 
-    /// Handles a socket that has become ready without being wanted by libcurl.
+    /// Handles a socket that is ready although libcurl does not want its events.
     ///
-    /// - Parameter mayBeInUse: whether a transfer may be using its connection.
+    /// - Parameter mayBeInUse: Whether a transfer may be using its connection.
     func noteUnwanted(_ descriptor: Int32, mayBeInUse: @autoclosure () -> Bool) {
         if Int(descriptor) < entries.count, entries[Int(descriptor)].isResting { return }
         drop(descriptor)
@@ -145,9 +148,9 @@ final class SocketTable {
         else { return }
         if losses.count > 64 { losses = [:] }
         losses[entries[Int(descriptor)].port] = runLoop.turnTime
-        // An unsolicited response would be taken for the response to the next request (RFC 9112, section 9.2). libcurl
-        // 7.88 does not check for it, but does not use a connection that is shut down. Over TLS it may be a message of TLS,
-        // which is rare between two requests.
+        // An unsolicited response would be mistaken for the response to the next request (RFC 9112, section 9.2).
+        // libcurl 7.88 does not check for it, but does not use a connection that has been shut down. Over TLS, the
+        // bytes may be a TLS message, which is rare between two requests.
         var byte: UInt8 = 0
         if recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 { abandon(descriptor) }
     }

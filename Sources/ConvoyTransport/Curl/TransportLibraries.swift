@@ -1,12 +1,12 @@
 import CCurl
 import Foundation
 
-/// The libraries that carry the transfers, as this process has loaded them.
+/// The libraries used for transfers, as loaded in this process.
 package enum TransportLibraries {
-    /// The version of the libcurl that is loaded, as `0x07_58_01` for 7.88.1.
+    /// The version of the loaded libcurl, as `0x07_58_01` for 7.88.1.
     static let libcurl: UInt32 = convoy_version()?.pointee.version_num ?? 0
 
-    /// Names and versions on one line, for example "libcurl 7.88.1, OpenSSL 3.0.17, nghttp2 1.52.0".
+    /// The names and versions in one line, for example "libcurl 7.88.1, OpenSSL 3.0.17, nghttp2 1.52.0".
     package static var text: String {
         guard let info = convoy_version()?.pointee else { return "libcurl" }
         let tls = info.ssl_version.map { String(cString: $0).replacing("/", with: " ") }

@@ -1,21 +1,21 @@
 import CCurl
 import ConvoySupport
 
-/// Bounds how many bytes a transfer moves in one turn of the run loop, so that a fast transfer does not delay others.
+/// Limits how many bytes a transfer moves in one turn of the run loop, so that a fast transfer does not delay others.
 ///
-/// libcurl reads a socket for as long as it is readable, a few received bytes can decode to very many, and a stored response
-/// is available at once. A transfer that has used its share rests. It is resumed at the end of the next turn, after the loop
-/// has handled what became ready in the meantime. Uploads need no share: libcurl sends one buffer each time it is called.
+/// libcurl reads a socket for as long as it is readable, a few received bytes can decode to very many, and a stored
+/// response is available immediately. A transfer that has used up its share rests. It resumes at the end of the next
+/// turn, after the loop has handled other events. Uploads need no share, because libcurl sends one buffer per call.
 ///
-/// Belongs to the network thread.
+/// Used on the network thread only.
 final class TurnShares {
     /// The number of bytes that a transfer may move in a turn, rounded up to whole reads or blocks.
     static let share = 128 << 10
-    /// The number of bytes in a turn from which on each transfer gets a small share only, and none is resumed.
+    /// The number of bytes in a turn after which each transfer gets only a small share, and none is resumed.
     static let total = 512 << 10
     static let smallShare = 16 << 10
 
-    /// How many bytes a transfer has moved in a turn.
+    /// The number of bytes that a transfer has moved in a turn.
     struct Use {
         fileprivate var turn: UInt32 = 0
         fileprivate var bytes: UInt32 = 0
@@ -29,11 +29,11 @@ final class TurnShares {
     private let runLoop: NetworkRunLoop
     private var turn: UInt32 = 1
     private var bytes = 0
-    /// The transfers that rest, in the order in which they began to.
+    /// The resting transfers, in the order in which they began to rest.
     private var resting = Backlog<Rest>()
-    /// Taken from `resting`, but not resumed yet.
+    /// The next transfer, removed from `resting` but not resumed yet.
     private var next: Rest?
-    /// Keeps the run loop from sleeping while transfers rest.
+    /// Prevents the run loop from sleeping while transfers rest.
     private let timer = RunLoopTimer {}
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
@@ -46,10 +46,10 @@ final class TurnShares {
         return use.bytes >= (bytes < Self.total ? Self.share : Self.smallShare)
     }
 
-    /// Notes that a transfer rests, which must be resumed later.
+    /// Records that a transfer rests and must be resumed later.
     func noteRest(of transfer: any RestingTransfer) {
         resting.append(Rest(transfer: transfer, turn: turn))
-        // The turn may be over but for this call, and nothing else may wake the loop.
+        // This call may be the last of the turn, and nothing else may wake the loop.
         keepAwake()
     }
 
@@ -59,8 +59,8 @@ final class TurnShares {
         bytes = 0
     }
 
-    /// Takes the next transfer to resume, at the beginning of a turn. Those that began to rest in this turn or the previous
-    /// one continue to rest.
+    /// Returns the next transfer to resume, at the beginning of a turn. Transfers that began to rest in this turn or
+    /// the previous one continue to rest.
     func takeDue() -> (any RestingTransfer)? {
         while let rest = next ?? resting.popFirst() {
             guard turn &- rest.turn > 1, bytes < Self.total else {
@@ -69,7 +69,7 @@ final class TurnShares {
                 return nil
             }
             next = nil
-            // It may have ended.
+            // The transfer may have ended.
             if rest.transfer.isResting { return rest.transfer }
         }
         return nil
@@ -87,9 +87,9 @@ final class TurnShares {
 
 /// A transfer that can rest for a turn of the run loop.
 protocol RestingTransfer: AnyObject {
-    /// Whether it rests, and has not been resumed or ended since.
+    /// Whether the transfer is resting and has been neither resumed nor ended.
     var isResting: Bool { get }
 
-    /// Resumes it. May call back.
+    /// Resumes the transfer. May call back.
     func endRest(in multi: MultiHandle)
 }

@@ -4,18 +4,18 @@ import ConvoySupport
 
 /// Decodes `zstd` (RFC 8878): one or more frames, including skippable ones.
 ///
-/// A window of more than 8 MiB is an error (RFC 9659, section 3), and so is anything but a frame after a frame.
+/// A window larger than 8 MiB is an error (RFC 9659, section 3), as is anything other than a frame after a frame.
 final class ZstdDecoder: StreamDecoder {
     private(set) var isComplete = false
-    /// The beginning of the frame: up to the longest possible header.
+    /// The beginning of the frame, up to the length of the longest possible header.
     private var header: [UInt8] = []
-    /// How many bytes were decoded from the frame.
+    /// The number of bytes decoded from the frame.
     private var contentCount: UInt64 = 0
     private let context: ZstdContext
 
     /// RFC 8878, section 3.1.1.
     private static let headerLimit = 18
-    /// Where the descriptor ends, behind the number that marks a frame: the last byte that makes a header invalid.
+    /// The end of the descriptor, after the magic number: the last byte that can make a header invalid.
     private static let descriptorEnd = 5
 
     init() throws(DecodingFailure) {
@@ -30,15 +30,15 @@ final class ZstdDecoder: StreamDecoder {
     func step(
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep {
-        // The library may have been built to read the formats from before the standard, too, and looks for one of them in
-        // what it is given now, even if that is the middle of a header that it refuses.
+        // The library may have been built with support for formats from before the standard, and searches its current
+        // input for them, even if that begins in the middle of a header that it rejects.
         for (index, byte) in zip(header.count..<max(header.count, Self.descriptorEnd), input) {
             guard isExpected(byte, at: index, behind: header.first ?? input[0]) else {
                 throw DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))
             }
         }
-        // A frame's first byte is passed in separately: the library is stricter if it sees a whole frame at once, and
-        // the result must not depend on how the network splits the body. That costs 0.2 µs.
+        // Pass in a frame's first byte separately. The library is stricter if it sees an entire frame at once, but the
+        // result must not depend on how the network splits the body. This costs 0.2 µs.
         let offered = header.isEmpty ? min(1, input.count) : input.count
         var source = ZSTD_inBuffer(src: input.baseAddress, size: offered, pos: 0)
         var target = ZSTD_outBuffer(dst: output.baseAddress, size: output.count, pos: 0)
@@ -47,7 +47,7 @@ final class ZstdDecoder: StreamDecoder {
         header.append(contentsOf: input[..<min(source.pos, Self.headerLimit - header.count)])
         contentCount += UInt64(target.pos)
         if result == 0 {
-            // A frame has ended, and all of its output was produced.
+            // The frame has ended, and all of its output was produced.
             try verifyContentCount()
             isComplete = true
             header.removeAll(keepingCapacity: true)
@@ -58,8 +58,8 @@ final class ZstdDecoder: StreamDecoder {
         return DecodingStep(consumed: source.pos, produced: target.pos)
     }
 
-    /// Whether a frame that begins with a byte, or a skippable one, may have another byte there (RFC 8878, sections 3.1.1
-    /// and 3.1.2).
+    /// Whether a frame, or a skippable one, that begins with the given byte may have this byte at an index (RFC 8878,
+    /// sections 3.1.1 and 3.1.2).
     private func isExpected(_ byte: UInt8, at index: Int, behind first: UInt8) -> Bool {
         let isSkippable = first & 0xF0 == 0x50
         return switch index {
@@ -72,14 +72,14 @@ final class ZstdDecoder: StreamDecoder {
         }
     }
 
-    /// Compares the length with the one that the header declares. The library does that too, but not for a frame whose
+    /// Compares the length with the one that the header declares. The library also does that, but not for a frame whose
     /// last block is empty.
     private func verifyContentCount() throws(DecodingFailure) {
         let declared = ZSTD_getFrameContentSize(header, header.count)
         // The two largest numbers mean "unknown" and "not a header".
         guard declared < UInt64.max - 1, declared != contentCount else { return }
         throw DecodingFailure(
-            coding: .zstd, reason: .corrupt("a frame of \(contentCount) bytes declares \(declared)"))
+            coding: .zstd, reason: .corrupt("a frame declares \(declared) bytes but has \(contentCount)"))
     }
 
     private static func failure(_ result: Int) -> DecodingFailure {
@@ -91,22 +91,22 @@ final class ZstdDecoder: StreamDecoder {
     }
 }
 
-/// zstd's state, reused for one body after another.
+/// A zstd context, reused for successive bodies.
 ///
-/// For a body of 2 kB, making a new one takes 15 of 18 µs: it takes 96 KB, which the system has to zero. Those of zlib
-/// and Brotli cost 0.1 µs, and are not reused.
+/// For a body of 2 kB, creating a context takes 15 of 18 µs, because it has 96 KB that the system must zero. The
+/// contexts of zlib and Brotli take 0.1 µs, and are not reused.
 struct ZstdContext: @unchecked Sendable {
     // Owned by one decoder, or by `idle`.
     let pointer: OpaquePointer
 
     private static let idle = Locked<[ZstdContext]>([])
-    /// With `memoryLimit` for each, at most 2 MiB are kept.
+    /// The maximum number of idle contexts. With `memoryLimit` for each, they use at most 2 MiB.
     private static let idleLimit = 8
     private static let memoryLimit = 256 << 10
-    /// The logarithm: 2 to the power of 23 is 8 MiB.
+    /// The base-2 logarithm of the window size: 23 for 8 MiB.
     private static let windowLimit: Int32 = 23
 
-    /// An idle or new context, ready for a body; nil if there is no memory.
+    /// Returns an idle or new context, ready for a body; nil if there is not enough memory.
     static func idleOrNew() -> ZstdContext? {
         if let context = idle.withLock({ $0.popLast() }) { return context }
         guard let pointer = ZSTD_createDCtx() else { return nil }
@@ -117,9 +117,9 @@ struct ZstdContext: @unchecked Sendable {
         return ZstdContext(pointer: pointer)
     }
 
-    /// Gives the context back, wherever its decoder stopped.
+    /// Returns the context for reuse, wherever its decoder stopped.
     func giveBack() {
-        // Large windows are rare, and not worth keeping.
+        // Large windows are rare and not worth keeping.
         let isKept =
             ZSTD_sizeof_DCtx(pointer) <= Self.memoryLimit
             && ZSTD_isError(ZSTD_DCtx_reset(pointer, ZSTD_reset_session_only)) == 0
@@ -134,11 +134,11 @@ struct ZstdContext: @unchecked Sendable {
 
 /// Decodes `br` (RFC 7932).
 ///
-/// A Brotli stream marks its end, and several cannot be concatenated. Bytes after it are an error, as for curl: no
+/// A Brotli stream marks its end, and streams cannot be concatenated. Bytes after the end are an error, as in curl; no
 /// server is known to send any.
 ///
-/// libbrotlidec cannot reset a decoder; a new one costs 0.1 µs. It allocates memory as the data needs it, at most 16
-/// MiB for the window.
+/// libbrotlidec cannot reset a decoder; creating one takes 0.1 µs. It allocates memory as needed, at most 16 MiB for
+/// the window.
 final class BrotliDecoder: StreamDecoder {
     private(set) var isComplete = false
     private let state: OpaquePointer
@@ -157,7 +157,7 @@ final class BrotliDecoder: StreamDecoder {
     ) throws(DecodingFailure) -> DecodingStep {
         if isComplete {
             if input.isEmpty { return DecodingStep() }
-            throw DecodingFailure(coding: .brotli, reason: .corrupt("there are bytes after its end"))
+            throw DecodingFailure(coding: .brotli, reason: .corrupt("trailing data"))
         }
         var nextInput = input.baseAddress?.assumingMemoryBound(to: UInt8.self)
         var unused = input.count

@@ -4,16 +4,16 @@ import ConvoySupport
 enum ContentCoding: Hashable, Sendable {
     /// `gzip` or `x-gzip` (RFC 1952).
     case gzip
-    /// `deflate` (RFC 1950), also without its wrapper (RFC 1951), as many servers send it.
+    /// `deflate` (RFC 1950), also without the zlib wrapper (RFC 1951), as many servers send it.
     case deflate
     /// `br` (RFC 7932).
     case brotli
-    /// `zstd` (RFC 8878), with the window that RFC 9659 allows.
+    /// `zstd` (RFC 8878), with windows up to the size that RFC 9659 allows.
     case zstd
-    /// A coding that cannot be decoded here, with its name in lower case.
+    /// An unsupported coding, with its name in lowercase.
     case unknown(String)
 
-    /// The coding with a name (case-insensitive); nil for `identity`, which is not a coding.
+    /// Creates the coding with a name (case-insensitive). Returns nil for `identity`, which is not a coding.
     init?(name: String) {
         switch name.lowercased() {
         case "gzip", "x-gzip": self = .gzip
@@ -25,17 +25,17 @@ enum ContentCoding: Hashable, Sendable {
         }
     }
 
-    /// The codings in a head's `Content-Encoding` fields, in the order in which they were applied.
+    /// Returns the codings in a head's `Content-Encoding` fields, in the order in which they were applied.
     ///
     /// Several fields count as one list (RFC 9110, section 5.3). `identity` and empty members are omitted, so an empty
     /// result means that the body is not encoded.
     ///
-    /// - Parameter values: the values in the order of the fields, trimmed or not.
+    /// - Parameter values: The values in the order of the fields, trimmed or not.
     static func codings(in values: some Sequence<String>) -> [ContentCoding] {
         values.flatMap { codings(in: ArraySlice($0.utf8)) }
     }
 
-    /// The same for the bytes of one value.
+    /// Returns the codings in the bytes of one value.
     static func codings(in value: ArraySlice<UInt8>) -> [ContentCoding] {
         value.split(separator: UInt8(ascii: ",")).compactMap { member in
             let name = ASCII.trimmed(member)
@@ -43,7 +43,7 @@ enum ContentCoding: Hashable, Sendable {
         }
     }
 
-    /// Whether `ContentDecoder` can decode it.
+    /// Whether `ContentDecoder` supports the coding.
     var isKnown: Bool {
         if case .unknown = self { false } else { true }
     }
@@ -62,40 +62,41 @@ extension ContentCoding: CustomStringConvertible {
     }
 }
 
-/// Why an encoded body could not be decoded.
+/// The reason why an encoded body could not be decoded.
 struct DecodingFailure: Error, Hashable {
     enum Reason: Hashable {
-        /// The bytes are not in this coding, or are damaged, with the message of the decoding library.
+        /// The bytes are not in this coding or are damaged. The associated value is the message of the decoding
+        /// library.
         case corrupt(String)
         /// The body ended before its encoded data did.
         case endsEarly
-        /// The decoded bytes exceed the limit for this many bytes from the wire.
+        /// The decoded size exceeds the limit for this number of encoded bytes.
         case expandsTooMuch(encoded: Int64, decoded: Int64)
-        /// More stacked codings than any server has reason to use.
+        /// The body has more stacked codings than allowed.
         case tooManyLayers(Int)
-        /// A coding that cannot be decoded here.
+        /// The coding is not supported.
         case unknownCoding
-        /// There is no memory for the decoder.
+        /// There is not enough memory for the decoder.
         case noMemory
     }
 
-    /// The coding that failed; of several, the one that detected the failure.
+    /// The coding that failed. If there are several, the one that detected the failure.
     let coding: ContentCoding
     let reason: Reason
 }
 
 extension DecodingFailure: CustomStringConvertible {
-    /// One sentence for the user.
+    /// A message that describes the failure.
     var description: String {
         switch reason {
         case .corrupt(let words): "The body is not valid \(coding): \(words)."
         case .endsEarly: "The body ends before its \(coding) data does."
         case .expandsTooMuch(let encoded, let decoded):
-            "\(encoded) bytes have become \(decoded) by decoding \(coding): more than the limit allows."
+            "Decoding \(encoded) bytes of \(coding) produced \(decoded) bytes, which exceeds the limit."
         case .tooManyLayers(let count):
-            "The body is encoded \(count) times, which is more than \(ContentDecoder.maximumLayerCount)."
-        case .unknownCoding: "The body's coding \(coding) is not known."
-        case .noMemory: "There is no memory for decoding \(coding)."
+            "The body has \(count) content codings; at most \(ContentDecoder.maximumLayerCount) are supported."
+        case .unknownCoding: "Unsupported content coding: \(coding)."
+        case .noMemory: "There is not enough memory to decode \(coding)."
         }
     }
 }

@@ -1,37 +1,38 @@
 /// Decodes all content codings of a body as it arrives, in bounded memory.
 ///
-/// Unlike libcurl's decoding, it detects a body that ends before its encoded data does, at whatever byte it was cut,
-/// and applies the expansion limit to every layer of stacked codings. Used by one thread at a time, for one body.
+/// Unlike libcurl's decoding, it detects a body that ends before its encoded data does, wherever it was truncated, and
+/// applies the expansion limit to every layer of stacked codings. A decoder is used for one body, and by one thread at
+/// any time.
 final class ContentDecoder {
-    /// Takes decoded bytes, which are valid during the call. Returns false if no more are wanted now. That applies to
-    /// the bytes received so far: bytes that arrive when nothing is pending are decoded and delivered again.
+    /// Receives decoded bytes, which are valid during the call. Returns false to suspend delivery of the bytes received
+    /// so far. Bytes that arrive when nothing is pending are decoded and delivered again.
     typealias Sink = (_ block: UnsafeRawBufferPointer) -> Bool
 
-    /// How many stacked codings a body may have. The same limit as curl's; servers use one.
+    /// The maximum number of stacked codings. curl has the same limit; servers use one coding.
     static let maximumLayerCount = 5
-    /// How many decoded bytes are delivered at once, at most.
+    /// The maximum number of decoded bytes delivered in one call.
     static let blockSize = 64 << 10
 
-    /// How many bytes from the wire have been decoded, without those that are kept.
+    /// The number of encoded bytes that have been decoded, excluding kept bytes.
     private(set) var encodedByteCount: Int64 = 0
-    /// How many decoded bytes have been produced.
+    /// The number of decoded bytes produced.
     var decodedByteCount: Int64 { innermost.producedCount }
 
     private let innermost: DecodingLayer
-    /// Bytes from the wire that are not decoded yet, from `keptStart` on.
+    /// Encoded bytes that have not been decoded yet, from `keptStart` on.
     private var kept: [UInt8] = []
     private var keptStart = 0
-    /// Whether the sink's last answer was that no more is wanted.
+    /// Whether the sink's last call suspended delivery.
     private var isHeldBack = false
     private var isDecoding = false
     private var failure: DecodingFailure?
 
-    /// Makes a decoder for a body.
+    /// Creates a decoder for a body.
     ///
     /// - Parameters:
-    ///   - codings: in the order in which they were applied, all known, at least one.
-    ///   - maximumExpansion: how many times larger than its encoded form the body may become, if it exceeds 4 MiB; nil
-    ///     for no limit.
+    ///   - codings: The codings in the order in which they were applied: at least one, all of them supported.
+    ///   - maximumExpansion: The maximum ratio of the decoded size to the encoded size, applied to bodies larger than 4
+    ///     MiB; nil for no limit.
     /// - Throws: `.unknownCoding`, `.tooManyLayers` or `.noMemory`.
     init(_ codings: [ContentCoding], maximumExpansion: Double?) throws(DecodingFailure) {
         guard codings.count <= Self.maximumLayerCount else {
@@ -51,13 +52,13 @@ final class ContentDecoder {
         isHeldBack && failure == nil && (keptStart < kept.count || innermost.mayHaveMore)
     }
 
-    /// Decodes bytes from the wire and delivers the result block by block.
+    /// Decodes bytes and delivers the result block by block.
     ///
     /// If the sink returns false, the rest of the input is copied and kept. While anything is pending, or if the sink
     /// itself calls this, all input is kept and the sink is not called.
     ///
-    /// - Throws: the error in the body, again on each call after a failure. Bytes that were decoded before the failure
-    ///   may or may not have been delivered.
+    /// - Throws: The error in the body, and the same error again in later calls. Bytes that were decoded before the
+    ///   failure may or may not have been delivered.
     func decode(_ bytes: UnsafeRawBufferPointer, into sink: Sink) throws(DecodingFailure) {
         if let failure { throw failure }
         if isDecoding || hasPending {
@@ -69,30 +70,31 @@ final class ContentDecoder {
         if !isHeldBack, !kept.isEmpty { try drain(into: sink) }
     }
 
-    /// Continues after the sink wanted no more. Does nothing if nothing is pending, or if the sink itself calls it.
+    /// Resumes delivery after the sink suspended it. Does nothing if nothing is pending, or if the sink itself calls
+    /// this.
     ///
-    /// - Throws: see ``decode(_:into:)``.
+    /// - Throws: See ``decode(_:into:)``.
     func resume(into sink: Sink) throws(DecodingFailure) {
         if let failure { throw failure }
         guard hasPending, !isDecoding else { return }
         try drain(into: sink)
     }
 
-    /// Checks that the body is complete, when no more comes from the wire. To be called when nothing is pending.
-    /// Changes nothing.
+    /// Checks that the body is complete, after its last encoded byte. Call it when nothing is pending. It changes
+    /// nothing.
     ///
-    /// - Throws: `.endsEarly` unless the body is complete or has no byte at all; an earlier failure again.
+    /// - Throws: `.endsEarly` unless the body is complete or empty; an earlier failure again.
     func finish() throws(DecodingFailure) {
         if let failure { throw failure }
-        // If something is pending, the delivered body is not complete either.
+        // If something is pending, the delivered body is incomplete, too.
         if hasPending { throw DecodingFailure(coding: innermost.coding, reason: .endsEarly) }
         guard encodedByteCount > 0, let coding = innermost.incompleteCoding else { return }
         throw DecodingFailure(coding: coding, reason: .endsEarly)
     }
 
-    /// Decodes the kept bytes, until the sink wants no more.
+    /// Decodes the kept bytes until the sink suspends delivery.
     private func drain(into sink: Sink) throws(DecodingFailure) {
-        // At least once: a layer may hold output even without input.
+        // Run at least once, because a layer may have output even without input.
         repeat {
             // The sink may append to `kept`.
             let bytes = kept
@@ -107,10 +109,9 @@ final class ContentDecoder {
         keptStart = 0
     }
 
-    /// Decodes until the input is used up or the sink wants no more. Returns how many bytes were used.
+    /// Decodes until the input is used up or the sink suspends delivery. Returns the number of bytes used.
     private func run(_ bytes: UnsafeRawBufferPointer, into sink: Sink) throws(DecodingFailure) -> Int {
-        // The block is allocated for each call, at a measured cost of 0.03 µs, so that a stalled body takes little
-        // memory.
+        // Allocate the block for each call, at a measured cost of 0.03 µs, so that a stalled body takes little memory.
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.blockSize, alignment: 16)
         defer { block.deallocate() }
         isDecoding = true
@@ -135,7 +136,7 @@ final class ContentDecoder {
     }
 }
 
-/// The decoder of one coding of a body, with a buffer of input from the layer around it.
+/// The decoder of one coding of a body, with a buffer for input from the layer around it.
 final class DecodingLayer {
     /// The size of the buffer between two layers.
     private static let bufferSize = 16 << 10
@@ -145,11 +146,11 @@ final class DecodingLayer {
 
     private let decoder: any StreamDecoder
     private let limit: ExpansionLimit
-    /// The layer that provides the input; nil for the wire.
+    /// The layer that provides the input; nil if this is the outermost layer.
     private let outer: DecodingLayer?
     private let buffer: UnsafeMutableRawBufferPointer
     private var unused = 0..<0
-    /// Whether the last step filled its output, so that there may be more output without more input.
+    /// Whether the last step filled its output, so that more output may be available without more input.
     private var mayHoldOutput = false
 
     init(_ coding: ContentCoding, inside outer: DecodingLayer?, limit: ExpansionLimit) throws(DecodingFailure) {
@@ -162,19 +163,19 @@ final class DecodingLayer {
 
     deinit { buffer.deallocate() }
 
-    /// The outermost coding, of this layer and those around it, whose data is not complete.
+    /// The outermost incomplete coding, among this layer and those around it.
     var incompleteCoding: ContentCoding? {
         outer?.incompleteCoding ?? (decoder.isComplete ? nil : coding)
     }
 
-    /// Whether there may be more output without more input from the wire.
+    /// Whether more output may be available without more encoded bytes.
     var mayHaveMore: Bool {
         mayHoldOutput || !unused.isEmpty || outer?.mayHaveMore ?? false
     }
 
-    /// Fills a block with decoded bytes, as far as the bytes from the wire allow.
+    /// Fills a block with decoded bytes, as far as the available input allows.
     ///
-    /// Each layer pulls its input from the one around it, so that none is ahead of the next by more than a buffer.
+    /// Each layer pulls its input from the one around it, so that no layer is ahead of the next by more than a buffer.
     func fill(
         _ block: UnsafeMutableRawBufferPointer, from wire: inout WireInput
     ) throws(DecodingFailure) -> Int {
@@ -190,7 +191,7 @@ final class DecodingLayer {
             let room = UnsafeMutableRawBufferPointer(rebasing: block[filled...])
             let step = try decoder.step(input, into: room)
             guard step.consumed > 0 || step.produced > 0 || input.isEmpty else {
-                throw DecodingFailure(coding: coding, reason: .corrupt("its decoder makes no progress"))
+                throw DecodingFailure(coding: coding, reason: .corrupt("the decoder makes no progress"))
             }
             if outer == nil { wire.use(step.consumed) } else { unused.removeFirst(step.consumed) }
             mayHoldOutput = step.produced == room.count
@@ -205,26 +206,26 @@ final class DecodingLayer {
     }
 }
 
-/// Decodes one coding, step by step.
+/// A step-by-step decoder for one coding.
 protocol StreamDecoder: AnyObject {
-    /// Whether the body may end after what has been consumed.
+    /// Whether the body may end after the input consumed so far.
     var isComplete: Bool { get }
 
     /// Decodes as much as fits.
     ///
-    /// It stops at the latest when the output is full or the input is used up. If the output was filled, there may be
-    /// more of it without more input. Given input and room for output, it consumes or produces at least one byte, or
-    /// throws.
+    /// A step ends at the latest when the output is full or the input is used up. If it filled the output, more output
+    /// may be available without more input. Given input and room for output, it consumes or produces at least one byte,
+    /// or throws.
     ///
     /// - Parameters:
-    ///   - input: the next bytes; empty to get output for which an earlier step had no room.
-    ///   - output: not empty.
+    ///   - input: The next bytes; empty to get output for which an earlier step had no room.
+    ///   - output: The output buffer, which must not be empty.
     func step(
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep
 }
 
-/// The bytes that one step of a decoder has consumed and produced.
+/// The number of bytes that a decoding step consumed and produced.
 struct DecodingStep {
     var consumed = 0
     var produced = 0
@@ -235,7 +236,7 @@ struct DecodingStep {
 }
 
 extension ContentCoding {
-    /// A new decoder for this coding.
+    /// Creates a decoder for this coding.
     func makeDecoder() throws(DecodingFailure) -> any StreamDecoder {
         switch self {
         case .gzip: try GzipDecoder()
@@ -247,12 +248,12 @@ extension ContentCoding {
     }
 }
 
-/// Limits how much larger than its encoded form a body may become.
+/// Limits the ratio of a body's decoded size to its encoded size.
 struct ExpansionLimit {
-    /// A body of up to this many bytes is never too large: repetitive text of that size may compress a thousandfold.
+    /// The size up to which any body is accepted, because repetitive text of that size may compress a thousandfold.
     static let allowance: Int64 = 4 << 20
 
-    /// The largest ratio; nil for no limit. NaN, 0 or a negative number allows nothing beyond the allowance.
+    /// The maximum ratio; nil for no limit. NaN, 0 or a negative number allows nothing beyond the allowance.
     let factor: Double?
 
     func isExceeded(encoded: Int64, decoded: Int64) -> Bool {
@@ -261,7 +262,7 @@ struct ExpansionLimit {
     }
 }
 
-/// The bytes from the wire that are given to a chain of layers, and how many it has used in all.
+/// The encoded bytes passed to a chain of layers, and the total number that it has used.
 struct WireInput {
     var rest: UnsafeRawBufferPointer
     private(set) var usedCount: Int64

@@ -1,27 +1,27 @@
 import CZlib
 
-/// zlib's `inflate`: decodes deflate data in one of three wrappers, one stream at a time.
+/// zlib's `inflate`: decodes a single stream of deflate data in one of three wrappers.
 ///
-/// One is made for each body. For a body of 2 kB, reusing one would save only 0.2 of 4 µs.
+/// A new instance is created for each body. For a body of 2 kB, reusing one would save only 0.2 of 4 µs.
 final class Inflater {
-    /// The format around the data. The values are zlib's `windowBits`, for the largest window.
+    /// The format around the data. The raw values are zlib's `windowBits` for the largest window.
     enum Wrapper: Int32 {
         /// A gzip member (RFC 1952).
         case gzip = 31
         /// RFC 1950.
         case zlib = 15
-        /// Nothing (RFC 1951).
+        /// No wrapper (RFC 1951).
         case none = -15
     }
 
-    /// Whether the stream has ended, with its checksum and length verified.
+    /// Whether the stream has ended, and its checksum and length have been verified.
     private(set) var hasEnded = false
 
     // zlib keeps the address of the stream, so it must not move.
     private let stream: UnsafeMutablePointer<z_stream>
     private let coding: ContentCoding
 
-    /// - Parameter coding: the coding to name in errors.
+    /// - Parameter coding: The coding to report in errors.
     init(_ wrapper: Wrapper, coding: ContentCoding) throws(DecodingFailure) {
         let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
@@ -39,7 +39,7 @@ final class Inflater {
         stream.deallocate()
     }
 
-    /// Starts over with another stream in the same wrapper.
+    /// Restarts with another stream in the same wrapper.
     func startOver() {
         inflateReset(stream)
         hasEnded = false
@@ -64,7 +64,7 @@ final class Inflater {
         case Z_BUF_ERROR: break  // No input or no room, which is not an error of the data.
         case Z_STREAM_END: hasEnded = true
         case Z_MEM_ERROR: throw DecodingFailure(coding: coding, reason: .noMemory)
-        case Z_NEED_DICT: throw corrupt("it needs a preset dictionary")
+        case Z_NEED_DICT: throw corrupt("a preset dictionary is required")
         default: throw corrupt(stream.pointee.msg.map { String(cString: $0) } ?? "zlib error \(result)")
         }
         return DecodingStep(
@@ -78,9 +78,9 @@ final class Inflater {
 
 /// Decodes gzip (RFC 1952): one or more members, each with its checksum and length verified.
 ///
-/// Other bytes after the last member are ignored, as by browsers: servers pad with zeros, and scripts print after the
-/// page was compressed. They are not part of the body, whose end the trailer marks. Bytes that begin like a member (RFC
-/// 1952, section 2.3.1) are one, and must be complete.
+/// Other bytes after the last member are ignored, as in browsers, because servers pad with zeros and scripts print
+/// after the page was compressed. They are not part of the body, whose end is marked by the trailer. Bytes that begin
+/// like a member (RFC 1952, section 2.3.1) are treated as one, and must be complete.
 final class GzipDecoder: StreamDecoder {
     private enum Position {
         case inMember
@@ -137,24 +137,24 @@ final class GzipDecoder: StreamDecoder {
     }
 }
 
-/// Decodes `deflate`: the zlib format (RFC 1950) that RFC 9110 specifies, or the raw data (RFC 1951) that many servers
-/// send.
+/// Decodes `deflate`: either the zlib format (RFC 1950), which RFC 9110 specifies, or the raw data (RFC 1951) that many
+/// servers send.
 ///
-/// The first two bytes tell which. In the zlib format, they form a number that is divisible by 31, and the low half of
-/// the first one is 8. Raw data with such a beginning would be a stored block with non-zero padding, which no encoder
-/// writes. So there is no need to try one format and then the other, and the result does not depend on how the network
-/// splits the data.
+/// The format is determined by the first two bytes. In the zlib format, they form a number divisible by 31, and the
+/// lower half of the first byte is 8. Raw data with such a beginning would be a stored block with non-zero padding,
+/// which no encoder writes. There is therefore no need to try both formats, and the result does not depend on how the
+/// network splits the data.
 ///
-/// Bytes after the end of the zlib format are ignored, as by browsers: its checksum has shown that the body is
-/// complete. Raw data has no checksum, and damaged data or another coding can look like it for a while. Up to four
-/// bytes may follow it, because some servers send a checksum nevertheless; more are an error, as for curl.
+/// Bytes after the end of the zlib format are ignored, as in browsers, because its checksum has verified that the body
+/// is complete. Raw data has no checksum, and damaged data or another coding can look like it for a while. Up to four
+/// bytes may follow it, because some servers send a checksum anyway; more are an error, as in curl.
 final class DeflateDecoder: StreamDecoder {
     private static let trailerLimit = 4
 
     private var firstByte: UInt8?
     private var inflater: Inflater?
     private var isBare = false
-    /// How many bytes came after the end.
+    /// The number of bytes after the end.
     private var trailingCount = 0
 
     var isComplete: Bool { inflater?.hasEnded ?? false }
@@ -174,7 +174,7 @@ final class DeflateDecoder: StreamDecoder {
         isBare = !Self.isZlib(firstByte, next)
         let inflater = try Inflater(isBare ? .none : .zlib, coding: .deflate)
         self.inflater = inflater
-        // In neither format can one byte complete the data, or produce output.
+        // In either format, a single byte can neither complete the data nor produce output.
         _ = try withUnsafeBytes(of: firstByte) { first throws(DecodingFailure) in
             try inflater.step(first, into: output)
         }
@@ -184,12 +184,12 @@ final class DeflateDecoder: StreamDecoder {
     private func skip(_ input: UnsafeRawBufferPointer) throws(DecodingFailure) -> DecodingStep {
         trailingCount += input.count
         guard !isBare || trailingCount <= Self.trailerLimit else {
-            throw DecodingFailure(coding: .deflate, reason: .corrupt("there are bytes after its end"))
+            throw DecodingFailure(coding: .deflate, reason: .corrupt("trailing data"))
         }
         return DecodingStep(consumed: input.count)
     }
 
-    /// RFC 1950, section 2.2.
+    /// Whether the bytes are a zlib header (RFC 1950, section 2.2).
     private static func isZlib(_ first: UInt8, _ second: UInt8) -> Bool {
         first & 0x0F == 8 && first >> 4 <= 7 && (Int(first) << 8 | Int(second)) % 31 == 0
     }

@@ -2,13 +2,13 @@ import ConvoySupport
 import Dispatch
 import Foundation
 
-/// Reports what connections do, line by line: the heads as sent and received, including CONNECT, connecting, TLS, and
-/// the number of body bytes. For debugging.
+/// Logs the activity of connections line by line, for debugging: connecting, TLS, heads as sent and received including
+/// those of CONNECT, and the number of body bytes.
 ///
-/// An object, which any number of configurations may have; two are equal if they are the same one. Secrets are masked,
-/// unless they are asked for: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, of fields
-/// that are marked or have telling names, and in URLs the user information and the values of secret query items. Of
-/// libcurl's own messages, only those known to contain no secrets are passed on.
+/// Any number of configurations may share a trace. Two traces are equal if they are the same object. Secrets are masked
+/// unless `showsSecrets` is set: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, and of
+/// fields that are marked as sensitive or have well-known names, and in URLs the user information and the values of
+/// secret query items. Of libcurl's own messages, only those known to contain no secrets are included.
 public final class ConnectionTrace: Sendable {
     /// Receives a line.
     public typealias Handler = @Sendable (TraceLine) -> Void
@@ -28,14 +28,15 @@ public final class ConnectionTrace: Sendable {
     private let handler: Handler
     private let capacity: Int
 
-    /// A trace.
+    /// Creates a trace.
     ///
     /// - Parameters:
-    ///   - showsSecrets: whether secrets are shown as they are. For a terminal, not for logs.
-    ///   - capacity: how many lines wait at most for a queue that does not keep up. Later ones are dropped, and a line
-    ///     says how many.
-    ///   - queue: where the handler runs. The lines come in order, one at a time, even on a concurrent queue.
-    ///   - handler: receives the lines. It may block; the transfers do not wait for it.
+    ///   - showsSecrets: Whether secrets are shown unmasked. For terminals, not for logs.
+    ///   - capacity: The maximum number of lines that wait for a slow queue. Further lines are dropped, and a line
+    ///     reports how many.
+    ///   - queue: The queue on which the handler runs. Lines are delivered serially and in order, even on a concurrent
+    ///     queue.
+    ///   - handler: Receives the lines. It may block; the transfers do not wait for it.
     public init(
         showsSecrets: Bool = false, capacity: Int = 10_000, on queue: DispatchQueue, handler: @escaping Handler
     ) {
@@ -45,9 +46,9 @@ public final class ConnectionTrace: Sendable {
         self.handler = handler
     }
 
-    // MARK: The network thread
+    // MARK: Called on the network thread
 
-    /// The number of another transfer.
+    /// Returns the number for a new transfer.
     func nextTransfer() -> Int {
         state.withLock { state in
             state.transferCount += 1
@@ -55,7 +56,7 @@ public final class ConnectionTrace: Sendable {
         }
     }
 
-    /// Hands a line to the queue.
+    /// Passes a line to the queue.
     func post(_ line: TraceLine) {
         let isFirst = state.withLock { state in
             if let last = state.pending.last, let sum = last.merged(with: line) {
@@ -71,7 +72,7 @@ public final class ConnectionTrace: Sendable {
         if isFirst { queue.async { self.deliver() } }
     }
 
-    // MARK: The user's queue
+    // MARK: Called on the handler's queue
 
     private func deliver() {
         while let lines = take() {
@@ -79,7 +80,7 @@ public final class ConnectionTrace: Sendable {
         }
     }
 
-    /// The waiting lines; nil if there are none, so that the next one must start another delivery.
+    /// Returns the waiting lines, or nil if there are none, so that the next line starts another delivery.
     private func take() -> [TraceLine]? {
         state.withLock { state in
             guard !state.pending.isEmpty else {
@@ -104,37 +105,38 @@ extension ConnectionTrace: Hashable {
 }
 
 extension ConnectionTrace: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// A line of a trace.
 public struct TraceLine: Sendable, Hashable {
-    /// What a line is about.
+    /// The kind of a trace line.
     public enum Kind: String, Sendable, Hashable {
-        /// A message: connecting, TLS, a redirect, the end.
+        /// A message about connecting, TLS, a redirect or the end of a transfer.
         case note = "*"
         /// A line of a head that was sent.
         case sentHead = ">"
-        /// A line of a head that was received, or of trailers.
+        /// A line of a head or a trailer that was received.
         case receivedHead = "<"
-        /// Bytes of bodies that were sent.
+        /// Bytes of a body that were sent.
         case sentBody = "}"
-        /// Bytes of bodies that were received, in the transfer's coding.
+        /// Bytes of a body that were received, in their content coding.
         case receivedBody = "{"
-        /// The end of a request, with its times and its metrics.
+        /// The end of a request, with its times and metrics.
         case timing = "="
     }
 
-    /// What the line is about.
+    /// The kind of the line.
     public let kind: Kind
-    /// The line, without its end. What a server sent may contain control characters, which a terminal would obey.
+    /// The text of the line, without a line ending. Text from a server may contain control characters, which a terminal
+    /// would interpret.
     public let text: String
-    /// The number of the transfer in the trace, from 1; 0 for a line that belongs to none.
+    /// The number of the transfer in the trace, from 1; 0 for a line without a transfer.
     public let transfer: Int
-    /// The number of bytes, for those of a body.
+    /// The number of bytes, for lines about a body.
     public let byteCount: Int?
-    /// The metrics of a request, for the line of its end.
+    /// The metrics of a request, for the line at its end.
     public let metrics: TransactionMetrics?
 
     init(kind: Kind, text: String, transfer: Int) {
@@ -151,7 +153,7 @@ public struct TraceLine: Sendable, Hashable {
         text = metrics.timeline
     }
 
-    /// One line in place of two that count bytes of the same body.
+    /// Merges two lines that count bytes of the same body.
     func merged(with next: TraceLine) -> TraceLine? {
         guard kind == next.kind, transfer == next.transfer, let one = byteCount, let other = next.byteCount else {
             return nil
@@ -161,6 +163,6 @@ public struct TraceLine: Sendable, Hashable {
 }
 
 extension TraceLine: CustomStringConvertible {
-    /// The sign of the kind, and the text, as `curl -v` has it.
+    /// The symbol of the kind followed by the text, as in the output of `curl -v`.
     public var description: String { "\(kind.rawValue) \(text)" }
 }

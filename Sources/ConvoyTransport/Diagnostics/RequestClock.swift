@@ -2,11 +2,11 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Measures when the phases of one request end, if its metrics are collected. Belongs to the network thread.
+/// Measures the end of each phase of a request if its metrics are collected. Used on the network thread only.
 ///
-/// libcurl's own times count from when it begins the request, which may be later than its start, and from each time it
-/// sends it again, as a sum. So times are noted here when libcurl calls back; libcurl's are used, relative to these,
-/// for what happens between two calls.
+/// libcurl's own times count from when it begins the request, which may be later than the request's start, and
+/// accumulate each time it sends the request again. Times are therefore recorded here when libcurl calls back.
+/// libcurl's times are used only relative to these, for moments between two callbacks.
 final class RequestClock {
     let start: StartMoment
     let method: String
@@ -25,16 +25,16 @@ final class RequestClock {
         (self.usesTLS, self.usesTunnel, self.isProxied) = (usesTLS, usesTunnel, isProxied)
     }
 
-    // Nil for what has not happened.
+    // These are nil if the event has not happened.
 
-    /// The lookup of an unknown name began.
+    /// The DNS lookup of a name that is not cached began.
     @exclusivity(unchecked) var lookUpBegan: MonotonicTime?
-    /// The first socket of a connection was opened: the address is known.
+    /// The first socket of a connection was opened, so the address is known.
     @exclusivity(unchecked) var socketOpened: MonotonicTime?
-    /// libcurl began to wait for bytes on that socket, and so was connected. libcurl itself reports this only when the
-    /// whole route is ready.
+    /// libcurl began to wait for bytes on that socket, so it was connected. libcurl itself reports this only when the
+    /// entire route is ready.
     @exclusivity(unchecked) var readingBegan: MonotonicTime?
-    /// The handshake with the server began: there is a connection, through all proxies.
+    /// The handshake with the server began, so there is a connection through all proxies.
     @exclusivity(unchecked) var handshakeBegan: MonotonicTime?
     /// A connection was ready, and libcurl was about to send.
     @exclusivity(unchecked) var ready: MonotonicTime?
@@ -45,21 +45,21 @@ final class RequestClock {
     /// The request has ended in libcurl.
     @exclusivity(unchecked) var ended: MonotonicTime?
 
-    /// How the connection of the request was made.
+    /// The moments in establishing the request's connection.
     @exclusivity(unchecked) var connection: ConnectionMoments?
     @exclusivity(unchecked) var isReused = false
     @exclusivity(unchecked) var tls: NegotiatedTLS?
-    /// How often libcurl was about to send.
+    /// The number of times that libcurl was about to send.
     @exclusivity(unchecked) var sendCount = 0
-    /// libcurl's counters when it was about to send for the last time.
+    /// libcurl's counters when it was last about to send.
     @exclusivity(unchecked) var counters = CurlCounters()
-    /// How many bytes of proxies' heads were exchanged before the request was sent.
+    /// The number of bytes of proxy heads exchanged before the request was sent.
     @exclusivity(unchecked) var proxyHeadBytes: (sent: Int64, received: Int64) = (0, 0)
 
-    /// What was known of the request when the head of its response had arrived, and how often it had been sent by then.
+    /// The moments known when the response head had arrived, and the send count at that time.
     @exclusivity(unchecked) var atHead: (moments: TransactionMoments, sendCount: Int)?
 
-    /// All moments of an ended request, if only the end was unknown when the head of its response arrived.
+    /// All moments of an ended request, if only its end was unknown when its response head arrived.
     var momentsSinceHead: TransactionMoments? {
         guard let atHead, atHead.sendCount == sendCount, !hasBody, !isConnecting else { return nil }
         var moments = atHead.moments
@@ -67,7 +67,7 @@ final class RequestClock {
         return moments
     }
 
-    /// Whether there is no connection yet, or libcurl has begun to make another one.
+    /// Whether there is no connection yet, or libcurl has begun to open another one.
     var isConnecting: Bool { ready == nil || lookUpBegan != nil || socketOpened != nil }
 
     func noteSocket() {
@@ -78,7 +78,7 @@ final class RequestClock {
         if socketOpened != nil, readingBegan == nil { readingBegan = MonotonicClock.now }
     }
 
-    /// Starts over with another connection, if this one was ready.
+    /// Restarts the measurement for another connection, if the previous one was ready.
     func forgetConnecting() {
         (lookUpBegan, socketOpened, readingBegan, handshakeBegan) = (nil, nil, nil, nil)
     }
@@ -90,7 +90,7 @@ final class RequestClock {
     func noteEnd() { ended = MonotonicClock.now }
 }
 
-/// libcurl's counters for making the connection, in microseconds.
+/// libcurl's counters for establishing the connection, in microseconds.
 struct CurlCounters {
     var nameLookup: Int64 = 0
     var connect: Int64 = 0
@@ -104,7 +104,7 @@ struct CurlCounters {
     }
 }
 
-/// The times at which a connection was made.
+/// The times at which the steps of connecting were completed.
 struct ConnectionMoments {
     var began: MonotonicTime
     var nameFound: MonotonicTime?
@@ -114,20 +114,20 @@ struct ConnectionMoments {
 }
 
 extension RequestClock {
-    /// The state of the connection that libcurl makes for the request; nil if it has not begun to make one.
+    /// Returns the state of the connection that libcurl opens for the request; nil if it has not begun to.
     ///
     /// - Parameters:
     ///   - counted: libcurl's counters.
-    ///   - ready: when the connection was ready; nil if it is not.
+    ///   - ready: The time at which the connection was ready; nil if it is not.
     func connectionMoments(_ counted: CurlCounters, ready: MonotonicTime?) -> ConnectionMoments? {
         let counted = counted.since(counters)
         guard let opened = socketOpened else { return lookUpBegan.map { ConnectionMoments(began: $0) } }
-        /// The time of one of libcurl's counters, limited by a known later time.
+        /// The time of a libcurl counter, limited by a known later time.
         func time(of counter: Int64, notAfter limit: MonotonicTime?) -> MonotonicTime? {
             guard counter > 0 else { return limit }
             return min(origin + UInt64(counter) * 1000, limit ?? .max)
         }
-        // The name is found just before the socket is opened.
+        // The name is resolved just before the socket is opened.
         let origin = opened - min(opened, UInt64(max(0, counted.nameLookup)) * 1000)
         var moments = ConnectionMoments(began: max(start.time, min(lookUpBegan ?? origin, opened)), nameFound: opened)
         let afterTunnel = usesTLS ? handshakeBegan : ready
@@ -143,12 +143,12 @@ extension RequestClock {
         return moments
     }
 
-    /// All moments of an ended request.
+    /// Returns all moments of an ended request.
     ///
     /// - Parameters:
     ///   - counted: libcurl's counters at the end.
-    ///   - firstByteAfterSending: how long the first byte of the response took, in microseconds, as libcurl has counted
-    ///     it; nil if it has not.
+    ///   - firstByteAfterSending: The time until the first byte of the response, in microseconds, as counted by
+    ///     libcurl; nil if it was not counted.
     func moments(_ counted: CurlCounters, firstByteAfterSending: Int64?) -> TransactionMoments {
         let end = ended ?? MonotonicClock.now
         var moments = TransactionMoments()
@@ -167,7 +167,7 @@ extension RequestClock {
         guard !isConnecting, let ready else { return moments }
         moments.requestSent = seconds(hasBody ? bodySent : ready)
         var first = firstLine
-        // The first line may come long after its first byte.
+        // The first line may be complete long after its first byte.
         if let wait = firstByteAfterSending, sendCount == 1, !hasBody {
             first = min(first ?? .max, ready + UInt64(max(0, wait)) * 1000)
         }

@@ -1,20 +1,20 @@
 import CCurl
 import ConvoySupport
 
-/// Makes the lines of one transfer's trace from what libcurl passes to its debug callback. On the network thread.
+/// Converts the data of libcurl's debug callback into the lines of a transfer's trace, on the network thread.
 ///
-/// A head can arrive in pieces that end anywhere, so only whole lines are passed on: half a line does not show whether
-/// it is a secret.
+/// A head can arrive in pieces that end anywhere. Only complete lines are traced, because a partial line does not
+/// reveal whether it is a secret.
 struct TraceRecorder {
-    /// The kind of a piece of bytes.
+    /// The kind of data passed to the debug callback.
     enum Piece { case message, sentHead, receivedHead, sentBody, receivedBody }
 
-    /// One direction's head.
+    /// The head in one direction.
     private struct Head {
         var line: [UInt8] = []
-        /// How many bytes of the line were dropped.
+        /// The number of bytes dropped from the line.
         var excess = 0
-        /// Whether the last field was a secret, for folded lines (RFC 9112, section 5.2).
+        /// Whether the last field was secret, which also applies to its folded lines (RFC 9112, section 5.2).
         var isSecret = false
     }
 
@@ -24,17 +24,17 @@ struct TraceRecorder {
     private var sent = Head()
     private var received = Head()
 
-    /// - Parameter transfer: the number of the transfer.
+    /// - Parameter transfer: The number of the transfer.
     init(_ trace: ConnectionTrace, transfer: Int, secrets: SecretClassifier) {
         self.trace = trace
         self.secrets = secrets
         self.transfer = transfer
     }
 
-    /// A message of the library's own.
+    /// Adds a message of this library.
     func note(_ text: String) { trace.post(TraceLine(kind: .note, text: text, transfer: transfer)) }
 
-    /// A request has ended.
+    /// Adds the line for the end of a request.
     func end(_ metrics: TransactionMetrics) { trace.post(TraceLine(metrics, transfer: transfer)) }
 
     mutating func take(_ piece: Piece, _ bytes: UnsafeRawBufferPointer) {
@@ -49,7 +49,7 @@ struct TraceRecorder {
 
     // MARK: Heads
 
-    /// libcurl accepts no longer lines (100 KB), but sends longer ones of the user.
+    /// libcurl accepts lines up to 100 KB from servers, but sends longer ones from the user.
     private static let longestLine = 256 << 10
 
     private func take(_ bytes: UnsafeRawBufferPointer, into head: inout Head, _ kind: TraceLine.Kind) {
@@ -70,7 +70,7 @@ struct TraceRecorder {
             head.excess = 0
         }
         if head.line.last == UInt8(ascii: "\r") { head.line.removeLast() }
-        let rest = head.excess > 0 ? " … and \(head.excess) bytes more" : ""
+        let rest = head.excess > 0 ? " … and \(head.excess) more bytes" : ""
         let text = shown(head.line[...], &head.isSecret) + rest
         trace.post(TraceLine(kind: kind, text: text, transfer: transfer))
     }
@@ -86,17 +86,17 @@ struct TraceRecorder {
         }
         isSecret = false
         if let startLine = startLine(line) { return startLine }
-        // The name of a pseudo-header of HTTP/2 begins with a colon.
+        // The name of an HTTP/2 pseudo-header begins with a colon.
         guard let colon = line.dropFirst().firstIndex(of: UInt8(ascii: ":")) else {
-            // Without a name, the value may be a secret.
-            return "(a malformed line of \(line.count) bytes)"
+            // Without a name, the line may be a secret.
+            return "(malformed line of \(line.count) bytes)"
         }
         let name = ASCII.text(ASCII.trimmed(line[..<colon]))
         isSecret = secrets.contains(name)
         return "\(ASCII.text(line[..<colon])): \(secrets.shown(name, ASCII.text(ASCII.trimmed(line[(colon + 1)...]))))"
     }
 
-    /// A status line, or a request line with its target redacted; nil for other lines.
+    /// Returns a status line, or a request line with its target redacted; nil for other lines.
     private func startLine(_ line: ArraySlice<UInt8>) -> String? {
         if line.starts(with: "HTTP/".utf8) { return ASCII.text(line) }
         guard let first = line.firstIndex(of: UInt8(ascii: " ")), HTTPSyntax.isToken(line[..<first]),
@@ -114,8 +114,8 @@ struct TraceRecorder {
         note(trace.showsSecrets ? text : Redaction.text(text, secrets))
     }
 
-    /// The beginnings of libcurl's messages that contain no secrets, in lower case, in 7.88 to 8.14. Other messages
-    /// contain user names of proxies, the environment's proxies with their passwords, and all fields of HTTP/2.
+    /// The prefixes of libcurl messages that contain no secrets, in lowercase, for libcurl 7.88 to 8.14. Other messages
+    /// may contain proxy user names, the environment's proxies with their passwords, and all HTTP/2 fields.
     private static let harmless = [
         "trying ", "connected to ", "established connection to ", "connect to ", "immediate connect fail for ",
         "failed to connect to ", "could not resolve ", "host ", "ipv6: ", "ipv4: ", "re-using existing ",
@@ -136,7 +136,7 @@ struct TraceRecorder {
 }
 
 extension TraceRecorder.Piece {
-    /// nil for bytes of TLS, which are not traced.
+    /// Returns nil for TLS data, which is not traced.
     init?(_ kind: curl_infotype) {
         switch kind {
         case CURLINFO_TEXT: self = .message

@@ -1,69 +1,75 @@
 import ConvoySupport
 import Foundation
 
-/// The measurements of one request: the duration of each phase, the connection, and the number of bytes. The
-/// counterpart of Foundation's `URLSessionTaskTransactionMetrics`, which Foundation on Linux does not have.
+/// The metrics of one request: the duration of each phase, the connection, and the byte counts. The counterpart of
+/// Foundation's `URLSessionTaskTransactionMetrics`, which is missing in Foundation on Linux.
 ///
-/// Each redirect, each retry and each part of a download has its own, and so has a response out of a cache
-/// (``cacheUse``), for which nothing was sent.
+/// Each redirect, each retry and each part of a download has its own metrics, as does a cached response (``cacheUse``),
+/// for which nothing was sent.
 ///
-/// The times of the phases are seconds since the start, by a clock that never goes back, and are nil for what was not
-/// reached. They are multiples of 2⁻²⁰ s, about a microsecond, so that the durations of all phases add up to
-/// ``duration`` exactly. An existing connection (``isReusedConnection``) has these phases behind it at once.
+/// The times of the phases are in seconds since the start, measured with a monotonic clock, and nil for phases that
+/// were not reached. They are multiples of 2⁻²⁰ s, about a microsecond, so that the durations of all phases add up to
+/// exactly ``duration``. If the request reuses a connection (``isReusedConnection``), the phases of connecting take no
+/// time.
 public struct TransactionMetrics: Sendable, Hashable {
     /// The method, such as `GET`.
     public let requestMethod: String
-    /// The URL as text, without secrets: making a `URL` of it takes time, and few look at it.
+    /// The URL as text, without secrets. It is converted to a `URL` on demand, because that takes time and few callers
+    /// need it.
     private let address: String
-    /// The status of the response; nil if no whole head came.
+    /// The status of the response; nil if no complete head was received.
     public internal(set) var statusCode: Int?
-    /// Why there is no whole response, in a line without secrets; nil where there is one, or its rest was not needed.
+    /// The reason why the response is incomplete, in one line without secrets; nil if it is complete, or if its rest
+    /// was not needed.
     public internal(set) var failureReason: String?
-    /// When the request began, by the date of the system.
+    /// The time at which the request began, by the system clock.
     public let startDate: Date
 
     var moments = TransactionMoments()
 
-    /// The version of HTTP in which the server has answered, by the name that ALPN has for it: `h2`, `http/1.1`,
-    /// `http/1.0`. nil without one.
+    /// The HTTP version of the response, by its ALPN name: `h2`, `http/1.1`, `http/1.0`. nil if there was no response.
     public internal(set) var networkProtocolName: String?
-    /// The version of TLS, such as `TLSv1.3`; nil for plain text, and where TLS was not agreed on.
+    /// The TLS version, such as `TLSv1.3`; nil for plain text, and if the handshake was not completed.
     public internal(set) var negotiatedTLSProtocolVersion: String?
-    /// The registered name of the cipher suite, such as `TLS_AES_256_GCM_SHA384`; nil like the version.
+    /// The registered name of the cipher suite, such as `TLS_AES_256_GCM_SHA384`; nil in the same cases as the version.
     public internal(set) var negotiatedTLSCipherSuite: String?
-    /// The address that was connected to, of the server or of its proxy; nil without a connection, and for a Unix socket.
+    /// The remote address of the connection, of the server or of its proxy; nil without a connection and for a Unix
+    /// socket.
     public internal(set) var remoteAddress: String?
-    /// The port that was connected to.
+    /// The remote port of the connection.
     public internal(set) var remotePort: Int?
-    /// The address of this side of the connection.
+    /// The local address of the connection.
     public internal(set) var localAddress: String?
-    /// The port of this side of the connection.
+    /// The local port of the connection.
     public internal(set) var localPort: Int?
-    /// Whether the request was sent over a connection that another one had opened.
+    /// Whether the request was sent over a connection that an earlier request had opened.
     public internal(set) var isReusedConnection = false
-    /// Whether the request went to a proxy, or through one.
+    /// Whether the request was sent to a proxy, or through one.
     public internal(set) var isProxyConnection = false
-    /// How the response came out of a cache; nil for one from the network.
+    /// How the cache was used for the response; nil for a response from the network.
     public internal(set) var cacheUse: CacheUse?
 
-    /// Whether the request was made by another operation, whose response this one shares. It is in the metrics of both,
-    /// and true for all but one. It may have begun before this operation did.
+    /// Whether the request was sent by another operation whose response this one shares. Such a request is in the
+    /// metrics of all these operations, and this is false for only one of them. It may have begun before this operation
+    /// did.
     public package(set) var isShared = false
 
-    /// The bytes of the request's head that were sent. HTTP/2 sends it in a shorter form that libcurl does not count;
-    /// this is its length for HTTP/1.1. Requests for a proxy tunnel are not counted.
+    /// The number of bytes of the request's head that were sent. For HTTP/2, which compresses heads, this is the size
+    /// of the equivalent HTTP/1.1 head, because libcurl does not count the actual bytes. Requests for a proxy tunnel
+    /// are not counted.
     public internal(set) var countOfRequestHeaderBytesSent: Int64 = 0
-    /// The bytes of the request's body that were sent, without the framing of chunks.
+    /// The number of bytes of the request's body that were sent, excluding the chunked framing.
     public internal(set) var countOfRequestBodyBytesSent: Int64 = 0
-    /// The bytes of the response's heads that were received, interim ones too; for HTTP/2 as for the request.
+    /// The number of bytes of response heads that were received, including interim responses. For HTTP/2, counted as
+    /// for the request.
     public internal(set) var countOfResponseHeaderBytesReceived: Int64 = 0
-    /// The bytes of the response's body that were received, in its content coding, without the framing of chunks.
+    /// The number of bytes of the response's body that were received, before decoding, excluding the chunked framing.
     public internal(set) var countOfResponseBodyBytesReceived: Int64 = 0
-    /// The bytes of the response's body without its content coding. The body of a redirect that was followed, or of a
-    /// response that the cache has replaced, does not count.
+    /// The number of bytes of the response's body after decoding. The body of a redirect that was followed, or of a
+    /// response that a cached one replaced, is not counted.
     public internal(set) var countOfResponseBodyBytesAfterDecoding: Int64 = 0
 
-    /// - Parameter address: the URL as it was sent.
+    /// - Parameter address: The URL as it was sent.
     init(method: String, address: String, secrets: SecretClassifier, startDate: Date) {
         requestMethod = method
         self.address = Redaction.url(address, secrets)
@@ -71,38 +77,42 @@ public struct TransactionMetrics: Sendable, Hashable {
     }
 }
 
-// MARK: What is made of it
+// MARK: Derived values
 
 extension TransactionMetrics {
-    /// The URL, with `***` for a user and a password and for the values of
-    /// ``ConnectionConfiguration/sensitiveQueryItems``; nil if Foundation cannot read it.
+    /// The URL, with `***` in place of the user name, the password and the values of
+    /// ``ConnectionConfiguration/sensitiveQueryItems``; nil if Foundation cannot parse it.
     public var url: URL? { URL(string: address) }
 
-    /// The name of the host was found; nil if it was not.
+    /// The time at which the host name was resolved; nil if it was not.
     public var nameFound: TimeInterval? { moments.nameFound }
-    /// The connection to the server, or to its proxy, was made; nil if it was not.
+    /// The time at which the connection to the server, or to its proxy, was established; nil if it was not.
     public var connected: TimeInterval? { moments.connected }
-    /// The proxy had made a tunnel to the server; nil without one.
+    /// The time at which the tunnel through the proxy was established; nil without one.
     public var tunnelEstablished: TimeInterval? { moments.tunnelEstablished }
-    /// TLS with the server was agreed on; nil for plain text, and if it was not.
+    /// The time at which the TLS handshake with the server was complete; nil for plain text, and if it was not
+    /// completed.
     public var secured: TimeInterval? { moments.secured }
-    /// The last byte of the request was handed over to be sent; up to 128 KiB may still have been on their way to the
-    /// socket. nil if that did not happen; later than ``firstByte`` if the server answered early.
+    /// The time at which the last byte of the request was passed on for sending, although up to 128 KiB may not have
+    /// reached the socket yet; nil if that did not happen. It is later than ``firstByte`` if the server responded
+    /// early.
     public var requestSent: TimeInterval? { moments.requestSent }
-    /// The first byte of a response came, be it an interim one; nil if none did. Where the request has a body, and with
-    /// libcurl 8, it is the first line that counts.
+    /// The time at which the first byte of a response arrived, including interim responses; nil if none did. If the
+    /// request has a body, or with libcurl 8, it is the time of the first complete line.
     public var firstByte: TimeInterval? { moments.firstByte }
-    /// The request had ended, with a complete response, an error, or a cancellation: the duration of all phases.
+    /// The time at which the request ended, with a complete response, an error or a cancellation. This is the duration
+    /// of all phases.
     public var duration: TimeInterval { moments.ended }
 
-    /// The duration of a phase: 0 for a phase that did not occur; for the phase in which the request ended, the time
-    /// until then. A stored response has only the phase of receiving.
+    /// Returns the duration of a phase, or 0 if it did not occur. For the phase in which the request ended, this is the
+    /// time until the end. A cached response has only the receive phase.
     public func duration(of phase: TransactionPhase) -> TimeInterval {
         if cacheUse != nil { return phase == .receive ? duration : 0 }
         return moments.durations.first { $0.phase == phase }?.duration ?? 0
     }
 
-    /// The times to the millisecond: `name 0.004 s, connect 0.021 s, TLS 0.055 s, first byte 0.081 s, total 0.492 s`.
+    /// The times in seconds, rounded to milliseconds: `name 0.004 s, connect 0.021 s, TLS 0.055 s, first byte 0.081 s,
+    /// total 0.492 s`.
     public var timeline: String {
         let times: [(String, TimeInterval?)] = [
             ("name", nameFound), ("connect", connected), ("tunnel", tunnelEstablished), ("TLS", secured),
@@ -119,7 +129,8 @@ extension TransactionMetrics {
 }
 
 extension TransactionMetrics: CustomStringConvertible {
-    /// A line without secrets: the method, the URL, the status, where the response came from, and the times.
+    /// A description in one line, without secrets: the method, the URL, the status, the source of the response, and the
+    /// times.
     public var description: String {
         var parts = [requestMethod, address]
         parts.append(statusCode.map(String.init) ?? "no response")
@@ -127,20 +138,21 @@ extension TransactionMetrics: CustomStringConvertible {
             parts.append("from the cache (\(cacheUse.rawValue))")
         } else {
             if let networkProtocolName { parts.append(networkProtocolName) }
-            if isReusedConnection { parts.append("over a connection that was there") }
+            if isReusedConnection { parts.append("over a reused connection") }
         }
         return parts.joined(separator: " ") + ": " + timeline
     }
 }
 
 extension TransactionMetrics: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// When the phases of a request ended, in seconds from its start; nil for those not reached.
+/// The times at which the phases of a request ended, in seconds from its start; nil for phases that were not reached.
 struct TransactionMoments: Sendable, Hashable {
-    /// libcurl has taken up the request: the look-up of the name begins, or a connection that is there was chosen.
+    /// The time at which libcurl began to process the request: the DNS lookup began, or an existing connection was
+    /// chosen.
     var connectionBegan: TimeInterval?
     var nameFound: TimeInterval?
     var connected: TimeInterval?
@@ -150,11 +162,11 @@ struct TransactionMoments: Sendable, Hashable {
     var firstByte: TimeInterval?
     var ended: TimeInterval = 0
 
-    /// Whether the way to the server has these phases.
+    /// Whether the route to the server has these phases.
     var usesTunnel = false
     var usesTLS = false
 
-    /// The duration of each phase, in order. The time after the last moment belongs to the phase that was running.
+    /// The duration of each phase, in order. The time after the last moment belongs to the phase that was in progress.
     var durations: [(phase: TransactionPhase, duration: TimeInterval)] {
         let sent = firstByte.map { min(requestSent ?? $0, $0) } ?? requestSent
         let ends: [(TransactionPhase, TimeInterval?, isPossible: Bool)] = [
@@ -173,29 +185,28 @@ struct TransactionMoments: Sendable, Hashable {
     }
 }
 
-/// A phase of a request, in the order in which they follow each other. Those of HAR, and the tunnel.
+/// The phases of a request, in order: those of HAR, and the tunnel.
 public enum TransactionPhase: String, Sendable, Hashable, CaseIterable {
-    /// The request was waiting for the cache, for a file descriptor, or for a connection that others share and that was
-    /// still being made.
+    /// Waiting for the cache, for a file descriptor, or for a shared connection that was still being established.
     case blocked
-    /// The name of the host, or of the proxy, was looked up.
+    /// Resolving the name of the host or the proxy.
     case nameLookup
-    /// The connection to the server, or to the proxy, was made.
+    /// Connecting to the server or to the proxy.
     case connect
-    /// The proxy was asked for a tunnel, over TLS if it speaks that.
+    /// Requesting a tunnel from the proxy, including TLS with the proxy itself.
     case tunnel
-    /// TLS was agreed on with the server.
+    /// The TLS handshake with the server.
     case tls
-    /// The request was sent.
+    /// Sending the request.
     case send
-    /// The server had the request, and had not answered.
+    /// Waiting for the server's response after sending the request.
     case wait
-    /// The response came.
+    /// Receiving the response.
     case receive
 }
 
-/// When the phases of a request ended, in seconds from its start, up to the first byte of the response; nil for phases
-/// that did not occur.
+/// The times at which the phases of a request ended, in seconds from its start, up to the first byte of the response;
+/// nil for phases that did not occur.
 package struct TransactionPhases: Sendable {
     package let nameLookup, connect, tunnel, tls, send, wait: TimeInterval?
 
@@ -208,23 +219,23 @@ package struct TransactionPhases: Sendable {
 }
 
 extension TransactionMetrics {
-    /// When the phases up to the first byte of the response ended.
+    /// The times at which the phases up to the first byte of the response ended.
     package var phases: TransactionPhases { TransactionPhases(moments, isReusedConnection: isReusedConnection) }
 }
 
-/// Why a stored response was served (RFC 9111, section 4).
+/// The reason why a cached response was served (RFC 9111, section 4).
 public enum CacheUse: String, Sendable, Hashable, CaseIterable {
     /// The response was fresh.
     case fresh
-    /// The server has validated it.
+    /// The server validated the response.
     case validated
     /// The response was stale, but within the request's `max-stale`.
     case maxStale
-    /// The response was stale, and the server is being asked for a new one meanwhile (RFC 5861, section 3).
+    /// The response was stale, and is being revalidated in the background (RFC 5861, section 3).
     case staleWhileRevalidate
-    /// The response was stale, but the server could not be reached or had an error (RFC 5861, section 4).
+    /// The response was stale, but the server was unreachable or returned an error (RFC 5861, section 4).
     case staleIfError
-    /// The request accepts stored responses of any age (`URLRequest.CachePolicy.returnCacheDataElseLoad`,
+    /// The request accepts cached responses of any age (`URLRequest.CachePolicy.returnCacheDataElseLoad`,
     /// `.returnCacheDataDontLoad`).
     case ignoringAge
 

@@ -4,15 +4,15 @@ import Foundation
 
 /// The secret fields of a request, which identify its sender.
 struct SecretHeader: Sendable {
-    /// The request's own.
+    /// The request's own secret fields.
     private(set) var fields: [(name: String, value: String)] = []
     /// The value of `Host`, if the request has one.
     private(set) var host: String?
-    /// Whether the request has the cookies of a store. They are not among the fields: the store identifies the request,
-    /// not its current cookies.
+    /// Whether the request sends cookies from a store. They are not among the fields, because the store identifies the
+    /// sender, not its current cookies.
     var sendsStoredCookies: Bool
 
-    /// - Parameter hasStoredCookies: whether `Cookie` comes from a store.
+    /// - Parameter hasStoredCookies: Whether `Cookie` comes from a store.
     init(_ sent: [(name: String, value: String)], _ secrets: SecretClassifier, hasStoredCookies: Bool) {
         sendsStoredCookies = hasStoredCookies
         for field in sent {
@@ -35,14 +35,14 @@ enum KnownSecret {
     }
 }
 
-/// A request's header as a cache sees it. Made once for all requests that share the header.
+/// A request's header as seen by a cache. Shared by all requests with the same header.
 struct CacheView: Sendable {
-    /// The fields that are sent. Secrets are replaced by texts that can only be compared, as a cache stores the fields
-    /// by which a response varies.
+    /// The fields that are sent. Secret values are replaced by texts that can only be compared, because a cache stores
+    /// the fields by which a response varies.
     let fields: [(name: String, value: String)]
     let secret: SecretHeader
 
-    // The arguments that it was made with.
+    // The arguments that it was created with.
     private let secrets: SecretClassifier
     private let salt: String
     private let isNamed: Bool
@@ -51,7 +51,7 @@ struct CacheView: Sendable {
         self.secrets = secrets
         self.isNamed = isNamed
         var sent = header.makeSentFields()
-        // The cache of this process follows the request's policy, not the field added for others.
+        // The cache of this process uses the request's policy, not the field added for other caches.
         if header.addsCacheControl { sent.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) } }
         secret = SecretHeader(sent, secrets, hasStoredCookies: header.sendsStoredCookies)
         guard !secret.fields.isEmpty || secret.sendsStoredCookies else {
@@ -66,7 +66,7 @@ struct CacheView: Sendable {
                 fields.append((name, value))
                 continue
             }
-            // Two tokens of a named identity are equivalent. Cookies also carry other information.
+            // All tokens of a named identity are equivalent. Cookies also carry other information.
             if isNamed, !KnownSecret.isCookie(name) {
                 fields.append((name, "named"))
             } else {
@@ -82,7 +82,7 @@ struct CacheView: Sendable {
         self.isNamed == isNamed && self.secrets == secrets && (self.salt.isEmpty || self.salt == salt())
     }
 
-    /// Whether a field is a directive to the cache, even if the user has marked it as a secret.
+    /// Whether a field is a directive for the cache, even if the user has marked it as a secret.
     private static func isDirective(_ name: String) -> Bool {
         let name = name.lowercased()
         return name == "cache-control" || name == "pragma" || name == "range" || name.hasPrefix("if-")
@@ -90,12 +90,12 @@ struct CacheView: Sendable {
 }
 
 extension RequestHeader {
-    /// The header for a cache; nil if no digest can be computed.
+    /// Returns the header as seen by a cache; nil if no digest can be computed.
     ///
     /// - Parameters:
-    ///   - secrets: decides what is secret.
-    ///   - isNamed: whether the identity of the request has a name.
-    ///   - salt: the cache's salt.
+    ///   - secrets: Determines which fields are secret.
+    ///   - isNamed: Whether the identity of the request has a name.
+    ///   - salt: The cache's salt.
     func view(_ secrets: SecretClassifier, isNamed: Bool, salt: () -> String) -> CacheView? {
         if let made = cacheView.withLock({ $0 }), made.suits(secrets, isNamed: isNamed, salt: salt) { return made }
         guard let made = CacheView(self, secrets, isNamed: isNamed, salt: salt) else { return nil }

@@ -3,34 +3,34 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The checked header of a request, in libcurl's form, and the values of its relevant fields.
+/// The validated header of a request, in libcurl's form, and the values of its relevant fields.
 ///
-/// It is immutable, and requests with the same fields share one: checking and formatting the fields of each request
-/// takes longer than everything else before it is sent.
+/// It is immutable and shared by requests with the same fields: validating and formatting the fields takes longer than
+/// all other work before a request is sent.
 package final class RequestHeader: @unchecked Sendable {
-    /// What a header is made from.
+    /// The values from which a header is created.
     struct Source: Equatable {
         var fields: [String: String]
         var hasBody = false
         var isStreamed = false
-        /// Whether caches must not answer with a stored response.
+        /// Whether caches must not respond with a stored response.
         var forbidsReuse = false
-        /// Whether caches must ask the server before they answer.
+        /// Whether caches must revalidate stored responses with the server.
         var demandsValidation = false
-        /// Whether the standard `User-Agent` is sent, unless the fields have one.
+        /// Whether to send the standard `User-Agent`, unless the fields contain one.
         var addsUserAgent = false
-        /// Whether a body without an encoding is asked for, unless the fields have an `Accept-Encoding`.
+        /// Whether to request the body without an encoding, unless the fields contain an `Accept-Encoding`.
         var asksForIdentity = false
-        /// Sent as `Authorization`, in place of what the fields have.
+        /// The value of `Authorization`, which replaces that of the fields.
         var authorization: String?
-        /// The same as `Proxy-Authorization`, to the proxy.
+        /// The value of `Proxy-Authorization`, which replaces that of the fields.
         var proxyAuthorization: String?
-        /// The value of a `Cookie` field, unless the fields have one.
+        /// The value of `Cookie`, unless the fields contain one.
         var cookie: [UInt8]?
-        /// Sent in place of what the fields have: the conditions under which a stored response may be served.
+        /// The conditions for serving a stored response, which replace those of the fields.
         var conditions: [String: [UInt8]] = [:]
 
-        /// Compares by bytes: one user's fields must not be taken for another's.
+        /// Compares the fields by bytes, so that one user's fields never match another's.
         static func == (one: Source, other: Source) -> Bool {
             func areExact(_ one: [String: String], _ other: [String: String]) -> Bool {
                 one.count == other.count && one.allSatisfy { name, value in other[name]?.isExactly(value) == true }
@@ -46,44 +46,44 @@ package final class RequestHeader: @unchecked Sendable {
     }
 
     let source: Source
-    /// `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl would add; several of the first
-    /// kind may be one entry, with line ends between them.
+    /// Entries of the form `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl would
+    /// add. Several fields of the first form may share an entry, separated by line endings.
     private(set) var lines: UnsafeMutablePointer<curl_slist>?
     /// Lines that are sent only to a proxy, never to an origin (RFC 9110, section 11.7.2).
     private(set) var proxyLines: UnsafeMutablePointer<curl_slist>?
-    /// The length that the user announced for a streamed body.
+    /// The length that the user specified for a streamed body.
     private(set) var announcedLength: Int64?
     private(set) var asksForRange = false
-    /// Whether there is an `Authorization`.
+    /// Whether an `Authorization` field is sent.
     private(set) var setsAuthorization = false
-    /// Whether the user set `Host`, so that the response may be that of another host.
+    /// Whether the user set `Host`, so that the response may belong to another host.
     private(set) var setsHost = false
-    /// The `Proxy-Authorization` that the user has set.
+    /// The `Proxy-Authorization` that the user set.
     private(set) var ownProxyAuthorization: String?
-    /// Whether the user set `Accept-Encoding`, and so wants the body undecoded.
+    /// Whether the user set `Accept-Encoding`, and therefore expects the body undecoded.
     private(set) var setsAcceptEncoding = false
-    /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
+    /// Whether the user set `Expect`, so that the server can reject the body before it is sent.
     private(set) var setsExpect = false
-    /// Whether a `Cache-Control` was added for caches on the way. The one of this process does not need it.
+    /// Whether a `Cache-Control` was added for intermediate caches. The cache of this process does not need it.
     private(set) var addsCacheControl = false
-    /// Whether the user set `Cookie`, so that no others are sent.
+    /// Whether the user set `Cookie`, so that no other cookies are sent.
     private var setsCookie = false
-    /// Whether cookies of a store are sent.
+    /// Whether cookies from a store are sent.
     var sendsStoredCookies: Bool { source.cookie != nil && !setsCookie }
-    /// The view of the last cache that saw the header.
+    /// The view created for the last cache.
     let cacheView = Locked<CacheView?>(nil)
 
-    /// The header of a request without a stream, to which caches may answer with a stored response.
+    /// Creates the header of a request without a stream, for which caches may use stored responses.
     ///
-    /// - Throws: `URLError.badURL` for a name or a value that HTTP does not allow.
+    /// - Throws: `URLError.badURL` for a field name or value that HTTP does not allow.
     package convenience init(fields: [String: String], hasBody: Bool = false) throws(URLError) {
         try self.init(Source(fields: fields, hasBody: hasBody), url: nil)
     }
 
-    /// The last header that was made from this one with a token.
+    /// The last header derived from this one with a token.
     private let withToken = Locked<RequestHeader?>(nil)
 
-    /// The same header with an `Authorization` that many requests share.
+    /// Returns the same header with an `Authorization` that many requests share.
     func withToken(_ value: String) throws(URLError) -> RequestHeader {
         if let made = withToken.withLock({ $0 }), made.source.authorization == value { return made }
         var source = source
@@ -93,7 +93,7 @@ package final class RequestHeader: @unchecked Sendable {
         return made
     }
 
-    /// - Parameter url: the request's, for errors.
+    /// - Parameter url: The request's URL, for errors.
     init(_ source: Source, url: URL?) throws(URLError) {
         self.source = source
         var setsCacheControl = false
@@ -104,8 +104,8 @@ package final class RequestHeader: @unchecked Sendable {
             : source.fields.filter { field in
                 !source.conditions.keys.contains { ASCII.equalIgnoringCase($0.utf8, field.key.utf8) }
             }
-        // One entry of libcurl's list: it searches the list for each field that it might add itself, which these are not,
-        // and formats each entry by itself.
+        // These fields are combined into one entry of libcurl's list, because libcurl formats each entry separately,
+        // and searches the list for each field that it might add itself.
         var inert: [String] = []
         for (name, value) in fields {
             guard HTTPSyntax.isToken(name) else {
@@ -118,10 +118,10 @@ package final class RequestHeader: @unchecked Sendable {
             let known = KnownField(name)
             switch known {
             case .contentLength:
-                // libcurl sets it, except for a stream, whose length only the user knows.
+                // libcurl sets this field, except for a stream, whose length only the user knows.
                 guard source.isStreamed else { continue }
                 guard let length = Int64(value.trimmingCharacters(in: .whitespaces)), length >= 0 else {
-                    throw URLError(.badURL, url: url, "The Content-Length \(value.debugDescription) is not a length.")
+                    throw URLError(.badURL, url: url, "The Content-Length \(value.debugDescription) is invalid.")
                 }
                 announcedLength = length
                 continue
@@ -164,13 +164,13 @@ package final class RequestHeader: @unchecked Sendable {
             try Self.append("Proxy-Authorization: \(value)", to: &proxyLines)
         }
         if let cookie = source.cookie, !setsCookie { try Self.append(Array("Cookie: ".utf8) + cookie, to: &lines) }
-        // libcurl would wait a second for a 100 that many servers never send.
+        // libcurl would wait one second for a 100, which many servers never send.
         if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
         if !setsAcceptEncoding {
-            // The byte positions of a range refer to the body as sent, so it must not be encoded.
+            // The byte positions of a range refer to the encoded body, so the body must not be encoded.
             inert.append(asksForRange || source.asksForIdentity ? "Accept-Encoding: identity" : Self.acceptedEncodings)
         }
-        // As if the user had asked for none.
+        // Treat this as if the user had set the field.
         if source.asksForIdentity { setsAcceptEncoding = true }
         if source.addsUserAgent, !setsUserAgent { inert.append("User-Agent: \(UserAgent.standard)") }
         if !inert.isEmpty { try Self.append(inert.joined(separator: "\r\n"), to: &lines) }
@@ -183,7 +183,8 @@ package final class RequestHeader: @unchecked Sendable {
         }
     }
 
-    /// The fields that are sent, including those added here, without the proxy's. Made anew each time.
+    /// Returns the fields that are sent, including those added automatically, without those for a proxy. Computed on
+    /// each call.
     package func makeSentFields() -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         var next = lines
@@ -209,7 +210,7 @@ package final class RequestHeader: @unchecked Sendable {
 
     private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) throws(URLError) {
         guard let longer = curl_slist_append(list, line) else {
-            throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for the request's header.")
+            throw URLError(.cannotLoadFromNetwork, url: nil, "There is not enough memory for the request header.")
         }
         list = longer
     }
@@ -221,7 +222,7 @@ package final class RequestHeader: @unchecked Sendable {
             bytes.withMemoryRebound(to: CChar.self) { curl_slist_append(list, $0.baseAddress) }
         }
         guard let longer else {
-            throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for the request's header.")
+            throw URLError(.cannotLoadFromNetwork, url: nil, "There is not enough memory for the request header.")
         }
         list = longer
     }
@@ -230,17 +231,17 @@ package final class RequestHeader: @unchecked Sendable {
         value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
     }
 
-    /// Without deflate, which servers send in two forms, and which no server prefers to gzip. It is decoded all the same.
+    /// Excludes deflate, which servers send in two forms, and which no server prefers to gzip. It is still decoded.
     private static let acceptedEncodings = "Accept-Encoding: gzip, br, zstd"
 
-    /// The fields that are treated specially. Most names are distinguished by length alone.
+    /// The fields that need special treatment. Most names differ in length.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
         case userAgent, authorization, cookie, host, acceptLanguage
         /// A field that echoes a value from the server, whose bytes may be escaped. See `EchoedValue`.
         case echo
 
-        /// Whether libcurl ignores it, with the options that are set here.
+        /// Whether libcurl ignores the field with the options used.
         var isInert: Bool { self == .userAgent || self == .acceptEncoding || self == .acceptLanguage }
 
         init?(_ name: String) {
@@ -268,19 +269,19 @@ package final class RequestHeader: @unchecked Sendable {
     }
 }
 
-/// The head of a request as it is sent: the method, the URL, and the header fields with those added on the way, without
-/// those for a proxy. The counterpart of ``ResponseHead``.
+/// The head of a request as it is sent: the method, the URL, and the header fields including those added during
+/// sending, without those for a proxy. The counterpart of ``ResponseHead``.
 ///
 /// It contains the request's secrets; its description does not.
 public struct RequestHead: Sendable {
     /// The method, such as `GET`.
     public let method: String
-    /// The length of the body in bytes: 0 for none, nil if it is unknown before it is sent.
+    /// The length of the body in bytes: 0 if there is no body, nil if the length is unknown in advance.
     public let bodyLength: Int64?
     /// The URL as text.
     package let address: String
     private let header: RequestHeader
-    /// Decides what is secret.
+    /// Determines which values are secret.
     package let secrets: SecretClassifier
 
     init(method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier) {
@@ -288,11 +289,11 @@ public struct RequestHead: Sendable {
         self.secrets = secrets
     }
 
-    /// The URL; nil if Foundation cannot read it.
+    /// The URL; nil if Foundation cannot parse it.
     public var url: URL? { URL(string: address) }
 
-    /// The header fields, with `Host` and the length of a body that is known. HTTP/2 sends some of them by other names
-    /// (RFC 9113, section 8.3.1).
+    /// The header fields, with `Host` and the length of a body of known length. HTTP/2 sends some of them under other
+    /// names (RFC 9113, section 8.3.1).
     public var fields: [(name: String, value: String)] {
         var fields = header.makeSentFields()
         if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "host".utf8) }),
@@ -300,7 +301,7 @@ public struct RequestHead: Sendable {
         {
             fields.insert(("Host", host), at: 0)
         }
-        // The fields that libcurl adds.
+        // Add the fields that libcurl adds.
         if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "accept".utf8) }) {
             fields.append(("Accept", "*/*"))
         }
@@ -312,7 +313,7 @@ public struct RequestHead: Sendable {
         return fields
     }
 
-    /// The value of a header field; nil if it is not sent. Names are case-insensitive.
+    /// The value of a header field; nil if the field is not sent. Names are case-insensitive.
     public subscript(name: String) -> String? {
         fields.first { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }?.value
     }
@@ -325,6 +326,6 @@ extension RequestHead: CustomStringConvertible {
 }
 
 extension RequestHead: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

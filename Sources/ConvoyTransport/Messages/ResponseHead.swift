@@ -5,8 +5,8 @@ import Synchronization
 
 /// The status line and the header fields of a response (RFC 9112, section 2), as received.
 ///
-/// Foundation's `HTTPURLResponse` is made from it only on demand, once, as making it would take most of the time of a
-/// small request.
+/// Foundation's `HTTPURLResponse` is created from it only on demand, and only once, because that would take most of the
+/// time of a small request.
 public final class ResponseHead: Sendable {
     /// The URL of the response.
     public var url: URL {
@@ -16,7 +16,7 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// A URL, or its text: converting one into the other is slow in Foundation.
+    /// A URL or its text, because Foundation is slow in converting one into the other.
     enum Place: Sendable {
         case url(URL)
         case text(String)
@@ -32,13 +32,13 @@ public final class ResponseHead: Sendable {
     private let place: Place
     /// The status code.
     public let statusCode: Int
-    /// The length of the body that the server announced, before decoding; nil if it announced none.
+    /// The length of the body before decoding, as announced by the server; nil if it was not announced.
     public let contentLength: Int64?
-    /// Whether the server encoded the body (gzip, br, zstd …), so that its length and its byte positions are not
-    /// those of the decoded bytes.
+    /// Whether the body is encoded (gzip, br, zstd …), so that its length and byte positions differ from those of the
+    /// decoded bytes.
     public let isEncoded: Bool
 
-    /// Why it was served by the cache; nil for a response from the network.
+    /// The reason why the cache served the response; nil for a response from the network.
     public let cacheUse: CacheUse?
 
     private let bytes: [UInt8]
@@ -69,15 +69,17 @@ public final class ResponseHead: Sendable {
         return String(decoding: line, as: UTF8.self)
     }
 
-    /// The value of a header field. Names are case-insensitive; the values of a repeated field are joined by `, ` (RFC
-    /// 9110, section 5.3). `Content-Type` is not a list: a line that repeats the same type adds nothing (section 8.3).
+    /// The value of a header field. Names are case-insensitive. The values of a repeated field are joined with `, `
+    /// (RFC 9110, section 5.3). `Content-Type` is not a list: a line that repeats the same type is ignored (section
+    /// 8.3).
     public subscript(name: String) -> String? {
         var value: String?
         forEachLine(of: name) { Self.add(ASCII.text($0), to: &value, of: name) }
         return value
     }
 
-    /// Adds the value of another line of a field. Appends it, as a server may repeat a field ten thousand times.
+    /// Adds the value of another line of a field. Appends in place, because a server may repeat a field ten thousand
+    /// times.
     private static func add(_ line: String, to value: inout String?, of name: String) {
         if value == nil {
             value = line
@@ -86,20 +88,20 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// The value of a field as it can be sent back to the server; nil if there is none, if it cannot be sent, and if the
-    /// field is repeated with another value.
+    /// Returns the value of a field in a form that can be sent back to the server; nil if the field is missing, cannot
+    /// be sent, or is repeated with another value.
     package func echoedValue(of name: String) -> EchoedValue? {
         let values = bytes(of: name)
         guard let first = values.first, values.dropFirst().allSatisfy({ $0 == first }) else { return nil }
         return EchoedValue(first)
     }
 
-    /// The values of all lines of a field, one for each line. Names are case-insensitive.
+    /// Returns the values of all lines of a field, one per line. Names are case-insensitive.
     package func values(of name: String) -> [String] { bytes(of: name).map { ASCII.text($0[...]) } }
 
-    /// The values of a header field as they were received, one for each line. Names are case-insensitive.
+    /// Returns the values of a header field as received, one per line. Names are case-insensitive.
     ///
-    /// - Parameter limit: how many lines are looked for.
+    /// - Parameter limit: The maximum number of lines to return.
     package func bytes(of name: String, limit: Int = .max) -> [[UInt8]] {
         var values: [[UInt8]] = []
         forEachLine(of: name) { if values.count < limit { values.append(Array($0)) } }
@@ -116,7 +118,7 @@ public final class ResponseHead: Sendable {
         return fields
     }
 
-    /// The response as Foundation's type. Made on first use; nil only if Foundation refuses to make one.
+    /// The response as Foundation's type, created on first use; nil only if Foundation fails to create it.
     public var urlResponse: HTTPURLResponse? {
         if let made = foundationResponse.withLock({ $0 }) { return made }
         var joined: [String: String] = [:]
@@ -130,13 +132,13 @@ public final class ResponseHead: Sendable {
         let response = HTTPURLResponse(
             url: url, statusCode: statusCode, httpVersion: httpVersion, headerFields: joined)
         return foundationResponse.withLock { made in
-            // Another thread may have made one meanwhile: both get the first.
+            // If another thread has created one in the meantime, both use the first.
             made = made ?? response
             return made
         }
     }
 
-    /// Whether there is a field whose name is one of these, in lower case.
+    /// Whether any field has one of these names, given in lowercase.
     package func hasField(_ names: StaticString...) -> Bool {
         bytes.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return false }
@@ -161,7 +163,7 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// Calls a block with the value of each line of a field.
+    /// Calls a closure with the value of each line of a field.
     private func forEachLine(of name: String, _ body: (_ value: UnsafeRawBufferPointer) -> Void) {
         var name = name
         name.withUTF8 { name in
@@ -176,13 +178,13 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// Calls a block with each field, without the blanks around its value.
+    /// Calls a closure with each field, without whitespace around its value.
     func forEachField(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void) {
         bytes.withUnsafeBytes { FieldLines.forEachField(in: $0, body) }
     }
 }
 
 extension ResponseHead: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -15,7 +15,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The target; nil if its URL is neither http nor https.
+    /// The target; nil if the scheme of the URL is neither http nor https.
     package var target: Target? {
         switch self {
         case .foundation(let request): request.url.flatMap { Target($0) }
@@ -30,7 +30,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The service type of its traffic; the default for a prepared request.
+    /// The service type of the request's traffic; the default for a prepared request.
     var serviceType: NetworkServiceType {
         switch self {
         case .foundation(let request): NetworkServiceType(request.networkServiceType)
@@ -45,7 +45,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The same request with another limit for the time without a byte, in seconds.
+    /// Returns the same request with another idle timeout, in seconds.
     package func with(timeoutInterval: TimeInterval) -> TransferRequest {
         switch self {
         case .foundation(var request):
@@ -56,11 +56,11 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The same request for another URL.
+    /// Returns the same request for another URL.
     func with(address: HTTPAddress) throws(URLError) -> TransferRequest {
         switch self {
         case .foundation(var request):
-            guard let url = URL(string: address.text) else { throw URLError(.badURL, url: request.url, "It is not a URL.") }
+            guard let url = URL(string: address.text) else { throw URLError(.badURL, url: request.url, "Invalid URL.") }
             request.url = url
             return .foundation(request)
         case .prepared(let request):
@@ -68,7 +68,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The same request with an `Authorization`, in place of its own.
+    /// Returns the same request with an `Authorization` that replaces its own.
     package func with(authorization value: String) throws(URLError) -> TransferRequest {
         switch self {
         case .foundation(var request):
@@ -79,7 +79,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// Whether it has an `Authorization` of its own.
+    /// Whether the request has its own `Authorization`.
     var hasAuthorization: Bool {
         switch self {
         case .foundation(let request): request.value(forHTTPHeaderField: "Authorization") != nil
@@ -87,7 +87,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The user's `Proxy-Authorization`.
+    /// The `Proxy-Authorization` that the user set.
     var proxyAuthorization: String? {
         switch self {
         case .foundation(let request): request.value(forHTTPHeaderField: "Proxy-Authorization")
@@ -95,7 +95,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// Whether its path and its query are sent as they are written.
+    /// Whether the path and the query are sent as written.
     var isSentAsWritten: Bool {
         guard case .prepared(let request) = self else { return false }
         return request.isSentAsWritten
@@ -113,7 +113,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The request as Foundation's type. Making it from a prepared request takes some microseconds.
+    /// The request as Foundation's type. Creating it from a prepared request takes some microseconds.
     package var urlRequest: URLRequest {
         switch self {
         case .foundation(let request): request
@@ -122,21 +122,21 @@ package enum TransferRequest: Sendable {
     }
 }
 
-/// A request that needs no further checks, as most do not.
+/// A request that needs no further validation, like most requests.
 ///
-/// Foundation's `URLRequest` is made from it only on demand: making, copying and reading one takes as long as all that
-/// the engine does for a small request. An object, because it is passed on a dozen times.
+/// Foundation's `URLRequest` is created from it only on demand: creating, copying and reading one takes as long as all
+/// other work for a small request. It is a class, because it is passed on a dozen times.
 package final class PreparedRequest: Sendable {
-    /// The URL, which was parsed where it entered.
+    /// The URL, parsed when the request was created.
     package let address: HTTPAddress
-    /// Whether the path and the query are sent as they are written: libcurl has nothing to resolve or to encode in them.
+    /// Whether the path and the query are sent as written, because libcurl has nothing to resolve or encode in them.
     let isSentAsWritten: Bool
-    /// A method that Foundation keeps as it is: a token (RFC 9110, section 5.6.2) in upper case.
+    /// A method that Foundation does not modify: a token (RFC 9110, section 5.6.2) in uppercase.
     package let method: String
     /// The header of a request with this body.
     package let header: RequestHeader
     package let body: Data?
-    /// Seconds without a byte; 0 or less for no limit.
+    /// The idle timeout in seconds; 0 or less for no limit.
     package let timeoutInterval: TimeInterval
 
     package init(
@@ -151,7 +151,7 @@ package final class PreparedRequest: Sendable {
         self.timeoutInterval = timeoutInterval
     }
 
-    /// The same request with the given changes.
+    /// Returns the same request with the given changes.
     func with(
         address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
     ) -> PreparedRequest {
@@ -173,13 +173,13 @@ package final class PreparedRequest: Sendable {
     }
 }
 
-/// The checks on a request before any byte of it is sent. Without I/O.
+/// The validation of a request before any byte of it is sent. Without I/O.
 package enum RequestRules {
-    /// Checks a request except for its header, and reads its URL.
+    /// Validates a request except for its header, and parses its URL.
     ///
-    /// - Parameter hasCache: whether a cache will be asked.
+    /// - Parameter hasCache: Whether a cache will be consulted.
     /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another
-    ///   scheme, and `.resourceUnavailable` if only a cache may answer.
+    ///   scheme, and `.resourceUnavailable` if the request may be served only from a cache but there is none.
     static func address(of request: TransferRequest, hasCache: Bool) throws(URLError) -> HTTPAddress {
         switch request {
         case .prepared(let request): return request.address
@@ -197,7 +197,9 @@ package enum RequestRules {
             throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
         }
         if request.cachePolicy == .returnCacheDataDontLoad, !hasCache {
-            throw URLError(.resourceUnavailable, url: url, "There is no cached response, and loading is forbidden.")
+            throw URLError(
+                .resourceUnavailable, url: url,
+                "The response is not cached, and the cache policy does not allow loading.")
         }
     }
 
@@ -223,7 +225,8 @@ package enum RequestRules {
         return address
     }
 
-    /// Whether a request with this method can be sent twice with the same effect as once (RFC 9110, section 9.2.2).
+    /// Whether sending a request with this method twice has the same effect as sending it once (RFC 9110, section
+    /// 9.2.2).
     package static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
     }
@@ -238,7 +241,7 @@ package enum RequestRules {
 }
 
 extension URLRequest.CachePolicy {
-    /// Whether no cache, local or on the way, may answer with a stored response.
+    /// Whether no cache, local or intermediate, may use a stored response.
     package var forbidsReuse: Bool {
         switch self {
         case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: true
@@ -246,21 +249,21 @@ extension URLRequest.CachePolicy {
         }
     }
 
-    /// Whether caches must ask the server before they answer.
+    /// Whether caches must revalidate stored responses with the server.
     package var demandsValidation: Bool { self == .reloadRevalidatingCacheData }
 }
 
-/// The forms in which a request names its URL (RFC 9112, section 3.2), as libcurl sends them: it resolves dots, and
-/// encodes what it must.
+/// The forms in which a request specifies its URL (RFC 9112, section 3.2), as libcurl sends them: it resolves dot
+/// segments and encodes characters as needed.
 package enum RequestTarget {
-    /// The path and the query; nil for a URL that libcurl refuses.
+    /// Returns the path and the query; nil for a URL that libcurl rejects.
     package static func originForm(of address: HTTPAddress) -> String? {
         withParts(of: address) { parts in
             (part(CURLUPART_PATH, of: parts) ?? "/") + (part(CURLUPART_QUERY, of: parts).map { "?\($0)" } ?? "")
         }
     }
 
-    /// The whole URL, as a proxy is asked for it.
+    /// Returns the complete URL, as sent to a proxy.
     static func absoluteForm(of address: HTTPAddress) -> String {
         let text = withParts(of: address) { parts in
             guard curl_url_set(parts, CURLUPART_FRAGMENT, nil, 0) == CURLUE_OK else { return String?.none }

@@ -2,42 +2,42 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Limits how many bytes of bodies may pass in a second, for all transfers that share this object.
+/// Limits the number of body bytes per second for all transfers that share this object.
 ///
 /// ```swift
 /// let limit = RateLimit(bytesPerSecond: 500_000)
 /// manager.receiveRateLimit = limit      // for all operations of the manager together
-/// operation.receiveRateLimit = RateLimit(bytesPerSecond: 50_000)  // for this one, besides
-/// RateLimit.shared.bytesPerSecond = 2_000_000  // for the whole program, besides
-/// limit.bytesPerSecond = nil            // from now on there is none
+/// operation.receiveRateLimit = RateLimit(bytesPerSecond: 50_000)  // for this operation, in addition
+/// RateLimit.shared.bytesPerSecond = 2_000_000  // for the entire program, in addition
+/// limit.bytesPerSecond = nil            // removes the limit
 /// ```
 ///
-/// A transfer that has several takes from all of them, so the strictest holds. Those that wait at one take turns, of a
-/// hundredth of a second each and at least a block, so that none starves. No thread waits: what a transfer may not
-/// receive yet stays with the server, by the flow control of TCP and of HTTP/2.
+/// If several limits apply to a transfer, all of them count its bytes, so the strictest one determines the speed.
+/// Transfers waiting at a limit take turns of a hundredth of a second, and at least one block, so that none starves. No
+/// thread blocks: bytes that may not be received yet stay with the server, by the flow control of TCP and HTTP/2.
 ///
-/// Bytes are counted as they travel, before they are decoded; heads are not counted, nor is what TLS adds, nor what
-/// comes from a cache. The average is exact after the first moments: an eighth of a second may be saved up, and the
-/// last block, of at most 16 KiB, may be taken on credit.
+/// Bytes are counted before decoding. Heads, TLS overhead and cached bodies are not counted. The average rate is exact
+/// after the first moments: up to an eighth of a second can be saved up, and the last block, of at most 16 KiB, may
+/// exceed the limit and is then repaid.
 ///
-/// While a limit holds a transfer back, no timeout of silence runs and no `StallLimit` counts. An operation's
-/// `totalTimeout` goes on. One object may be given to both directions, and then limits their sum.
+/// While a limit holds a transfer back, idle timeouts and a `StallLimit` are suspended, but an operation's
+/// `totalTimeout` is not. If the same object is used for both directions, it limits their sum.
 ///
 /// All members can be used from any thread.
 public final class RateLimit: Sendable {
-    /// The limit for everything that the program receives. There is none until its `bytesPerSecond` is set.
+    /// The limit for everything that the program receives. Unlimited until its `bytesPerSecond` is set.
     public static let shared = RateLimit()
 
-    /// The limit for everything that the program sends. There is none until its `bytesPerSecond` is set.
+    /// The limit for everything that the program sends. Unlimited until its `bytesPerSecond` is set.
     public static let sharedForSending = RateLimit()
 
     private struct State {
         var bucket: TokenBucket
         var line = WaitingLine()
-        /// How often the rate was changed.
+        /// The number of changes of the rate.
         var rateNumber: UInt64 = 0
 
-        /// Grants turns in order, while there are enough bytes for one.
+        /// Grants turns in order while there are enough bytes for one.
         mutating func serve(at now: MonotonicTime) -> Served {
             var served = Served()
             while let first = line.first, bucket.hasTurn(at: now) {
@@ -53,29 +53,31 @@ public final class RateLimit: Sendable {
         }
     }
 
-    /// What to do after the lock is released.
+    /// The work to do after the lock is released.
     private struct Served {
         var granted: [RateWaiter] = []
-        /// The waiter that must serve the queue again, and when.
+        /// The waiter that must serve the queue again, and the time at which it must.
         var next: (waiter: RateWaiter, time: MonotonicTime)?
     }
 
     private let state: ContendedLock<State>
-    /// The rate, readable without the lock; `unlimited` for none.
+    /// The rate, readable without the lock; `unlimited` for no limit.
     private let rate: Atomic<Int64>
     private static let unlimited: Int64 = -1
 
-    /// - Parameter bytesPerSecond: nil for no limit yet.
+    /// Creates a limit.
+    ///
+    /// - Parameter bytesPerSecond: The rate; nil for no limit initially.
     public init(bytesPerSecond: Int64? = nil) {
         let bucket = TokenBucket(rate: bytesPerSecond, at: MonotonicClock.now)
         state = ContendedLock(State(bucket: bucket))
         rate = Atomic(bucket.rate ?? Self.unlimited)
     }
 
-    /// How many bytes may pass in a second; nil for no limit. 0 or a negative number holds all transfers back until it
-    /// is changed.
+    /// The maximum number of bytes per second; nil for no limit. 0 or a negative number holds all transfers back until
+    /// the rate is changed.
     ///
-    /// It can be set at any time, and applies at once, also to running transfers.
+    /// It can be changed at any time. A change takes effect immediately, including for running transfers.
     public var bytesPerSecond: Int64? {
         get {
             let rate = rate.load(ordering: .relaxed)
@@ -93,16 +95,16 @@ public final class RateLimit: Sendable {
         }
     }
 
-    // MARK: For transfers
+    // MARK: Used by transfers
 
-    /// Whether there is a limit.
+    /// Whether a rate is set.
     var isLimiting: Bool { rate.load(ordering: .relaxed) != Self.unlimited }
 
-    /// How many transfers wait for a turn.
+    /// The number of transfers waiting for a turn.
     package var waiterCount: Int { state.withLock { $0.line.count } }
 
-    /// Whether these bytes may pass. If not, the waiter joins the queue, and is woken when they may. If they may, they
-    /// are reserved until `use`. On the waiter's thread.
+    /// Returns whether these bytes may pass. If they may, they are reserved until `use`. If not, the waiter joins the
+    /// queue and is woken when they may. Called on the waiter's thread.
     func admits(_ count: Int, of waiter: RateWaiter) -> Bool {
         let now = MonotonicClock.now
         let (isAdmitted, time) = state.withLock { state -> (Bool, MonotonicTime?) in
@@ -124,28 +126,28 @@ public final class RateLimit: Sendable {
         return isAdmitted
     }
 
-    /// Counts bytes that have passed after they were admitted.
+    /// Counts bytes that passed after being admitted.
     func use(_ count: Int, by waiter: RateWaiter) {
         state.withLock { _ in waiter.granted = max(0, waiter.granted - Double(count)) }
     }
 
-    /// Counts bytes that have passed without being admitted.
+    /// Counts bytes that passed without being admitted.
     func charge(_ count: Int) {
         let now = MonotonicClock.now
         state.withLock { state in
-            // The bucket is filled first, so that saved-up bytes count.
+            // Fill the bucket first, so that saved-up bytes count.
             _ = state.bucket.isOpen(at: now)
             state.bucket.take(Double(count))
         }
     }
 
-    /// Grants turns that are due. Called by the timer of the first waiter, on its thread.
+    /// Grants due turns. Called by the timer of the first waiter, on its thread.
     func serve() {
         let now = MonotonicClock.now
         carryOut(state.withLock { $0.serve(at: now) })
     }
 
-    /// Takes back unused grants, and the place in the queue. On the waiter's thread.
+    /// Returns unused grants, and removes the waiter from the queue. Called on the waiter's thread.
     func leave(_ waiter: RateWaiter) {
         let now = MonotonicClock.now
         let served = state.withLock { state -> Served in
@@ -168,11 +170,11 @@ extension RateLimit: Hashable {
     /// Whether both are the same object.
     public static func == (left: RateLimit, right: RateLimit) -> Bool { left === right }
 
-    /// Hashes the identity.
+    /// Hashes the identity of the object.
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// The place of one transfer at one rate limit: its grant, and its position in the queue.
+/// The participation of a transfer in a rate limit: its grant, and its position in the queue.
 final class RateWaiter: @unchecked Sendable {
     let limit: RateLimit
     private let thread: NetworkThread
@@ -180,31 +182,31 @@ final class RateWaiter: @unchecked Sendable {
 
     // Guarded by the limit's lock.
 
-    /// The number of the position in the queue; nil if it is not queued.
+    /// The number of its position in the queue; nil if it is not queued.
     @exclusivity(unchecked) var place: Int?
-    /// How many bytes it needs to continue.
+    /// The number of bytes that it needs to continue.
     @exclusivity(unchecked) var needed = 0.0
-    /// How many bytes may pass without asking again.
+    /// The number of bytes that may pass without asking again.
     @exclusivity(unchecked) var granted = 0.0
-    /// The `rateNumber` of the limit when they were granted; another one voids them.
+    /// The `rateNumber` of the limit at the time of the grant, which a change invalidates.
     @exclusivity(unchecked) var rateNumber: UInt64 = 0
 
-    /// Belongs to the network thread.
+    /// Used on the network thread only.
     @exclusivity(unchecked) private var timer: RunLoopTimer?
 
     /// - Parameters:
-    ///   - thread: the transfer's thread, on which everything is called except for what the lock guards.
-    ///   - proceed: called on the thread when there are enough bytes to continue.
+    ///   - thread: The transfer's thread, on which everything is called except for the state guarded by the lock.
+    ///   - proceed: Called on the thread when there are enough bytes to continue.
     init(at limit: RateLimit, thread: NetworkThread, proceed: @escaping @Sendable () -> Void) {
         self.limit = limit
         self.thread = thread
         self.proceed = proceed
     }
 
-    /// Resumes the transfer. Any thread.
+    /// Resumes the transfer. Can be called from any thread.
     func wake() { thread.perform { self.proceed() } }
 
-    /// Makes the limit serve its queue at a time. Any thread.
+    /// Makes the limit serve its queue at the given time. Can be called from any thread.
     func serveLimit(at deadline: MonotonicTime) {
         if thread.runLoop?.isCurrent == true { return setTimer(to: deadline) }
         thread.perform { self.setTimer(to: deadline) }
@@ -221,9 +223,9 @@ final class RateWaiter: @unchecked Sendable {
     }
 }
 
-/// The waiters of a rate limit, in the order of their arrival. Every call takes constant time on average.
+/// The waiters of a rate limit in order of arrival. All calls take amortized constant time.
 struct WaitingLine {
-    /// From `start` on; nil for a waiter that has left.
+    /// The waiters from `start` on; nil for a waiter that has left.
     private var places: [RateWaiter?] = []
     private var start = 0
     /// The number of the first element of `places`.
@@ -234,7 +236,7 @@ struct WaitingLine {
 
     var first: RateWaiter? { start < places.count ? places[start] : nil }
 
-    /// Adds a waiter that is in no queue.
+    /// Adds a waiter that is not in any queue.
     mutating func append(_ waiter: RateWaiter) {
         waiter.place = offset + places.count
         places.append(waiter)
@@ -259,31 +261,32 @@ struct WaitingLine {
     }
 }
 
-/// A token bucket: how many bytes may pass now, at a given rate. A value; each call is passed the time.
+/// A token bucket: the number of bytes that may pass now, at a given rate. A value type; each call is passed the time.
 ///
-/// Bytes come in blocks that cannot be divided, so a block may take more than there is. The bucket is then in debt, and
-/// nothing passes until that is paid. So the average is exact, however large the blocks are.
+/// Blocks cannot be divided, so a block may take more bytes than the bucket contains. The bucket is then in debt, and
+/// nothing passes until the debt is repaid. The average rate is therefore exact, regardless of the block size.
 struct TokenBucket {
-    /// Bytes per second; nil for no limit, and 0 if nothing may pass.
+    /// The rate in bytes per second; nil for no limit, and 0 if nothing may pass.
     private(set) var rate: Int64?
-    /// Bytes; a debt if negative.
+    /// The balance in bytes; a debt if negative.
     private(set) var balance = 0.0
     private var filledAt: MonotonicTime
 
-    /// - Parameter rate: a negative one counts as 0.
+    /// - Parameter rate: The rate; a negative one counts as 0.
     init(rate: Int64?, at now: MonotonicTime) {
         self.rate = rate.map { max(0, $0) }
         filledAt = now
         balance = burst
     }
 
-    /// The maximum savings: an eighth of a second, so that a late thread does not lower the average.
+    /// The maximum savings: an eighth of a second, so that a delayed thread does not lower the average.
     var burst: Double { rate.map { $0 > 0 ? max(1, Double($0) / 8) : 0 } ?? 0 }
 
-    /// The turn of one of several transfers: a hundredth of a second, which bounds how often threads wake.
+    /// The size of a turn when several transfers wait: a hundredth of a second, which limits how often threads wake.
     var turn: Double { rate.map { max(1, Double($0) / 100) } ?? 0 }
 
-    /// Changes the rate. Savings of a higher rate are forfeited; a debt stays, and is paid at the new rate.
+    /// Changes the rate. Savings above the maximum for the new rate are lost; a debt remains and is repaid at the new
+    /// rate.
     mutating func setRate(_ newRate: Int64?, at now: MonotonicTime) {
         fill(at: now)
         let wasLimited = rate != nil
@@ -297,19 +300,19 @@ struct TokenBucket {
         return rate == nil || balance > 0
     }
 
-    /// Whether enough for a turn has been saved up.
+    /// Whether enough bytes for a turn have been saved up.
     mutating func hasTurn(at now: MonotonicTime) -> Bool {
         guard let rate else { return true }
         fill(at: now)
         return rate > 0 && balance >= turn
     }
 
-    /// When there will be enough for a turn, if nothing is taken until then; nil for never.
+    /// The time at which there will be enough bytes for a turn if none are taken until then; nil for never.
     mutating func timeOfTurn(at now: MonotonicTime) -> MonotonicTime? {
         guard let rate else { return now }
         guard rate > 0 else { return nil }
         fill(at: now)
-        // A microsecond later, so that rounding does not make it too early.
+        // Add a microsecond, so that rounding does not make the time too early.
         return Nanoseconds.deadline(max(0, turn - balance) / Double(rate) + 1e-6, after: now)
     }
 
@@ -318,7 +321,7 @@ struct TokenBucket {
         if rate != nil { balance -= count }
     }
 
-    /// Puts back unused bytes.
+    /// Returns unused bytes.
     mutating func giveBack(_ count: Double) {
         if rate != nil { balance = min(burst, balance + count) }
     }

@@ -1,15 +1,15 @@
-/// Applies rate limits to one direction of a transfer. Belongs to the network thread.
+/// Applies rate limits to one direction of a transfer. Used on the network thread only.
 ///
-/// It is queued at one limit at a time. What one limit has granted is kept while it waits for the next.
+/// It queues at the limits one after another, keeping the grant of one while it waits at the next.
 final class TransferThrottle: @unchecked Sendable {
     @exclusivity(unchecked) private var waiters: [RateWaiter] = []
-    /// Whether it is queued.
+    /// Whether it is waiting in a queue.
     @exclusivity(unchecked) private(set) var isWaiting = false
 
     /// - Parameters:
-    ///   - limits: the transfer's limits; duplicates count once.
-    ///   - thread: the transfer's thread.
-    ///   - proceed: called on the thread when bytes may pass that were not admitted. Ask for them again.
+    ///   - limits: The transfer's limits; duplicates count once.
+    ///   - thread: The transfer's thread.
+    ///   - proceed: Called on the thread when bytes that were not admitted may pass. Call `admits(_:)` again.
     init(limits: [RateLimit], thread: NetworkThread, proceed: @escaping @Sendable () -> Void) {
         for limit in limits where !waiters.contains(where: { $0.limit === limit }) {
             waiters.append(
@@ -20,7 +20,7 @@ final class TransferThrottle: @unchecked Sendable {
         }
     }
 
-    /// Whether these bytes may pass. If not, `proceed` is called when it is time to ask again.
+    /// Returns whether these bytes may pass. If not, `proceed` is called when it is time to ask again.
     func admits(_ count: Int) -> Bool {
         guard !isWaiting else { return false }
         for waiter in waiters where !waiter.limit.admits(count, of: waiter) {
@@ -30,24 +30,24 @@ final class TransferThrottle: @unchecked Sendable {
         return true
     }
 
-    /// Counts bytes that have passed after they were admitted.
+    /// Counts bytes that passed after being admitted.
     func use(_ count: Int) {
         for waiter in waiters { waiter.limit.use(count, by: waiter) }
     }
 
-    /// Counts bytes that have passed without being admitted.
+    /// Counts bytes that passed without being admitted.
     func charge(_ count: Int) {
         for waiter in waiters { waiter.limit.charge(count) }
     }
 
-    /// Ends the throttling, as the transfer has ended or has no limits any more.
+    /// Ends throttling when the transfer has ended or its limits were removed.
     func leave() {
         for waiter in waiters { waiter.limit.leave(waiter) }
         waiters = []
         isWaiting = false
     }
 
-    /// The block size under these limits: small under a low limit, so that bytes flow evenly.
+    /// Returns the block size under these limits: small under a low limit, so that bytes flow evenly.
     static func blockSize(under limits: [RateLimit], atMost most: Int) -> Int {
         limits.reduce(most) { size, limit in
             guard let rate = limit.bytesPerSecond else { return size }
@@ -55,7 +55,7 @@ final class TransferThrottle: @unchecked Sendable {
         }
     }
 
-    /// The smallest receive buffer that libcurl has.
+    /// The minimum size of libcurl's receive buffer.
     private static let smallestBlock = 1024
 }
 

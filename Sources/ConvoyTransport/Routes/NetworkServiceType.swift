@@ -1,29 +1,29 @@
 import Foundation
 import FoundationNetworking
 
-/// The purpose of a connection's traffic, by which networks can prioritize it: Foundation's
-/// `URLRequest.NetworkServiceType`, which on Linux has not all of its cases.
+/// The purpose of a connection's traffic, by which networks can prioritize it. Corresponds to Foundation's
+/// `URLRequest.NetworkServiceType`, which lacks some cases on Linux.
 ///
-/// It becomes two marks of the connection's packets: the DSCP of RFC 4594, which routers and wireless LANs (RFC 8325)
-/// may look at, and the priority by which Linux queues them at the way out (`SO_PRIORITY`). Many networks ignore or
-/// remove the DSCP; nothing is promised.
+/// It sets two marks on the connection's packets: the DSCP of RFC 4594, which routers and wireless LANs (RFC 8325) may
+/// use, and the priority by which Linux queues outgoing packets (`SO_PRIORITY`). Many networks ignore or remove the
+/// DSCP, so prioritization is not guaranteed.
 public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
-    /// Like any other: no marks.
+    /// Ordinary traffic, without marks.
     case `default`
-    /// Bulk traffic without a waiting user, such as a backup: CS1, after everything else.
+    /// Bulk traffic without a waiting user, such as a backup: CS1, with the lowest priority.
     case background
-    /// Traffic that a user waits for, such as the response to a click: AF21.
+    /// Traffic that a user is waiting for, such as the response to a click: AF21.
     case responsiveData
-    /// Video or sound that is sent as it is seen, such as a film: AF31.
+    /// Streaming video or audio, such as a film: AF31.
     case avStreaming
-    /// A conversation with pictures: AF41.
+    /// A video call: AF41.
     case video
-    /// A conversation: EF.
+    /// A voice call: EF.
     case voice
-    /// Setting up a conversation: CS5.
+    /// Call signalling: CS5.
     case callSignaling
 
-    /// Foundation's value; `.default` for one that a later version has.
+    /// Creates the type for Foundation's value; `.default` for a value added in a later version.
     public init(_ type: URLRequest.NetworkServiceType) {
         switch type {
         case .background: self = .background
@@ -34,7 +34,7 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The six bits of RFC 2474.
+    /// The six-bit DSCP of RFC 2474.
     var dscp: Int32 {
         switch self {
         case .default: 0
@@ -47,7 +47,7 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// A class of `<linux/pkt_sched.h>`. (The numbers in between count less than 0 by default.)
+    /// A priority class of `<linux/pkt_sched.h>`. (By default, the numbers in between rank below 0.)
     var priority: Int32 {
         switch self {
         case .default: 0
@@ -60,14 +60,14 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
     /// Marks the packets of a socket, as far as the system allows it.
     func mark(_ descriptor: Int32, family: Int32) {
         guard self != .default else { return }
-        // The two bits below are the system's, for congestion.
+        // The two low bits are reserved for the system's congestion notification.
         var byte = dscp << 2
         var priority = priority
         let size = socklen_t(MemoryLayout<Int32>.size)
         if family == AF_INET6 { setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_TCLASS, &byte, size) }
-        // Also of a socket for IPv6, which may carry IPv4.
+        // Also set this for an IPv6 socket, which may carry IPv4.
         setsockopt(descriptor, Int32(IPPROTO_IP), IP_TOS, &byte, size)
-        // Last, as the previous call sets a priority as well.
+        // Set this last, because the previous call also sets a priority.
         setsockopt(descriptor, SOL_SOCKET, SO_PRIORITY, &priority, size)
     }
 }

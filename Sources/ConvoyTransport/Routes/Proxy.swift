@@ -2,28 +2,29 @@ import CCurl
 import ConvoySupport
 import Foundation
 
-/// A proxy server through which requests are sent, and the client's credential for it.
+/// A proxy server through which requests are sent, and the credential for it.
 ///
-/// An HTTP proxy is asked for plain `http` URLs by their whole URL, and for `https` by CONNECT for a tunnel, in which
-/// TLS is spoken with the server (RFC 9110, sections 7.1 and 9.3.6). A SOCKS proxy carries both as they are (RFC 1928).
+/// For `http` URLs, an HTTP proxy receives requests with the complete URL. For `https` URLs, it opens a tunnel with
+/// CONNECT, in which TLS is established with the server (RFC 9110, sections 7.1 and 9.3.6). A SOCKS proxy forwards both
+/// unchanged (RFC 1928).
 public struct Proxy: Sendable, Hashable {
     /// The protocol of a proxy.
     public enum Kind: Sendable, Hashable {
         /// HTTP in plain text.
         case http
-        /// HTTP over TLS; `ConnectionConfiguration.proxySecurityPolicy` decides about trust.
+        /// HTTP over TLS. `ConnectionConfiguration.proxySecurityPolicy` determines trust.
         case https
-        /// SOCKS 5, and the proxy looks up the names of servers: `socks5h` to curl. The one to choose for SOCKS, as no
-        /// name server on this side learns of the request.
+        /// SOCKS 5 with name resolution by the proxy: `socks5h` in curl. The recommended kind for SOCKS, because no
+        /// local name server learns the host.
         case socks5
-        /// SOCKS 5 for addresses that were looked up here: `socks5` to curl.
+        /// SOCKS 5 with local name resolution: `socks5` in curl.
         case socks5ResolvingHere
-        /// SOCKS 4a: the proxy looks up the names.
+        /// SOCKS 4a, with name resolution by the proxy.
         case socks4a
-        /// SOCKS 4 for IPv4 addresses that were looked up here: `socks4` and `socks` to curl.
+        /// SOCKS 4 with local name resolution, for IPv4 addresses: `socks4` and `socks` in curl.
         case socks4
 
-        /// The scheme of a proxy's URL as curl has it.
+        /// The scheme of a proxy URL in curl.
         var scheme: String {
             switch self {
             case .http: "http"
@@ -35,7 +36,7 @@ public struct Proxy: Sendable, Hashable {
             }
         }
 
-        /// The kind that a scheme stands for; nil for other schemes.
+        /// Creates the kind for a scheme; nil for other schemes.
         init?(scheme: String) {
             switch scheme.lowercased() {
             case "http": self = .http
@@ -48,48 +49,48 @@ public struct Proxy: Sendable, Hashable {
             }
         }
 
-        /// Whether the proxy speaks HTTP.
+        /// Whether the proxy uses HTTP.
         package var isHTTP: Bool { self == .http || self == .https }
 
-        /// The port where none is given, as in curl.
+        /// The default port, as in curl.
         var defaultPort: Int { self == .https ? 443 : 1080 }
     }
 
     /// The protocol.
     public let kind: Kind
-    /// The name or address of the proxy; IPv6 without brackets, with its zone if it has one.
+    /// The name or address of the proxy. IPv6 addresses have no brackets, but may have a zone.
     public let host: String
     /// The port of the proxy.
     public let port: Int
-    /// The client's credential for it; nil for none. No description of the proxy contains it.
+    /// The credential for the proxy; nil for none. It is not included in any description of the proxy.
     public let credential: ProxyCredential?
 
-    /// A proxy.
+    /// Creates a proxy.
     ///
     /// - Parameters:
-    ///   - kind: the protocol.
-    ///   - host: a name or an address; IPv6 with or without brackets.
-    ///   - port: 1080 if it is nil, and 443 for `https`, as in curl.
-    ///   - credential: the client's credential for it.
-    /// - Throws: `URLError.badURL` for a host or a port that cannot be one, and for control characters in a credential.
+    ///   - kind: The protocol.
+    ///   - host: A name or an address; IPv6 with or without brackets.
+    ///   - port: The port; nil for 443 with `https` and 1080 otherwise, as in curl.
+    ///   - credential: The credential for the proxy.
+    /// - Throws: `URLError.badURL` for an invalid host or port, and for control characters in a credential.
     public init(_ kind: Kind, host: String, port: Int? = nil, credential: ProxyCredential? = nil) throws(URLError) {
         let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         let address = "\(kind.scheme)://\(Self.authority(of: bare)):\(port ?? kind.defaultPort)"
         let parts = try Self.parts(of: address)
-        // The host must not contain what ends the host of a URL.
+        // The host must not contain characters that end the host of a URL.
         guard parts.host.lowercased() == bare.lowercased(), parts.credential == nil else {
-            throw URLError(.badURL, url: nil, "The proxy's host \(Redaction.url(host).debugDescription) is not a host.")
+            throw URLError(.badURL, url: nil, "Invalid proxy host: \(Redaction.url(host).debugDescription).")
         }
         try self.init(parts.kind, parts.host, parts.port, credential)
     }
 
-    /// A proxy from text as curl takes it: `http://user:password@host:3128`, `socks5h://host`, `host:port`.
+    /// Creates a proxy from text in curl's format: `http://user:password@host:3128`, `socks5h://host`, `host:port`.
     ///
-    /// Without a scheme it is `http`. The user and the password may be percent-encoded. `socks5://` looks names up
-    /// here, and `socks5h://` leaves that to the proxy. A path is ignored.
+    /// The scheme defaults to `http`. The user and the password may be percent-encoded. `socks5://` resolves names
+    /// locally; with `socks5h://`, the proxy resolves them. A path is ignored.
     ///
-    /// - Throws: `URLError.badURL` for what is not a URL, and `.unsupportedURL` for another scheme, and for SOCKS over a
-    ///   Unix socket. Neither error repeats the text, as it may contain a password.
+    /// - Throws: `URLError.badURL` if the text is not a URL, and `.unsupportedURL` for another scheme and for SOCKS
+    ///   over a Unix socket. The errors do not repeat the text, which may contain a password.
     public init(_ text: String) throws(URLError) {
         let parts = try Self.parts(of: text)
         try self.init(parts.kind, parts.host, parts.port, parts.credential)
@@ -97,13 +98,13 @@ public struct Proxy: Sendable, Hashable {
 
     private init(_ kind: Kind, _ host: String, _ port: Int, _ credential: ProxyCredential?) throws(URLError) {
         if let credential {
-            // libcurl would skip the proxy, or send what other programs read as two lines.
+            // libcurl would skip the proxy, or send text that other programs read as two lines.
             guard !(credential.user + credential.password).utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-                throw URLError(.badURL, url: nil, "The credential for the proxy contains a control character.")
+                throw URLError(.badURL, url: nil, "The proxy credential contains a control character.")
             }
             // RFC 1929, section 2.
             guard kind.isHTTP || max(credential.user.utf8.count, credential.password.utf8.count) <= 255 else {
-                throw URLError(.badURL, url: nil, "The credential for the proxy is longer than SOCKS allows (255 bytes).")
+                throw URLError(.badURL, url: nil, "The proxy credential exceeds the SOCKS limit of 255 bytes.")
             }
         }
         self.kind = kind
@@ -116,10 +117,11 @@ public struct Proxy: Sendable, Hashable {
         (kind, host, port, self.credential) = (proxy.kind, proxy.host, proxy.port, credential)
     }
 
-    /// The same proxy with another user's credential, if it speaks HTTP, where the credential is only a header field.
+    /// Returns the same proxy with another user's credential if it uses HTTP, where the credential is only a header
+    /// field.
     func presenting(_ credential: ProxyCredential) -> Proxy { kind.isHTTP ? Proxy(self, credential) : self }
 
-    /// A host in the form that it has in a URL.
+    /// Returns a host in the form used in URLs.
     static func authority(of host: String) -> String {
         host.contains(":") ? "[\(host.replacingOccurrences(of: "%", with: "%25"))]" : host
     }
@@ -141,31 +143,31 @@ extension Proxy {
         var credential: ProxyCredential?
     }
 
-    /// The parts of a proxy's URL, by libcurl's own parser, with its defaults.
+    /// Returns the parts of a proxy URL, parsed by libcurl with its defaults.
     static func parts(of text: String) throws(URLError) -> Parts {
-        // libcurl guesses another scheme for a host such as `ftp.example.com`, and then refuses it.
+        // libcurl would guess another scheme for a host such as `ftp.example.com`, and then reject it.
         let address = text.contains("://") ? text : "http://\(text)"
         guard !address.utf8.contains(0), let url = curl_url() else {
-            throw URLError(.badURL, url: nil, "The proxy is not a URL.")
+            throw URLError(.badURL, url: nil, "The proxy URL is invalid.")
         }
         defer { curl_url_cleanup(url) }
         guard curl_url_set(url, CURLUPART_URL, address, UInt32(CURLU_NON_SUPPORT_SCHEME)) == CURLUE_OK,
             let scheme = part(CURLUPART_SCHEME, of: url), let encoded = part(CURLUPART_HOST, of: url), !encoded.isEmpty
-        else { throw URLError(.badURL, url: nil, "The proxy is not a URL.") }
+        else { throw URLError(.badURL, url: nil, "The proxy URL is invalid.") }
         guard let kind = Kind(scheme: scheme) else {
-            throw URLError(.unsupportedURL, url: nil, "The proxy has the scheme \(scheme), which is not one of a proxy.")
+            throw URLError(.unsupportedURL, url: nil, "Unsupported proxy scheme: \(scheme).")
         }
-        // ASCII letters only, as in a target.
+        // Lowercase only ASCII letters, as in a target.
         var host = String(decoding: encoded.utf8.map(ASCII.lowercased), as: UTF8.self)
         if host.first == "[", host.last == "]" { host = String(host.dropFirst().dropLast()) }
         if host.contains(":"), !host.contains("%"), let zone = part(CURLUPART_ZONEID, of: url) { host += "%\(zone)" }
         if !kind.isHTTP, host == "localhost", let path = part(CURLUPART_PATH, of: url), path.utf8.count > 1 {
-            throw URLError(.unsupportedURL, url: nil, "A SOCKS proxy on a Unix socket is not supported.")
+            throw URLError(.unsupportedURL, url: nil, "SOCKS proxies on Unix sockets are not supported.")
         }
         var port = kind.defaultPort
         if let text = part(CURLUPART_PORT, of: url) {
             guard let number = Int(text), (1...65535).contains(number) else {
-                throw URLError(.badURL, url: nil, "The proxy's port is not from 1 to 65535.")
+                throw URLError(.badURL, url: nil, "The proxy port must be between 1 and 65535.")
             }
             port = number
         }
@@ -176,7 +178,7 @@ extension Proxy {
         let parts = try [CURLUPART_USER, CURLUPART_PASSWORD].map { name throws(URLError) -> String? in
             guard let text = part(name, of: url) else { return nil }
             guard let decoded = text.removingPercentEncoding else {
-                throw URLError(.badURL, url: nil, "The credential in the proxy's URL is not UTF-8.")
+                throw URLError(.badURL, url: nil, "The credential in the proxy URL is not valid UTF-8.")
             }
             return decoded
         }
@@ -191,8 +193,8 @@ extension Proxy {
         return String(cString: text)
     }
 
-    /// The proxy for `CURLOPT_PROXY`. For SOCKS it contains the credential: libcurl 7.88 decodes its separate options
-    /// for user and password, and 8.14 does not. For HTTP the credential is sent as a header field.
+    /// The proxy for `CURLOPT_PROXY`. For SOCKS, it contains the credential, because libcurl 7.88 decodes the separate
+    /// options for user and password, and 8.14 does not. For HTTP, the credential is sent as a header field.
     var libcurlText: String {
         guard !kind.isHTTP, let credential else { return description }
         func encoded(_ text: String) -> String {
@@ -213,25 +215,25 @@ extension Proxy {
     var authorization: String? { kind.isHTTP ? credential?.basicAuthorization : nil }
 }
 
-/// The user and the password of a client at a proxy. No description contains them.
+/// The user and password for a proxy. They are not included in any description.
 public struct ProxyCredential: Sendable, Hashable {
     /// The user's name.
     public let user: String
     /// The password; empty if there is none.
     public let password: String
 
-    /// A user and a password.
+    /// Creates a credential from a user and a password.
     public init(user: String, password: String) {
         self.user = user
         self.password = password
     }
 
-    /// Whether both have the same bytes. (`==` of `String` takes some texts for equal that proxies distinguish.)
+    /// Whether both have the same bytes. (`==` of `String` treats some texts as equal that proxies distinguish.)
     public static func == (one: ProxyCredential, other: ProxyCredential) -> Bool {
         one.user.isExactly(other.user) && one.password.isExactly(other.password)
     }
 
-    /// Consistent with `==`.
+    /// Hashes the bytes, consistent with `==`.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(ExactString(user))
         hasher.combine(ExactString(password))
@@ -242,7 +244,7 @@ public struct ProxyCredential: Sendable, Hashable {
 }
 
 extension ProxyCredential: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// A placeholder.
+    /// A placeholder, without the user and the password.
     public var description: String { "<credential>" }
     /// The same as `description`.
     public var debugDescription: String { description }

@@ -2,28 +2,28 @@ import CCurl
 import ConvoySupport
 import Foundation
 
-/// Which proxy a request travels through.
+/// The selection of the proxy for a request.
 public enum ProxySelection: Sendable, Hashable {
-    /// The environment's proxy for the URL's scheme and host, read anew for each request: `http_proxy`, `https_proxy`,
-    /// `HTTPS_PROXY`, `all_proxy`, `ALL_PROXY`, and for the exceptions `no_proxy` or `NO_PROXY`, as in curl.
+    /// The environment's proxy for the URL's scheme and host, read again for each request: `http_proxy`, `https_proxy`,
+    /// `HTTPS_PROXY`, `all_proxy` and `ALL_PROXY`, with exceptions in `no_proxy` or `NO_PROXY`, as in curl.
     case environment
-    /// None, whatever the environment says.
+    /// No proxy, regardless of the environment.
     case none
-    /// This one, whatever the environment says.
+    /// The given proxy, regardless of the environment.
     ///
-    /// The exceptions are the patterns of hosts that are reached without it, as curl's `no_proxy` has them: a name
-    /// stands for itself and all names below it, an address or a network such as `10.0.0.0/8` for itself, and `*` alone
-    /// for every host.
+    /// The exceptions are patterns for hosts that are accessed directly, in the format of curl's `no_proxy`: a name
+    /// matches itself and all its subdomains, an address or a network such as `10.0.0.0/8` matches addresses, and `*`
+    /// alone matches every host.
     case proxy(Proxy, except: [String] = [])
 
-    /// The proxy for a target; nil for none.
+    /// Returns the proxy for a target; nil for none.
     ///
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for an invalid proxy in the environment.
     package func proxy(for target: Target) throws(URLError) -> Proxy? {
         try proxy(isSecure: target.isSecure, host: target.host)
     }
 
-    /// - Parameter host: as it is sent; nil for any host, which matches no exception.
+    /// - Parameter host: The host as it is sent; nil for any host, which matches no exception.
     func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         switch self {
         case .none: nil
@@ -40,18 +40,18 @@ public enum ProxySelection: Sendable, Hashable {
     }
 }
 
-/// The proxies that the environment names, by libcurl's rules.
+/// The proxies specified by environment variables, by libcurl's rules.
 ///
-/// `http_proxy` counts in lower case only: a web server hands its client's `Proxy` field to programs as `HTTP_PROXY`. For
-/// https there are `https_proxy` and `HTTPS_PROXY`; after these `all_proxy` and `ALL_PROXY`. `no_proxy`, or else
-/// `NO_PROXY`, names the exceptions. A variable that is empty is none.
+/// `http_proxy` is read only in lowercase, because web servers pass a client's `Proxy` field to programs as
+/// `HTTP_PROXY`. For https, `https_proxy` and `HTTPS_PROXY` are used, then for both schemes `all_proxy` and
+/// `ALL_PROXY`. `no_proxy`, or else `NO_PROXY`, lists the exceptions. Empty variables are ignored.
 enum EnvironmentProxies {
-    /// The proxy for a host; nil for none.
+    /// Returns the proxy for a host; nil for none.
     ///
-    /// Called for each request, so it is quick for a program without any of the variables.
+    /// Called for each request, so it is fast if no variable is set.
     ///
-    /// - Parameter host: as it is sent; nil for any host, which matches no exception.
-    /// - Throws: what `Proxy.init(_:)` throws about a variable.
+    /// - Parameter host: The host as it is sent; nil for any host, which matches no exception.
+    /// - Throws: The errors of `Proxy.init(_:)` for the value of a variable.
     static func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         guard convoy_environment_names_proxy() != 0 else { return nil }
         let own = isSecure ? value("https_proxy") ?? value("HTTPS_PROXY") : value("http_proxy")
@@ -64,7 +64,7 @@ enum EnvironmentProxies {
         return try proxy(in: String(cString: text))
     }
 
-    /// The last parsed text, as it rarely changes.
+    /// The last parsed text, which rarely changes.
     private static let last = Locked<(text: String, proxy: Proxy)?>(nil)
 
     private static func proxy(in text: String) throws(URLError) -> Proxy {
@@ -74,7 +74,7 @@ enum EnvironmentProxies {
             proxy = try Proxy(text)
         } catch {
             throw URLError(
-                error.code, url: nil, "The proxy in the environment cannot be used. \(error.localizedDescription)")
+                error.code, url: nil, "The proxy in the environment is invalid. \(error.localizedDescription)")
         }
         last.withLock { $0 = (text, proxy) }
         return proxy
@@ -88,18 +88,18 @@ enum EnvironmentProxies {
     }
 }
 
-/// The hosts that are reached without a proxy: the patterns of `no_proxy`, as libcurl matches them.
+/// The hosts that are accessed without a proxy: the patterns of `no_proxy`, matched as in libcurl.
 ///
-/// Patterns are divided by commas or blanks. `*` alone stands for every host. A name stands for itself and for all names
-/// that end in a dot and it; a dot before or after it does not matter, and neither does case. An address stands for itself, and
-/// with `/8` and the like for its network; 0 bits stand for the whole address. IPv6 may be in brackets. (libcurl 7.88
-/// compares IPv6 addresses only as text, and its networks not at all; here they count.)
+/// Patterns are separated by commas or whitespace. `*` alone matches every host. A name matches itself and its
+/// subdomains, ignoring case and a dot before or after it. An address matches itself, or its network if it has a suffix
+/// such as `/8`; 0 bits mean the complete address. IPv6 addresses may be in brackets. (libcurl 7.88 compares IPv6
+/// addresses only as text, and ignores IPv6 networks; here, both are supported.)
 struct ProxyExceptions {
     private let text: String
 
     init(_ text: String) { self.text = text }
 
-    /// - Parameter host: of a URL, with or without brackets.
+    /// - Parameter host: The host of a URL, with or without brackets.
     func contains(_ host: String) -> Bool {
         guard !text.isEmpty, !host.isEmpty else { return false }
         if text == "*" { return true }

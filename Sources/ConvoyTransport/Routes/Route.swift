@@ -5,27 +5,28 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// How one transfer reaches its server, if not directly; decided before connecting. Immutable, and shared by all
-/// transfers with the same route.
+/// The route of a transfer to its server, if it is not a direct connection. It is determined before connecting.
+/// Immutable, and shared by all transfers with the same route.
 final class Route: @unchecked Sendable {
     let proxy: Proxy?
     /// The proxy in libcurl's form; empty for none.
     let proxyText: String
     let unixSocket: UnixSocket?
-    /// Checks each address before it is connected to; nil for none.
+    /// Checks each address before connecting; nil for none.
     let addressGuard: AddressGuard?
-    /// The group of libcurl's connections that it may use; nil for plain ones.
+    /// The group of libcurl's connections that the transfer may use; nil for plain ones.
     let key: ConnectionKey?
 
-    /// Where to connect instead of to the URL's host, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's host.
+    /// The address to connect to instead of the URL's host, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's
+    /// host.
     let connectTo: String?
-    /// The same in libcurl's form.
+    /// The same address as a libcurl list.
     let connectToList: UnsafeMutablePointer<curl_slist>?
-    /// The source of connections; nil for the system's choice.
+    /// The local interface or address of connections; nil for the system's choice.
     let source: ConnectionSource?
-    /// The service type of its traffic.
+    /// The service type of the traffic.
     let serviceType: NetworkServiceType
-    /// How many seconds the result of a name lookup is used.
+    /// The time for which DNS results are cached, in seconds.
     let nameCacheSeconds: Int
 
     init(
@@ -38,7 +39,7 @@ final class Route: @unchecked Sendable {
         self.connectTo = connectTo
         connectToList = connectTo.flatMap { curl_slist_append(nil, $0) }
         guard connectTo == nil || connectToList != nil else {
-            throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for a transfer.")
+            throw URLError(.cannotLoadFromNetwork, url: nil, "There is not enough memory for a transfer.")
         }
         source = settings.unixSocket == nil ? settings.source : nil
         self.serviceType = serviceType
@@ -55,20 +56,20 @@ final class Route: @unchecked Sendable {
 
     private static func seconds(_ time: TimeInterval?) -> Int {
         guard let time else { return defaultNameCacheSeconds }
-        // libcurl's value for "for ever", -1, makes 8.14 forget everything at once.
+        // libcurl's value for "forever", -1, makes libcurl 8.14 discard everything immediately.
         guard time >= 0, time <= 1e9 else { return time.isNaN ? defaultNameCacheSeconds : Int(Int32.max) }
         return Int(time.rounded(.up))
     }
 
-    /// The authority of an HTTP proxy tunnel; nil if the proxy is asked for the URL itself.
+    /// The authority of an HTTP proxy tunnel; nil if the proxy receives the URL itself.
     func tunnelTarget(for target: Target) -> String? {
         guard proxy?.kind.isHTTP == true, target.isSecure || connectTo != nil else { return nil }
         guard let place = connectTo?.dropFirst(2) else { return "\(target.host):\(target.port)" }
         return place.hasSuffix(":") ? "\(place)\(target.port)" : String(place)
     }
 
-    /// Whether the address that is connected to has a scope in libcurl's reading, which leaves no place for a key's
-    /// number. (Zones follow a percent sign: RFC 6874.)
+    /// Whether libcurl assigns a scope to the address that is connected to, which leaves no place for a key's number.
+    /// (Zones follow a percent sign: RFC 6874.)
     func isScoped(_ target: Target) -> Bool {
         guard let proxy else { return target.zone != nil }
         return proxy.host.contains("%")
@@ -79,32 +80,33 @@ extension Route: Equatable {
     static func == (left: Route, right: Route) -> Bool { left === right }
 }
 
-/// Distinguishes connections that libcurl takes for equal, by a number.
+/// A number that separates connections that libcurl would otherwise consider interchangeable.
 ///
-/// libcurl uses a tunnel through an HTTP proxy for every request to the same proxy, whatever credential opened it, and
-/// does not compare a connection's source address, marks or identity. But it groups connections by the scope number of
-/// IPv6 addresses (`CURLOPT_ADDRESS_SCOPE`), even for other addresses, and the system uses that number for link-local
-/// addresses only. So each key has a number that no network interface has.
+/// libcurl uses a tunnel through an HTTP proxy for every request to the same proxy, regardless of the credential that
+/// opened it. It does not compare a connection's source address, marks or identity either. However, it groups
+/// connections by the scope number of IPv6 addresses (`CURLOPT_ADDRESS_SCOPE`), even for other addresses, and the
+/// system uses that number for link-local addresses only. Each key therefore has a number that no network interface
+/// has.
 final class ConnectionKey: Sendable {
     /// The properties that distinguish a connection.
     struct Distinction: Hashable {
-        /// The credential with which the proxy opened the tunnel.
+        /// The credential with which the tunnel through the proxy was opened.
         var credential: ProxyCredential?
-        /// The source of the connection. libcurl compares that only for requests that set one.
+        /// The source of the connection. libcurl compares it only for requests that set one.
         var source: ConnectionSource?
-        /// The marks of its packets.
+        /// The service type that determines the marks of its packets.
         var serviceType = NetworkServiceType.default
         /// The name of the identity for which its requests are sent.
         var identity: ExactString?
 
-        /// Whether it differs from a plain connection.
+        /// Whether the connection differs from a plain one.
         var matters: Bool { self != Distinction() }
     }
 
     let number: Int
 
     private init() {
-        // Above all numbers of interfaces, and below the largest that a scope can have.
+        // Above all interface numbers, and below the maximum scope number.
         number = Self.first + Self.count.add(1, ordering: .relaxed).newValue % Self.first
     }
 
@@ -116,15 +118,15 @@ final class ConnectionKey: Sendable {
     }
     private struct Known {
         var keys: [Distinction: WeakKey] = [:]
-        /// The most recent keys, so that programs that make a new configuration for each request still find their
+        /// The most recent keys, so that programs that create a new configuration for each request still reuse their
         /// connections.
         var recent: [ConnectionKey] = []
     }
     private static let known = Locked(Known())
     private static let recentLimit = 64
 
-    /// The key of all connections with this distinction, while it is referenced or one of the most recent; nil for
-    /// plain ones. After that its connections cannot be used any more.
+    /// Returns the key for connections with this distinction; nil for plain ones. A key exists while it is referenced
+    /// or among the most recent ones. After that, its connections are no longer reused.
     static func shared(for distinction: Distinction) -> ConnectionKey? {
         guard distinction.matters else { return nil }
         return known.withLock { known in
@@ -139,16 +141,16 @@ final class ConnectionKey: Sendable {
     }
 }
 
-/// The source of connections.
+/// The local interface or address from which connections are made.
 public enum ConnectionSource: Sendable, Hashable {
-    /// From a network interface, such as `eth0`, whatever the routing table says.
+    /// A network interface, such as `eth0`, regardless of the routing table.
     case interface(String)
-    /// From an address of this machine. Servers with addresses of the other family cannot be reached.
+    /// A local address. Servers with addresses of the other family cannot be reached.
     case address(IPAddress)
 
     /// Binds a socket to the source.
     ///
-    /// - Returns: 0, or the system's error.
+    /// - Returns: 0, or the system's error number.
     func bind(_ descriptor: Int32, family: Int32) -> Int32 {
         switch self {
         case .interface(let name):
@@ -158,7 +160,7 @@ public enum ConnectionSource: Sendable, Hashable {
             return setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, name, length) == 0 ? 0 : errno
         case .address(let address):
             guard family == (address.isIPv6 ? AF_INET6 : AF_INET) else { return EAFNOSUPPORT }
-            // The port is chosen when connecting, so that one port can serve connections to several servers.
+            // Choose the port when connecting, so that one port can serve connections to several servers.
             var yes: Int32 = 1
             let size = socklen_t(MemoryLayout<Int32>.size)
             setsockopt(descriptor, Int32(IPPROTO_IP), Self.bindsWithoutPort, &yes, size)
@@ -171,7 +173,7 @@ public enum ConnectionSource: Sendable, Hashable {
 }
 
 extension IPAddress {
-    /// Calls a function with the address in the system's form, with port 0.
+    /// Calls a function with the address as a `sockaddr` with port 0.
     fileprivate func withSocketAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
         if isIPv6 {
             var address = sockaddr_in6()
@@ -194,29 +196,29 @@ extension IPAddress {
 
 /// The address of a Unix socket (unix(7)).
 struct UnixSocket: Sendable, Hashable {
-    /// A path in the file system, or a name without one.
+    /// A path in the file system, or an abstract name.
     let name: String
     /// Whether the name is in Linux's abstract namespace.
     let isAbstract: Bool
 
-    /// - Parameter text: a path, or `@` and an abstract name.
-    /// - Throws: `URLError.badURL` for a text that cannot name a socket.
+    /// - Parameter text: A path, or `@` followed by an abstract name.
+    /// - Throws: `URLError.badURL` if the text cannot name a socket.
     init(_ text: String) throws(URLError) {
         isAbstract = text.first == "@"
         name = isAbstract ? String(text.dropFirst()) : text
         guard !name.isEmpty, !name.utf8.contains(0), name.utf8.count <= Self.limit else {
             throw URLError(
                 .badURL, url: nil,
-                "The path of the Unix socket is empty, longer than \(Self.limit) bytes, or has a zero byte.")
+                "The Unix socket path must have 1 to \(Self.limit) bytes and no zero byte.")
         }
     }
 
-    /// `sun_path`, with a zero byte before or after.
+    /// The size of `sun_path`, minus a zero byte before or after.
     private static let limit = 107
 
-    /// Why connecting failed. libcurl's own text names the host and the port of the URL.
+    /// The reason why connecting failed. libcurl's own text has the host and the port of the URL.
     func failureText(_ systemError: Int32) -> String {
         let reason = systemError == 0 ? "" : ": " + String(cString: strerror(systemError))
-        return "The Unix socket \(isAbstract ? "@" : "")\(name) cannot be connected to\(reason)."
+        return "Cannot connect to the Unix socket \(isAbstract ? "@" : "")\(name)\(reason)."
     }
 }

@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The settings that decide where connections for a request are made to.
+/// The settings that determine where the connections for a request are made to.
 package struct RoutingSettings: Sendable, Hashable {
     var proxy = ProxySelection.environment
     var unixSocket: String?
@@ -10,13 +10,13 @@ package struct RoutingSettings: Sendable, Hashable {
     var addressOverrides: [String: String] = [:]
     var source: ConnectionSource?
     var serviceType = NetworkServiceType.default
-    /// Seconds.
+    /// The time in seconds; see ``ConnectionConfiguration/dnsCacheTime``.
     var nameCacheTime: TimeInterval?
     var hsts: HSTSStore?
     /// The name of the identity for which requests are sent; see ``ConnectionConfiguration/identity``.
     var identity: ExactString?
 
-    /// Whether a request without a proxy, to a host without an override, needs nothing else.
+    /// Whether a request is sent directly if it uses no proxy and its host has no override.
     var isDirect: Bool {
         unixSocket == nil && addressGuard == nil && source == nil && nameCacheTime == nil && serviceType == .default
             && identity == nil
@@ -42,14 +42,14 @@ package struct RoutingSettings: Sendable, Hashable {
     }
 }
 
-/// Routing settings with copy-on-write; all copies share the routes made from them.
+/// Routing settings with copy-on-write. All copies share the routes created from them.
 package struct RoutingConfiguration: Sendable, Hashable {
     private final class Storage: Sendable {
         let settings: RoutingSettings
         let isDirect: Bool
         /// Whether there is neither a Unix socket nor an override.
         let isByName: Bool
-        /// The last route, as most requests use the same one.
+        /// The last route, because most requests use the same one.
         private let last = Locked<Route?>(nil)
 
         init(_ settings: RoutingSettings) {
@@ -76,7 +76,7 @@ package struct RoutingConfiguration: Sendable, Hashable {
 
     private static let standard = Storage(RoutingSettings())
 
-    /// The defaults.
+    /// Creates a configuration with the default settings.
     package init() { storage = Self.standard }
 
     package var settings: RoutingSettings {
@@ -84,14 +84,14 @@ package struct RoutingConfiguration: Sendable, Hashable {
         set { storage = Storage(newValue) }
     }
 
-    /// The hosts that require TLS.
+    /// The store of hosts that require TLS.
     var hsts: HSTSStore? { storage.settings.hsts }
 
-    /// The route of a request; nil for the direct one.
+    /// Returns the route of a request; nil for a direct connection.
     ///
     /// - Parameters:
-    ///   - target: the request's target.
-    ///   - requested: the request's own service type, which applies if the settings have none.
+    ///   - target: The request's target.
+    ///   - requested: The request's own service type, which applies if the settings have none.
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for settings with which no connection can be made.
     func route(to target: Target, requested: NetworkServiceType = .default) throws(URLError) -> Route? {
         // A Unix socket needs no proxy, address or network.
@@ -108,7 +108,7 @@ package struct RoutingConfiguration: Sendable, Hashable {
         return try storage.route(through: proxy, connectTo: connectTo, serviceType)
     }
 
-    /// The same route for a proxy user who is not in the settings.
+    /// Returns the same route for a proxy user who is not in the settings.
     func route(like route: Route?, for user: ProxyCredential) throws(URLError) -> Route {
         try storage.route(
             through: route?.proxy?.presenting(user), connectTo: route?.connectTo, route?.serviceType ?? .default)
@@ -123,11 +123,12 @@ package struct RoutingConfiguration: Sendable, Hashable {
 
 /// Finds the address override for a host.
 enum AddressOverrides {
-    /// Where to connect for a URL, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's host.
+    /// Returns the address to connect to for a URL, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's host.
     ///
-    /// - Parameter overrides: a host, or a host and a port after a colon, with an address, a name, or either and a
-    ///   port. An entry with the port counts before one without, and both before one for `*`.
-    /// - Throws: `URLError.badURL` for an entry that cannot be connected to.
+    /// - Parameter overrides: The overrides. A key is a host, optionally followed by a colon and a port. A value is an
+    ///   address or a name, optionally with a port. An entry with a port takes precedence over one without, and both
+    ///   over the entry for `*`.
+    /// - Throws: `URLError.badURL` for an invalid entry.
     static func connectTo(_ target: Target, in overrides: [String: String]) throws(URLError) -> String? {
         let host = HostKey(target.host)
         var found: String?, isForAll = true
@@ -144,7 +145,7 @@ enum AddressOverrides {
         return "::\(try checked(found))"
     }
 
-    /// A host as a key: an address in any of its spellings, or a name.
+    /// A host as a key: a name, or an address in any spelling.
     private struct HostKey: Equatable {
         private let address: [UInt8]?
         private let name: String
@@ -155,21 +156,21 @@ enum AddressOverrides {
         }
     }
 
-    /// The host and the port of a key. An IPv6 address with a port is in brackets.
+    /// Splits a key into host and port. An IPv6 address with a port is in brackets.
     private static func parts(of key: String) -> (host: String, port: Int?) {
         guard let colon = key.lastIndex(of: ":"), let port = Int(key[key.index(after: colon)...]) else { return (key, nil) }
         let host = key[..<colon]
         return host.contains(":") && !host.hasSuffix("]") ? (key, nil) : (String(host), port)
     }
 
-    /// A host and a port, which may be empty: `[::1]:443`, `10.0.0.1:`.
+    /// Returns a host and a port, which may be empty: `[::1]:443`, `10.0.0.1:`.
     private static func checked(_ text: String) throws(URLError) -> String {
         if let address = IPAddress(text) { return address.isIPv6 ? "[\(address)]:" : "\(address):" }
-        // libcurl would read what follows these characters as a path.
+        // libcurl would interpret text after these characters as a path.
         guard !text.contains(where: { "/?#@\\".contains($0) }), !text.utf8.contains(0), !text.hasSuffix(":"),
             Target("http://\(text)") != nil
         else {
-            throw URLError(.badURL, url: nil, "The address \(Redaction.url(text).debugDescription) cannot be connected to.")
+            throw URLError(.badURL, url: nil, "Invalid address override: \(Redaction.url(text).debugDescription).")
         }
         let hasPort = text.hasPrefix("[") ? !text.hasSuffix("]") : text.contains(":")
         return hasPort ? text : "\(text):"

@@ -1,40 +1,39 @@
 import ConvoySupport
 import Foundation
 
-/// The blocks that wait for dispatch queues: one list per queue, in the order in which they were appended, by any
-/// thread.
+/// The blocks waiting for dispatch queues: one list per queue, in the order in which any thread appended them.
 ///
-/// On a serial queue the blocks run in that order; on a concurrent one they are submitted in that order, and a slow one
-/// does not delay others. The order holds across threads: on a network thread, waking the queue is deferred to the end
-/// of the turn, but the block's place in the list is not.
+/// On a serial queue, the blocks run in that order. On a concurrent queue, they are submitted in that order, and a slow
+/// block does not delay others. The order holds across threads: on a network thread, waking the queue is deferred to
+/// the end of the turn, but the block's position in the list is not.
 ///
-/// A turn may end many transfers. Waking the queue's thread for each would cost more than the transfers; it is woken
+/// A turn may end many transfers. Waking the queue's thread for each would cost more than the transfers, so it is woken
 /// once for all of them.
 package enum CompletionOutbox {
     package typealias Block = @Sendable () -> Void
 
-    /// The blocks that wait for one queue.
+    /// The blocks waiting for one queue.
     final class Lane: @unchecked Sendable {
         // Guarded by the lock of all lanes.
-        /// Retained as long as blocks wait, so that its identity stays unique.
+        /// Retained while blocks are waiting, so that its identity stays unique.
         @exclusivity(unchecked) fileprivate var queue: DispatchQueue? {
             didSet { identity = queue.map { ObjectIdentifier($0) } }
         }
-        /// That of the queue: comparing queues would retain them.
+        /// The identity of the queue. Comparing the queues themselves would retain them.
         @exclusivity(unchecked) fileprivate var identity: ObjectIdentifier?
         @exclusivity(unchecked) fileprivate var items = Backlog<LoopTask>()
-        /// How many blocks have been removed to be run.
+        /// The number of blocks that have been removed to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
     }
 
-    /// The lanes that are not empty, and a few empty ones, which another queue can take over: earlier shares have
-    /// numbers that were taken.
+    /// The lanes that are not empty, and a few empty ones that another queue can use: earlier shares refer to blocks
+    /// that have already been taken.
     private struct Lanes {
-        /// Usually there are no others.
+        /// Usually, these two are sufficient.
         private let first = Lane(), second = Lane()
         private var others: [ObjectIdentifier: Lane] = [:]
 
-        /// The lane of a queue, to which the caller will append.
+        /// Returns the lane of a queue, to which the caller will append.
         mutating func open(_ queue: DispatchQueue) -> Lane {
             if let lane = lane(of: queue) { return lane }
             let queue = MainQueue.canonical(queue)
@@ -63,14 +62,14 @@ package enum CompletionOutbox {
 
     private static let lanes = ContendedLock(Lanes())
 
-    /// How many blocks run in a row before other work of the queue.
+    /// The maximum number of blocks to run in a row before other work of the queue.
     private static let mostInARow = 64
 
-    /// Runs a block on a queue after those that were posted to it before. The queue is woken at once, or, on a run
+    /// Runs a block on a queue, after the blocks posted to it before. The queue is woken immediately or, on a run
     /// loop's thread, at the end of the turn, unless another thread wakes it earlier.
     package static func post(to queue: DispatchQueue, _ block: @escaping Block) { post(.block(block), to: queue) }
 
-    /// The same for a task.
+    /// Runs a task on a queue, after the blocks posted to it before.
     package static func post(_ task: any HandoverTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
 
     private static func post(_ item: LoopTask, to queue: DispatchQueue) {
@@ -93,10 +92,10 @@ package enum CompletionOutbox {
         var end: Int
     }
 
-    // MARK: On the queue
+    // MARK: Called on the queue
 
-    /// Submits blocks by one `async`, which runs those that have not run by then. It runs none that were appended
-    /// later, so that they do not overtake other work that was submitted meanwhile.
+    /// Submits blocks with a single `async`, which runs those that have not run by then. It does not run blocks
+    /// appended later, so that they do not overtake other work submitted in the meantime.
     static func submit(_ share: Share) {
         share.queue.async { run(share) }
     }
@@ -106,7 +105,7 @@ package enum CompletionOutbox {
         for _ in 0..<mostInARow {
             let (item, isLast) = takeFirst(of: share)
             guard let item else { return }
-            // A concurrent queue runs the others in parallel with this one; a serial one runs them here, or after its
+            // A concurrent queue runs the others in parallel with this one. A serial queue runs them here, or after its
             // other work if there are many.
             if !isLast, !isSubmittedAgain {
                 isSubmittedAgain = true
@@ -128,9 +127,9 @@ package enum CompletionOutbox {
     }
 }
 
-/// Maps the main queue to one object.
+/// Maps the main queue to a single object.
 ///
-/// On Linux each `DispatchQueue.main` is a new object for the same queue.
+/// On Linux, each `DispatchQueue.main` is a new object for the same queue.
 private enum MainQueue {
     private static let key = DispatchSpecificKey<Bool>()
     private static let queue: DispatchQueue = {
@@ -139,18 +138,18 @@ private enum MainQueue {
         return queue
     }()
 
-    /// The queue, or the one object for the main queue if it is that.
+    /// Returns the queue or, for the main queue, its single object.
     ///
-    /// This does not work for the global queues. With two objects for one of them, only the common order of submission
-    /// is lost, and they are concurrent anyway.
+    /// This does not work for the global queues. With two objects for a global queue, only the common order of
+    /// submission is lost, and these queues are concurrent anyway.
     static func canonical(_ queue: DispatchQueue) -> DispatchQueue {
         let main = self.queue
         return queue.getSpecific(key: key) == nil ? queue : main
     }
 }
 
-/// The queues to which a turn of a run loop has posted, to be woken at the end of the turn. Belongs to the run loop's
-/// thread.
+/// The queues to which a turn of a run loop has posted, to be woken at the end of the turn. Used on the run loop's
+/// thread only.
 final class OutboxTurn {
     @exclusivity(unchecked) private var shares: [CompletionOutbox.Share] = []
 
@@ -160,14 +159,14 @@ final class OutboxTurn {
         return key
     }()
 
-    /// The turn of the calling thread; nil if that is not a run loop's thread.
+    /// The turn of the calling thread; nil if it is not a run loop's thread.
     static var current: OutboxTurn? {
         pthread_getspecific(key).map { Unmanaged<OutboxTurn>.fromOpaque($0).takeUnretainedValue() }
     }
 
     func adoptThread() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
 
-    /// Makes posting from this thread wake queues at once from now on.
+    /// Makes later posts from this thread wake queues immediately.
     func leaveThread() {
         flush()
         pthread_setspecific(Self.key, nil)
@@ -181,11 +180,11 @@ final class OutboxTurn {
         }
     }
 
-    /// Wakes the queues. False if there were none.
+    /// Wakes the queues. Returns false if there were none.
     @discardableResult
     func flush() -> Bool {
         guard !shares.isEmpty else { return false }
-        // From the end, which moves no elements.
+        // Iterate from the end, which moves no elements.
         if shares.count > 1 { shares.reverse() }
         while let share = shares.popLast() { CompletionOutbox.submit(share) }
         return true

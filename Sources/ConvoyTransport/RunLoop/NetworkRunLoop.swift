@@ -8,24 +8,25 @@ package protocol FileEventHandler: AnyObject {
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents)
 }
 
-/// A run loop for one thread: file descriptors, timers, and blocks from other threads.
+/// A run loop for one thread, which handles file descriptors, timers, and blocks from other threads.
 ///
-/// Foundation's `RunLoop` cannot watch a socket on Linux, is not woken by `perform` and leaks its timers; this one does
-/// only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread, everything else only
-/// from the thread that called `run()`.
+/// On Linux, Foundation's `RunLoop` cannot watch a socket, is not woken by `perform` and leaks its timers. This one
+/// does only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread, everything else
+/// only from the thread that called `run()`.
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
-    // Shared state; the rest belongs to the thread.
+    // Shared state. All other state is used on the thread only.
 
     /// Tasks from other threads.
     private let inbox = ContendedLock<[LoopTask]>([])
-    /// Whether there may be something in the inbox: set after an item was added, and cleared before items are taken.
-    /// Together with `isAsleep`, either the thread sees it before it sleeps, or the other thread wakes it.
+    /// Whether the inbox may contain items. Set after an item was added, and cleared before items are taken. Together
+    /// with `isAsleep`, this ensures that either the thread sees the item before it sleeps, or the other thread wakes
+    /// it.
     private let hasItems = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
-    /// When the thread was last woken for new items; 0 if it was not woken since it last took items.
+    /// The time at which the thread was last woken for new items; 0 if it was not woken since it last took items.
     private let wokenAt = Atomic<MonotonicTime>(0)
 
     private let wakeUp: WakeUp
@@ -34,19 +35,19 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var idleSpin = IdleSpin()
-    /// Whether another thread was asked for something in this turn, and will answer soon.
+    /// Whether work was passed to another thread in this turn, which will respond soon.
     @exclusivity(unchecked) private var expectsAnswer = false
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [LoopTask] = []
     private let outbox = OutboxTurn()
     @exclusivity(unchecked) private var endOfTurn: EndOfTurn?
 
-    /// Called where it is stored. A copy would be retained and released in each turn.
+    /// Called in place. A copy would be retained and released in each turn.
     private struct EndOfTurn: ~Copyable {
         let call: () -> Bool
     }
 
-    /// - Throws: `RunLoopError` if the system has no descriptor left for it.
+    /// - Throws: `RunLoopError` if no descriptor is available for the loop.
     package init(poller kind: PollerKind = .best) throws {
         wakeUp = try WakeUp()
         poller = try kind.make()
@@ -56,19 +57,19 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// The time on the monotonic clock, in nanoseconds.
     package static var now: MonotonicTime { MonotonicClock.now }
 
-    /// The time of the current turn, read once on first use. Exact enough for timeouts.
+    /// The time of the current turn, read once on first use. Accurate enough for timeouts.
     package var turnTime: MonotonicTime {
         if timeOfTurn == 0 { timeOfTurn = Self.now }
         return timeOfTurn
     }
 
-    // MARK: Any thread
+    // MARK: Called from any thread
 
-    /// Runs a block on the loop's thread, after earlier ones. The thread is woken at most once for any number of
+    /// Runs a block on the loop's thread, after earlier blocks. The thread is woken at most once for any number of
     /// blocks, and not at all while it is awake.
     package func perform(_ block: @escaping Block) { hand(over: .block(block)) }
 
-    /// The same for a task.
+    /// Runs a task on the loop's thread, after earlier blocks.
     package func perform(_ task: any HandoverTask) { hand(over: .task(task)) }
 
     private func hand(over item: LoopTask) {
@@ -87,7 +88,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         wakeUp.signal()
     }
 
-    // MARK: The loop's thread
+    // MARK: Called on the loop's thread
 
     /// Stops watching a descriptor.
     package func unwatch(_ descriptor: Int32) throws {
@@ -98,7 +99,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// Watches a descriptor for these events; an empty set stops watching.
     ///
-    /// - Throws: `RunLoopError` if the system refuses. The descriptor is not watched then.
+    /// - Throws: `RunLoopError` if the system call fails. The descriptor is not watched in that case.
     package func watch(_ descriptor: Int32, for events: FileEvents, handler: any FileEventHandler) throws {
         guard !events.isEmpty else { return try unwatch(descriptor) }
         guard descriptor >= 0 else { throw RunLoopError(call: "watch", number: EBADF) }
@@ -115,8 +116,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
     }
 
-    /// Lets a timer fire once, at a time on the monotonic clock. A timer that is already set is moved. If the time has
-    /// passed, it fires after the loop has checked for other events.
+    /// Schedules a timer to fire once, at a time on the monotonic clock. A timer that is already scheduled is moved. If
+    /// the time has passed, the timer fires after the loop has checked for other events.
     package func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         timers.schedule(timer, at: deadline)
     }
@@ -125,11 +126,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
         timers.cancel(timer)
     }
 
-    /// Sets what is called at the end of each turn, before the thread may sleep; it does not change that itself. It returns
-    /// whether there is work that will wake the thread.
+    /// Sets a closure that is called at the end of each turn, before the thread may sleep. The closure must not change
+    /// this setting itself. It returns whether there is work that will wake the thread.
     package func atEndOfTurn(_ call: (() -> Bool)?) { endOfTurn = call.map { EndOfTurn(call: $0) } }
 
-    /// Runs turn after turn until `stop()`.
+    /// Runs turns until `stop()`.
     package func run() {
         thread.store(UInt(pthread_self()), ordering: .relaxed)
         outbox.adoptThread()
@@ -165,7 +166,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         return true
     }
 
-    /// Notes that another thread was asked for something, and will answer by `perform(_:)` within some ten
+    /// Records that work was passed to another thread, which will respond with `perform(_:)` within some tens of
     /// microseconds.
     package func expectAnswer() { expectsAnswer = true }
 
@@ -175,11 +176,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
         return true
     }
 
-    /// Whether the thread may sleep; nil if it must stop.
+    /// Returns whether the thread may sleep; nil if it must stop.
     private func prepareToSleep() -> Bool? {
         if hasItems.load(ordering: .relaxed) { return false }
         isAsleep.store(true, ordering: .sequentiallyConsistent)
-        // Read first: blocks that were added before the stop still run.
+        // Read this first, so that blocks added before the stop still run.
         let isStopped = isStopped.load(ordering: .sequentiallyConsistent)
         guard hasItems.load(ordering: .sequentiallyConsistent) else { return isStopped ? nil : true }
         isAsleep.store(false, ordering: .relaxed)
@@ -194,17 +195,17 @@ package final class NetworkRunLoop: @unchecked Sendable {
         inbox.withLock { swap(&$0, &items) }
         let wokenAt = wokenAt.exchange(0, ordering: .relaxed)
         if !items.isEmpty { idleSpin.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
-        // From the end, which moves no elements.
+        // Iterate from the end, which moves no elements.
         if items.count > 1 { items.reverse() }
         while let item = items.popLast() { item.run() }
-        // The storage is reused, unless a burst has made it large.
+        // Reuse the storage, unless a burst has made it large.
         if items.capacity <= 4096 { spare = items }
     }
 
     private func fireTimers() {
         guard timers.nextDeadline != nil else { return }
         let now = turnTime
-        // A timer that sets itself again for now, or for the past, must not starve everything else.
+        // A timer that schedules itself again for now, or for the past, must not starve everything else.
         for _ in 0..<timers.count {
             guard let timer = timers.popDue(now: now) else { return }
             timer.fire()
@@ -215,13 +216,13 @@ package final class NetworkRunLoop: @unchecked Sendable {
         guard let deadline = timers.nextDeadline else { return -1 }
         let now = Self.now
         guard deadline > now else { return 0 }
-        // Rounded up: a timer may fire a little late, but the loop must not spin until it is due.
+        // Round up: a timer may fire slightly late, but the loop must not spin until it is due.
         let (rounded, isEndless) = (deadline - now).addingReportingOverflow(999_999)
         return isEndless ? -1 : Int32(clamping: rounded / 1_000_000)
     }
 }
 
-/// A task for another thread, which needs no closure.
+/// A task that can be passed to another thread without a closure.
 package protocol HandoverTask: AnyObject, Sendable {
     func runHandedOver()
 }
@@ -239,28 +240,28 @@ enum LoopTask: Sendable {
     }
 }
 
-/// Decides how long a run loop polls its inbox before it sleeps, after it has passed something to another thread.
+/// Decides how long a run loop polls its inbox before it sleeps, after it has passed work to another thread.
 ///
-/// A handler that gets a response often sends the next request at once. Polling for it for a moment takes less time
-/// than being woken, which costs a system call on each side. The usual delay is learned; if it is too long, the loop
-/// does not poll. All times in nanoseconds.
+/// A handler that receives a response often sends the next request immediately. Polling briefly for it takes less time
+/// than being woken, which costs a system call on each side. The loop learns the typical delay; if that is too long, it
+/// does not poll. All times are in nanoseconds.
 struct IdleSpin {
-    /// The maximum time to poll, as polling uses a processor.
+    /// The maximum polling time, because polling uses a processor.
     static let limit: MonotonicTime = 100_000
 
     /// A moving average of the recent delays.
     private(set) var expected: MonotonicTime = 30_000
     private var began: MonotonicTime = 0
-    /// Until when to poll; 0 for not at all.
+    /// The time until which to poll; 0 for no polling.
     private var end: MonotonicTime = 0
 
-    /// Starts to poll: something was passed to another thread, and there is nothing else to do.
+    /// Starts polling, because work was passed to another thread and there is nothing else to do.
     mutating func begin(at now: MonotonicTime) {
         began = now
         end = expected > Self.limit ? 0 : now + min(Self.limit, expected + expected / 2)
     }
 
-    /// Whether to poll again instead of sleeping.
+    /// Returns whether to poll again instead of sleeping.
     mutating func goesOn(at now: @autoclosure () -> MonotonicTime) -> Bool {
         guard end != 0 else { return false }
         if now() < end { return true }
@@ -268,11 +269,11 @@ struct IdleSpin {
         return false
     }
 
-    /// Notes the arrival of an item from another thread.
+    /// Records the arrival of an item from another thread.
     mutating func noteArrival(at time: @autoclosure () -> MonotonicTime) {
         guard began != 0 else { return }
         let now = time()
-        // An item after a long time was not an answer, so its delay is capped.
+        // An item after a long time was not a response, so its delay is capped.
         let took = min(now > began ? now - began : 0, 4 * Self.limit)
         expected = (7 * expected + took) / 8
         began = 0
@@ -280,7 +281,7 @@ struct IdleSpin {
     }
 }
 
-/// A descriptor that one thread waits on and others make readable: an eventfd on Linux, a pipe on other systems.
+/// A descriptor on which one thread waits and that others make readable: an eventfd on Linux, a pipe on other systems.
 final class WakeUp: Sendable {
     let readEnd: Int32
     private let writeEnd: Int32
@@ -303,14 +304,14 @@ final class WakeUp: Sendable {
         if writeEnd != readEnd { close(writeEnd) }
     }
 
-    /// Wakes the waiting thread. Any thread.
+    /// Wakes the waiting thread. Can be called from any thread.
     func signal() {
         var one: UInt64 = 1
         // A full counter or pipe means that a wake-up is already pending.
         _ = write(writeEnd, &one, MemoryLayout<UInt64>.size)
     }
 
-    /// Clears the signals. The waiting thread only.
+    /// Clears the signals. Called on the waiting thread only.
     func drain() {
         var count: UInt64 = 0
         _ = read(readEnd, &count, MemoryLayout<UInt64>.size)

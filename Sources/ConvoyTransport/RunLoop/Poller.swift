@@ -8,10 +8,10 @@ package struct FileEvents: OptionSet, Sendable, Hashable {
 
     package static let readable = FileEvents(rawValue: 1)
     package static let writable = FileEvents(rawValue: 2)
-    /// The other side hung up, or the descriptor has an error. Always reported, never asked for.
+    /// The peer hung up, or the descriptor has an error. Always reported, even if not requested.
     package static let failed = FileEvents(rawValue: 4)
 
-    /// The events that are reported for a descriptor that is watched for these; none if this is empty.
+    /// The events that are reported for a descriptor watched for these events; empty if this is empty.
     var reported: FileEvents { isEmpty ? [] : union(.failed) }
 }
 
@@ -23,23 +23,24 @@ package struct RunLoopError: Error, CustomStringConvertible {
     package var description: String { "\(call): \(String(cString: strerror(number)))" }
 }
 
-/// Waits for many file descriptors at once. One thread uses it.
+/// Waits for many file descriptors at once. Used by a single thread.
 package protocol Poller: AnyObject {
     /// Watches a non-negative descriptor for exactly these events; an empty set stops watching.
     func watch(_ descriptor: Int32, for events: FileEvents) throws
 
-    /// Waits until a descriptor is ready or the time is over, and reports all that are ready. It may also return early.
+    /// Waits until a descriptor is ready or the time has elapsed, and reports all that are ready. It may also return
+    /// early.
     ///
-    /// A report may change what is watched. The same call then reports only events that are still watched for, and none
-    /// of an earlier descriptor whose number was reused.
+    /// A report may change what is watched. The same call then reports only events that are still watched, and none of
+    /// an earlier descriptor whose number was reused.
     ///
-    /// - Parameter milliseconds: the longest wait; 0 does not wait, a negative number waits forever.
+    /// - Parameter milliseconds: The maximum waiting time; 0 does not wait, a negative number waits forever.
     func wait(milliseconds: Int32, _ report: (_ descriptor: Int32, _ events: FileEvents) -> Void)
 }
 
-/// The kinds of poller that a run loop can be made with.
+/// The kinds of poller for a run loop.
 package enum PollerKind: Sendable, CaseIterable {
-    /// `epoll(7)`: the cost of a wait depends on the number of ready descriptors, not of watched ones. Linux only.
+    /// `epoll(7)`, on Linux only. The cost of a wait depends on the number of ready descriptors, not of watched ones.
     case epoll
     /// `poll(2)`, which is available everywhere.
     case poll
@@ -68,9 +69,9 @@ package enum PollerKind: Sendable, CaseIterable {
 
 #if os(Linux)
 
-/// A poller on Linux's `epoll(7)`, level-triggered as libcurl requires.
+/// A poller using Linux's `epoll(7)`, level-triggered as libcurl requires.
 final class EpollPoller: Poller {
-    /// What a descriptor is watched for.
+    /// The events for which a descriptor is watched.
     private struct Watch {
         var events: FileEvents = []
         /// Distinguishes the descriptor from earlier ones with the same number.
@@ -101,14 +102,14 @@ final class EpollPoller: Poller {
         let isNew = watched[index].events.isEmpty
         watched[index].events = events
         guard !events.isEmpty else {
-            // Fails harmlessly if the descriptor is already closed.
+            // This fails harmlessly if the descriptor is already closed.
             _ = control(EPOLL_CTL_DEL, descriptor)
             return
         }
         if isNew { watched[index].generation &+= 1 }
         var failure = control(isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor)
         if failure == ENOENT {
-            // The descriptor was closed and its number reused: epoll has forgotten it, but `watched` has not.
+            // The descriptor was closed and its number reused: epoll no longer knows it, but `watched` does.
             watched[index].generation &+= 1
             failure = control(EPOLL_CTL_ADD, descriptor)
         } else if failure == EEXIST {
@@ -120,7 +121,7 @@ final class EpollPoller: Poller {
         throw RunLoopError(call: "epoll_ctl", number: failure)
     }
 
-    /// Registers what is watched. Returns 0, or the number of the error.
+    /// Registers the watched events. Returns 0, or the error number.
     private func control(_ operation: Int32, _ descriptor: Int32) -> Int32 {
         let watch = watched[Int(descriptor)]
         var event = epoll_event()
@@ -153,12 +154,13 @@ final class EpollPoller: Poller {
 }
 #endif
 
-/// A poller on `poll(2)`, for systems without epoll. Its cost grows with the number of watched descriptors.
+/// A poller using `poll(2)`, for systems without epoll. Its cost grows with the number of watched descriptors.
 final class PollPoller: Poller {
     private struct Watch {
         var position: Int
         var events: FileEvents
-        /// In which call of `wait` the watch was last changed. That call may report events from before the change.
+        /// The call of `wait` during which the watch was last changed. That call may report events from before the
+        /// change.
         var call: Int
     }
 
@@ -187,7 +189,7 @@ final class PollPoller: Poller {
     func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
         calls += 1
         guard poll(&entries, nfds_t(entries.count), milliseconds) > 0 else { return }
-        // A report may change `entries`, so the ready ones are copied first.
+        // A report may change `entries`, so copy the ready ones first.
         let ready = entries.filter { $0.revents != 0 }
         for entry in ready {
             // The number may have been reused since. If the new descriptor is ready, the next call will report it.

@@ -142,14 +142,14 @@ import Testing
             let failure = decodingFailure { () throws(DecodingFailure) in
                 try DecoderProbe([.deflate]).decode(longer, pieceSize: pieceSize)
             }
-            #expect(failure?.reason == (count <= 4 ? nil : .corrupt("there are bytes after its end")))
+            #expect(failure?.reason == (count <= 4 ? nil : .corrupt("trailing data")))
         }
     }
 
     @Test func `Bytes after a Brotli stream or a zstd frame are an error`() throws {
         let brotli = try Encoders.brotli(Self.text)
-        #expect(isCorrupt(brotli + [0], .brotli, "after its end"))
-        #expect(isCorrupt(brotli + brotli, .brotli, "after its end"))
+        #expect(isCorrupt(brotli + [0], .brotli, "trailing data"))
+        #expect(isCorrupt(brotli + brotli, .brotli, "trailing data"))
         #expect(isCorrupt(try Encoders.zstd(Self.text) + [0, 0, 0, 0], .zstd))
     }
 

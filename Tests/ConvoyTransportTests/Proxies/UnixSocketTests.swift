@@ -59,7 +59,7 @@ import Testing
         let heard = try get("http://localhost/", over: "/nonexistent/socket", on: NetworkThread())
         #expect(heard.error?.code == .cannotConnectToHost)
         let text = try #require(heard.error?.localizedDescription)
-        #expect(text == "The Unix socket /nonexistent/socket cannot be connected to: No such file or directory.")
+        #expect(text == "Cannot connect to the Unix socket /nonexistent/socket: No such file or directory.")
     }
 
     @Test(arguments: ["", "@", "a\u{0}b", String(repeating: "x", count: 108)])

@@ -52,7 +52,7 @@ import Testing
             texts == [
                 "GET http://***@h/p?token=***&x=y HTTP/1.1", "Host: h", "Authorization: ***", "proxy-authorization: ***",
                 "COOKIE : ***", "X-Own: ***", "X-Api-Key: ***", "Referer: /login?code=***", "Link: <http://***@i/?sig=***>",
-                ":path: /p?token=***", ":authority: h", "(a malformed line of 17 bytes)", "Set-Cookie: ***", " ***", " ***",
+                ":path: /p?token=***", ":authority: h", "(malformed line of 17 bytes)", "Set-Cookie: ***", " ***", " ***",
                 "X-Plain: yes", " folded", "",
             ])
     }
