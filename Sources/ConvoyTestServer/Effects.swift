@@ -4,11 +4,11 @@ import Foundation
 extension TestServer {
     /// The delays, speed and faults of a response.
     public struct Effects: Sendable {
-        /// How fast the body is sent.
+        /// The speed at which the body is sent.
         public enum Pace: Hashable, Sendable {
             /// As fast as the client receives it.
             case unlimited
-            /// This many bytes, then a pause of `interval` seconds, and so on. In a chunked body each part is one
+            /// This many bytes, then a pause of `interval` seconds, repeatedly. In a chunked body, each part is one
             /// chunk.
             case drip(bytes: Int, interval: TimeInterval)
             /// A pause of this many seconds between the parts of `Response.Body.chunks`.
@@ -17,54 +17,54 @@ extension TestServer {
             case bandwidth(bytesPerSecond: Int)
         }
 
-        /// How a response fails. Offsets count body bytes before framing, or the bytes of a raw response.
+        /// The failure of a response. Offsets count body bytes before framing, or the bytes of a raw response.
         public enum Fault: Hashable, Sendable {
             /// No fault.
             case none
             /// Nothing is sent; the connection stays open.
             case stallBeforeHead
-            /// The connection is reset (TCP RST) in place of a response.
+            /// The connection is reset (TCP RST) instead of sending a response.
             case resetBeforeHead
-            /// The connection is closed normally in place of a response ("empty reply").
+            /// The connection is closed normally instead of sending a response ("empty reply").
             case closeBeforeHead
             /// Nothing is sent after this many bytes; the connection stays open.
             case stall(afterBytes: Int)
             /// The connection is reset (TCP RST) after this many bytes have reached the client's system.
             case reset(afterBytes: Int)
-            /// The connection is closed normally after this many bytes, whatever length was announced.
+            /// The connection is closed normally after this many bytes, regardless of the announced length.
             case close(afterBytes: Int)
         }
 
-        /// Seconds before the head.
+        /// The delay before the head, in seconds.
         public var headDelay: TimeInterval = 0
-        /// Seconds between the head and the body.
+        /// The delay between the head and the body, in seconds.
         public var bodyDelay: TimeInterval = 0
-        /// The head waits until this is open.
+        /// A gate that must be open before the head is sent.
         public var headGate: Gate?
-        /// The body waits until this is open.
+        /// A gate that must be open before the rest of the body is sent.
         public var bodyGate: Gate?
-        /// The body bytes that are sent before waiting for `bodyGate`.
+        /// The number of body bytes to send before waiting for `bodyGate`.
         public var bodyGateOffset = 0
-        /// How fast the body is sent.
+        /// The speed at which the body is sent.
         public var pace: Pace = .unlimited
-        /// How the response fails.
+        /// The failure of the response.
         public var fault: Fault = .none
 
-        /// No effect at all.
+        /// Creates effects without delays, limits or faults.
         public init() {}
     }
 }
 
 extension TestServer {
-    /// A barrier that holds responses until the test opens it, so that no test has to sleep.
+    /// A barrier that holds responses until the test opens it, so that tests need not sleep.
     ///
-    /// Any number of responses may wait at a gate, without using threads. Once opened, it stays open. A gate can be
+    /// Any number of responses may wait at a gate, without using threads. Once opened, a gate stays open. It can be
     /// opened from any thread.
     public final class Gate: Sendable {
         /// The closures to call; nil once the gate is open.
         private let waiting = Locked<[@Sendable () -> Void]?>([])
 
-        /// A closed gate.
+        /// Creates a closed gate.
         public init() {}
 
         /// Whether the gate is open.

@@ -1,23 +1,23 @@
 import Foundation
 
-/// Bytes that can be generated and checked at any offset without being stored: the byte at offset n is n modulo 251.
+/// Bytes that can be generated and verified at any offset without being stored: the byte at offset n is n modulo 251.
 ///
-/// 251 is a prime, so it divides no block, page or chunk size, and a lost or repeated block is detected.
+/// 251 is prime, so it divides no block, page or chunk size, and a lost or repeated block is detected.
 public enum PatternBytes {
     /// The period, in bytes.
     public static let period = 251
 
     private static let table: [UInt8] = (0..<(period * 512)).map { UInt8($0 % period) }
 
-    /// The byte at this offset. A negative offset gives 0.
+    /// Returns the byte at this offset. A negative offset gives 0.
     public static func byte(at offset: Int) -> UInt8 {
         UInt8(reduced(offset))
     }
 
-    /// The smallest offset with the same continuation of the pattern; 0 for a negative one.
+    /// Returns the smallest offset from which the pattern continues in the same way; 0 for a negative offset.
     static func reduced(_ offset: Int) -> Int { max(0, offset) % period }
 
-    /// `count` bytes beginning at `offset`; a negative offset is 0.
+    /// Returns `count` bytes beginning at `offset`; a negative offset counts as 0.
     public static func data(count: Int, offset: Int = 0) -> Data {
         var bytes: [UInt8] = []
         append(count: count, offset: offset, to: &bytes)
@@ -55,28 +55,28 @@ public enum PatternBytes {
 /// A 64-bit checksum for bodies that are too large to keep. It detects accidental errors, not attacks.
 ///
 /// It processes eight bytes per step, so that it keeps up with loopback uploads even in a debug build. The value does
-/// not depend on how the bytes are divided.
+/// not depend on how the bytes are split.
 public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
     private var hash: UInt64 = 0x9E37_79B9_7F4A_7C15
     private var tail: UInt64 = 0
     private var count: UInt64 = 0
 
-    /// The checksum of no bytes.
+    /// Creates the checksum of no bytes.
     public init() {}
 
-    /// The checksum of these bytes.
+    /// Returns the checksum of these bytes.
     public static func of(_ data: Data) -> BodyChecksum {
         var checksum = BodyChecksum()
         checksum.update(data)
         return checksum
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     public mutating func update(_ data: Data) {
         data.withUnsafeBytes { update($0) }
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     public mutating func update(_ bytes: UnsafeRawBufferPointer) {
         var index = 0
         while index < bytes.count, count & 7 != 0 { take(bytes[index]); index += 1 }

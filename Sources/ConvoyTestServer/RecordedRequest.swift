@@ -26,11 +26,11 @@ public struct RecordedRequest: Sendable {
     public var bodyChecksum: BodyChecksum
     /// The number of the connection, counted from 1. Requests with the same number used the same kept-alive connection.
     public var connection: Int
-    /// When the head was complete.
+    /// The time at which the head was complete.
     public var arrivedAt: Date
-    /// Seconds from the complete head to the complete body.
+    /// The time from the complete head to the complete body, in seconds.
     public var uploadDuration: TimeInterval
-    /// Whether it asked for "100 Continue" (RFC 9110 section 10.1.1).
+    /// Whether the request expects "100 Continue" (RFC 9110 section 10.1.1).
     public var expectsContinue: Bool
     /// The result of the connection's TLS handshake; nil without TLS.
     public var tls: TLS?
@@ -48,7 +48,7 @@ public struct RecordedRequest: Sendable {
         }
     }
 
-    /// The body, decoded from JSON. Throws what `JSONDecoder` throws.
+    /// Decodes the body from JSON. Throws the errors of `JSONDecoder`.
     public func json<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         try JSONDecoder().decode(type, from: body)
     }
@@ -65,20 +65,20 @@ extension RecordedRequest {
         public var version: String
         /// The cipher in OpenSSL's notation, such as "TLS_AES_256_GCM_SHA384".
         public var cipher: String
-        /// The name that the client asked for (SNI).
+        /// The server name requested by the client (SNI).
         public var serverName: String?
         /// The application protocol (ALPN).
         public var alpnProtocol: String?
         /// Whether the client resumed an earlier session.
         public var isResumed: Bool
-        /// The subject of the client's certificate, such as "CN=ada"; nil if it has not presented one.
+        /// The subject of the client certificate, such as "CN=ada"; nil if the client did not present one.
         public var clientCertificateSubject: String?
-        /// The client's certificate in DER; nil if it has not presented one.
+        /// The client certificate in DER; nil if the client did not present one.
         public var clientCertificate: Data?
     }
 }
 
-/// The answer of `TestServer.echo(at:)`, as JSON.
+/// The response of `TestServer.echo(at:)`, as JSON.
 public struct EchoedRequest: Codable, Hashable, Sendable {
     /// The method as received.
     public var method: String
@@ -90,7 +90,7 @@ public struct EchoedRequest: Codable, Hashable, Sendable {
     public var query: String?
     /// The header fields in order, each a pair of name and value.
     public var headers: [[String]]
-    /// The body; in the JSON, in base64.
+    /// The body, encoded as base64 in the JSON.
     public var body: Data
     /// The body as text; absent if it is not UTF-8.
     public var text: String?

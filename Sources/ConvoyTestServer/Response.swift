@@ -4,8 +4,8 @@ import Foundation
 extension TestServer {
     /// A response of the server: a head, a body, and faults, all as plain data.
     ///
-    /// Built from one of the makers (`text`, `json`, `bytes`, `pattern`, `chunked`, `drip`, `raw` …) and changed by the
-    /// modifiers (`delayed`, `stalls`, `resets` …), each of which returns a changed copy.
+    /// Create one with a factory method (`text`, `json`, `bytes`, `pattern`, `chunked`, `drip`, `raw` …) and change it
+    /// with modifiers (`delayed`, `stalls`, `resets` …), each of which returns a changed copy.
     public struct Response: Sendable {
         /// The source of a body's bytes.
         public enum Body: Sendable {
@@ -15,16 +15,16 @@ extension TestServer {
             case data(Data)
             /// The given parts, each as one HTTP chunk unless `framing` says otherwise.
             case chunks([Data])
-            /// `count` bytes of `PatternBytes` beginning at `offset`, generated while they are sent.
+            /// `count` bytes of `PatternBytes` beginning at `offset`, generated while they are being sent.
             case pattern(count: Int, offset: Int)
-            /// The given bytes in place of head and body, which need not be HTTP.
+            /// The given bytes instead of head and body. They need not be HTTP.
             case raw(Data)
         }
 
-        /// How the end of the body is marked (RFC 9112 section 6).
+        /// The way in which the end of the body is indicated (RFC 9112 section 6).
         public enum Framing: Hashable, Sendable {
             /// Content-Length, or chunked for `Body.chunks`. A Content-Length or Transfer-Encoding in `headers`
-            /// replaces it, and is sent unchanged, with the bytes unchanged.
+            /// replaces this, and is sent unchanged, with the bytes unchanged.
             case automatic
             /// This Content-Length, right or wrong, even with a status that has no body (204, 304). The bytes are sent
             /// unchanged; if their number differs, the connection is closed after them.
@@ -35,26 +35,27 @@ extension TestServer {
             case closeDelimited
         }
 
-        /// The status code. Any number; HTTP has 100 to 999.
+        /// The status code. Any number is possible; HTTP defines 100 to 999.
         public var status: Int
-        /// The reason phrase; nil for the standard one of the status.
+        /// The reason phrase; nil for the standard phrase of the status.
         public var reason: String?
-        /// Header fields in order, sent before those that the framing adds.
+        /// The header fields in order, sent before those added for the framing.
         public var headers: Headers
         /// The body.
         public var body: Body
-        /// How the end of the body is marked.
+        /// The way in which the end of the body is indicated.
         public var framing: Framing
-        /// Fields after the last chunk; sent only when the body is chunked.
+        /// The fields after the last chunk, sent only if the body is chunked.
         public var trailers: Headers
-        /// Whether the connection is closed after this response, announced by "Connection: close".
+        /// Whether the connection is closed after this response, as announced by "Connection: close".
         public var closesConnection: Bool
-        /// Informational responses (1xx) that are sent before it: only their status, reason and headers are used.
+        /// The informational responses (1xx) to send first. Only their status, reason and headers are used.
         public var interim: [Response]
-        /// Delays, speed and faults.
+        /// The delays, speed and faults of the response.
         public var effects: Effects
 
-        /// A response with defaults for everything else: automatic framing, a kept-alive connection, no effects.
+        /// Creates a response with defaults for everything else: automatic framing, a keep-alive connection, no
+        /// effects.
         public init(status: Int = 200, reason: String? = nil, headers: Headers = [:], body: Body = .none) {
             self.status = status
             self.reason = reason
@@ -82,12 +83,12 @@ extension TestServer.Response.Body {
 }
 
 extension TestServer.Response {
-    /// Text in UTF-8.
+    /// Creates a response with UTF-8 text.
     public static func text(_ text: String, status: Int = 200) -> Self {
         bytes(Data(text.utf8), type: "text/plain; charset=utf-8", status: status)
     }
 
-    /// A value as JSON. If it cannot be encoded, the response is a 500 with the reason.
+    /// Creates a response with a value as JSON. If it cannot be encoded, the response is a 500 with the reason.
     public static func json(_ value: some Encodable, status: Int = 200) -> Self {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -98,40 +99,43 @@ extension TestServer.Response {
         }
     }
 
-    /// A text as JSON: one that is an array or an object of JSON is sent as it is, and any other as a string in quotes.
+    /// Creates a JSON response from a text. A JSON array or object is sent unchanged, any other text as a quoted
+    /// string.
     public static func json(_ text: String, status: Int = 200) -> Self {
         if (try? JSONSerialization.jsonObject(with: Data(text.utf8))) != nil { return json(text: text, status: status) }
         return json(String?.some(text), status: status)
     }
 
-    /// JSON from text, valid or not.
+    /// Creates a response with JSON text, valid or not.
     public static func json(text: String, status: Int = 200) -> Self {
         bytes(Data(text.utf8), type: "application/json", status: status)
     }
 
-    /// Bytes of a media type.
+    /// Creates a response with bytes of a media type.
     public static func bytes(_ data: Data, type: String = "application/octet-stream", status: Int = 200) -> Self {
         Self(status: status, headers: ["Content-Type": type], body: .data(data))
     }
 
-    /// A status without a body.
+    /// Creates a response without a body.
     public static func status(_ status: Int, headers: TestServer.Headers = [:]) -> Self {
         Self(status: status, headers: headers)
     }
 
-    /// A redirect (RFC 9110 section 15.4). The location is sent unchanged.
+    /// Creates a redirect (RFC 9110 section 15.4). The location is sent unchanged.
     public static func redirect(to location: String, status: Int = 302) -> Self {
         Self(status: status, headers: ["Location": location])
     }
 
-    /// `count` bytes of `PatternBytes`, generated while they are sent: a body of many GiB takes no memory.
+    /// Creates a response with `count` bytes of `PatternBytes`, generated while they are being sent, so that a body of
+    /// many GiB takes no memory.
     public static func pattern(count: Int, offset: Int = 0) -> Self {
         Self(
             headers: ["Content-Type": "application/octet-stream"],
             body: .pattern(count: max(0, count), offset: max(0, offset)))
     }
 
-    /// A chunked body, one HTTP chunk for each part that is not empty, with a pause of `interval` seconds between them.
+    /// Creates a response with a chunked body, one HTTP chunk for each part that is not empty, with a pause of
+    /// `interval` seconds between them.
     public static func chunked(
         _ chunks: [Data], every interval: TimeInterval = 0, type: String = "application/octet-stream"
     ) -> Self {
@@ -140,24 +144,25 @@ extension TestServer.Response {
         return response
     }
 
-    /// A chunked body of texts, one HTTP chunk for each, with a pause of `interval` seconds between them.
+    /// Creates a response with a chunked body of texts, one HTTP chunk for each, with a pause of `interval` seconds
+    /// between them.
     public static func chunked(_ texts: [String], every interval: TimeInterval = 0, type: String = "text/plain") -> Self {
         chunked(texts.map { Data($0.utf8) }, every: interval, type: type)
     }
 
-    /// A body with a Content-Length, sent in parts of `chunk` bytes with `interval` seconds between them.
+    /// Creates a response with a Content-Length, sent in parts of `chunk` bytes with `interval` seconds between them.
     public static func drip(_ data: Data, chunk: Int, interval: TimeInterval) -> Self {
         var response = bytes(data)
         response.effects.pace = .drip(bytes: chunk, interval: interval)
         return response
     }
 
-    /// Raw bytes in place of an HTTP response. The connection is closed after them.
+    /// Creates a response of raw bytes instead of HTTP. The connection is closed after them.
     public static func raw(_ data: Data) -> Self {
         Self(body: .raw(data))
     }
 
-    /// Raw text in place of an HTTP response. The connection is closed after it.
+    /// Creates a response of raw text instead of HTTP. The connection is closed after it.
     public static func raw(_ text: String) -> Self {
         raw(Data(text.utf8))
     }
@@ -170,95 +175,95 @@ extension TestServer.Response {
         return copy
     }
 
-    /// With this status, and reason phrase if one is given.
+    /// Sets the status, and the reason phrase if given.
     public func status(_ status: Int, reason: String? = nil) -> Self {
         changed {
             $0.status = status; $0.reason = reason
         }
     }
 
-    /// With this header field added after the others.
+    /// Adds a header field after the others.
     public func header(_ name: String, _ value: String) -> Self {
         changed { $0.headers.add(name, value) }
     }
 
-    /// With this Content-Length, right or wrong. See `Framing.contentLength(_:)`.
+    /// Sets the Content-Length, right or wrong. See `Framing.contentLength(_:)`.
     public func contentLength(_ length: Int) -> Self {
         changed { $0.framing = .contentLength(length) }
     }
 
-    /// With the body framed in this way.
+    /// Sets the framing of the body.
     public func framed(_ framing: Framing) -> Self {
         changed { $0.framing = framing }
     }
 
-    /// With these trailer fields after the last chunk. The body becomes chunked.
+    /// Sets the trailer fields after the last chunk. The body becomes chunked.
     public func trailers(_ trailers: TestServer.Headers) -> Self {
         changed {
             $0.trailers = trailers; $0.framing = .chunked
         }
     }
 
-    /// With an informational response (1xx) before it, after those added earlier.
+    /// Adds an informational response (1xx) to send first, after those added earlier.
     public func preceded(by status: Int, headers: TestServer.Headers = [:]) -> Self {
         changed { $0.interim.append(TestServer.Response(status: status, headers: headers)) }
     }
 
-    /// With "Connection: close", and the connection closed after it.
+    /// Closes the connection after the response, and adds "Connection: close".
     public func closing() -> Self {
         changed { $0.closesConnection = true }
     }
 
-    /// With the head sent this many seconds later.
+    /// Delays the head by this many seconds.
     public func delayed(_ seconds: TimeInterval) -> Self {
         changed { $0.effects.headDelay = seconds }
     }
 
-    /// With the body sent this many seconds after the head.
+    /// Delays the body by this many seconds after the head.
     public func delayedBody(_ seconds: TimeInterval) -> Self {
         changed { $0.effects.bodyDelay = seconds }
     }
 
-    /// With the head waiting until the gate is opened.
+    /// Holds the head until the gate is opened.
     public func held(by gate: TestServer.Gate) -> Self {
         changed { $0.effects.headGate = gate }
     }
 
-    /// With the head and `afterBytes` bytes of the body sent, and the rest waiting until the gate is opened.
+    /// Holds the rest of the body, after `afterBytes` bytes, until the gate is opened.
     public func heldBody(by gate: TestServer.Gate, afterBytes: Int = 0) -> Self {
         changed {
             $0.effects.bodyGate = gate; $0.effects.bodyGateOffset = afterBytes
         }
     }
 
-    /// With at most this many body bytes per second.
+    /// Limits the number of body bytes per second.
     public func bandwidth(bytesPerSecond: Int) -> Self {
         changed { $0.effects.pace = .bandwidth(bytesPerSecond: bytesPerSecond) }
     }
 
-    /// With this fault. `stalls`, `resets` and `truncated` are short forms.
+    /// Sets the fault. `stalls`, `resets` and `truncated` are short forms.
     public func failing(_ fault: TestServer.Effects.Fault) -> Self {
         changed { $0.effects.fault = fault }
     }
 
-    /// With nothing sent after this many body bytes; the connection stays open.
+    /// Stops sending after this many body bytes; the connection stays open.
     public func stalls(afterBytes: Int) -> Self { failing(.stall(afterBytes: afterBytes)) }
 
-    /// With the connection reset (TCP RST) after this many body bytes.
+    /// Resets the connection (TCP RST) after this many body bytes.
     public func resets(afterBytes: Int) -> Self { failing(.reset(afterBytes: afterBytes)) }
 
-    /// With the connection closed normally after this many body bytes, though more were announced.
+    /// Closes the connection normally after this many body bytes, although more were announced.
     public func truncated(afterBytes: Int) -> Self { failing(.close(afterBytes: afterBytes)) }
 
-    /// With the connection reset (TCP RST) in place of a response.
+    /// Resets the connection (TCP RST) instead of sending a response.
     public func resetBeforeHead() -> Self { failing(.resetBeforeHead) }
 }
 
 extension TestServer {
-    /// Header fields in their order on the wire. Duplicates are kept.
+    /// Header fields in the order in which they are transmitted. Duplicates are kept.
     ///
-    /// Names are case-insensitive (RFC 9110 section 5.1), and sent exactly as written. Nothing is checked or escaped,
-    /// so that a test can send what a broken server would send.
+    /// Names are case-insensitive (RFC 9110 section 5.1) and sent exactly as written. Nothing is validated or escaped,
+    /// so that tests can send what a broken server would send.
     public struct Headers: Hashable, Sendable, ExpressibleByDictionaryLiteral, CustomStringConvertible {
         /// One line of a header section.
         public struct Field: Hashable, Sendable {
@@ -267,7 +272,7 @@ extension TestServer {
             /// The value, without surrounding whitespace.
             public var value: String
 
-            /// A field of this name and value.
+            /// Creates a field.
             public init(name: String, value: String) {
                 self.name = name
                 self.value = value
@@ -277,17 +282,17 @@ extension TestServer {
         /// All fields, in order.
         public var fields: [Field]
 
-        /// Fields in this order.
+        /// Creates header fields in this order.
         public init(_ fields: [Field] = []) {
             self.fields = fields
         }
 
-        /// Fields in the order of the literal; a name may occur more than once.
+        /// Creates header fields in the order of the literal. A name may occur more than once.
         public init(dictionaryLiteral elements: (String, String)...) {
             fields = elements.map { Field(name: $0.0, value: $0.1) }
         }
 
-        /// The first value of this name. Setting replaces every field of that name; nil removes them.
+        /// The first value for this name. Setting it replaces all fields with that name; nil removes them.
         public subscript(name: String) -> String? {
             get {
                 for field in fields where HTTPSyntax.isSameField(field.name, name) { return field.value }
@@ -303,12 +308,12 @@ extension TestServer {
             }
         }
 
-        /// Every value of this name, in order.
+        /// Returns all values for this name, in order.
         public func values(for name: String) -> [String] {
             fields.filter { HTTPSyntax.isSameField($0.name, name) }.map(\.value)
         }
 
-        /// Adds a field after the others, even if there is one with that name already.
+        /// Adds a field after the others, even if one with that name already exists.
         public mutating func add(_ name: String, _ value: String) {
             fields.append(Field(name: name, value: value))
         }
@@ -317,7 +322,8 @@ extension TestServer {
             fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n")
         }
 
-        /// The elements of a comma-separated list (RFC 9110 section 5.6.1) over all fields of this name, in lower case.
+        /// Returns the elements of a comma-separated list (RFC 9110 section 5.6.1) over all fields with this name, in
+        /// lowercase.
         func tokens(_ name: String) -> [String] {
             values(for: name).flatMap { $0.split(separator: ",") }.map { HTTPSyntax.trimmed($0).lowercased() }
         }

@@ -36,7 +36,7 @@ final class ServerState: Sendable {
     // MARK: Routes
 
     func setRoute(_ action: RouteAction, _ options: TestServer.RouteOptions, _ method: String?, _ path: String) {
-        // The old table is released outside the lock, because its closures may run any deinitializer.
+        // Release the old table outside the lock, because its closures may run any deinitializer.
         let old = routes.withLock { table in
             let old = table
             table.set(Route(action: action, options: options), method: method, path: path)
@@ -98,8 +98,8 @@ final class ServerState: Sendable {
 
 /// Wakes callers that wait for a change. Without waiters, it costs only a lock.
 ///
-/// A waiter reads the generation, checks its condition, and then registers for that generation, so that a change in
-/// between is never missed.
+/// A waiter reads the generation, checks its condition, and then registers for that generation, so that it never misses
+/// a change in between.
 final class ChangeSignal: Sendable {
     private struct State {
         var generation: UInt64 = 0
@@ -131,17 +131,17 @@ final class ChangeSignal: Sendable {
         }
     }
 
-    /// Removes a waiter and calls it, if it has not been called.
+    /// Removes a waiter and calls it, unless it has already been called.
     func fire(_ waiter: UInt64) {
         let wake = state.withLock { $0.waiters.removeValue(forKey: waiter) }
         wake?()
     }
 }
 
-/// Threads for the closures of routes: as many as there are running closures, up to 512.
+/// The threads for the closures of routes: one per running closure, up to 512.
 ///
 /// Neither Dispatch nor Swift's concurrency pool is suitable: both have only a few threads, which blocking tests would
-/// take away from the handlers that they wait for.
+/// take away from the handlers that they are waiting for.
 final class HandlerPool: TaskExecutor {
     private struct State {
         var jobs: [@Sendable () -> Void] = []
@@ -184,7 +184,7 @@ final class HandlerPool: TaskExecutor {
         perform { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }
     }
 
-    /// Ends the threads when all waiting closures have run. Later closures start new threads.
+    /// Ends the threads once all waiting closures have run. Later closures start new threads.
     func close() {
         let threads = state.withLock { state in
             state.isClosed = true
@@ -216,7 +216,7 @@ final class HandlerPool: TaskExecutor {
             case .run(let job):
                 job()
                 let ends = state.withLock { state in
-                    // Another thread may have consumed this one's signal to end.
+                    // Another thread may have consumed this thread's signal to end.
                     if state.isClosed, state.firstJob == state.jobs.count {
                         state.threads -= 1
                         return true

@@ -2,14 +2,14 @@ import COpenSSL
 import Foundation
 
 extension TestServer {
-    /// The TLS settings of a server. Nothing is checked: weak keys, expired certificates and chains in the wrong order
-    /// are served unchanged.
+    /// The TLS settings of a server. Nothing is validated: weak keys, expired certificates and chains in the wrong
+    /// order are served unchanged.
     public struct TLS: Sendable {
-        /// A version of TLS.
+        /// A TLS version.
         public enum Version: Int, CaseIterable, Comparable, Sendable {
-            /// TLS 1.0, which clients refuse.
+            /// TLS 1.0, which clients reject.
             case tls10
-            /// TLS 1.1, which clients refuse.
+            /// TLS 1.1, which clients reject.
             case tls11
             /// TLS 1.2.
             case tls12
@@ -20,12 +20,12 @@ extension TestServer {
             public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
         }
 
-        /// Whether the server asks clients for a certificate.
+        /// Whether the server requests client certificates.
         public enum ClientCertificates: Hashable, Sendable {
-            /// The server does not ask for one.
+            /// The server does not request a certificate.
             case none
-            /// The server asks for one, and accepts clients without. A certificate that `clientAuthorities` did not
-            /// issue fails the handshake.
+            /// The server requests a certificate, and accepts clients without one. A certificate that was not issued by
+            /// `clientAuthorities` fails the handshake.
             case requested
             /// A client without a certificate fails the handshake.
             case required
@@ -35,41 +35,41 @@ extension TestServer {
         public var identity: TestCertificate
         /// The certificates to send after that of `identity`, in this order; nil for those between it and its root.
         public var sentChain: [TestCertificate]?
-        /// The certificates, each with its chain, for clients that ask for a server name (SNI), compared without regard
-        /// to case. All other clients get `identity`.
+        /// The certificates, each with its chain, by requested server name (SNI), compared case-insensitively. All
+        /// other clients get `identity`.
         public var identitiesByName: [String: TestCertificate] = [:]
-        /// Whether the server asks clients for a certificate.
+        /// Whether the server requests client certificates.
         public var clientCertificates: ClientCertificates = .none
         /// The accepted issuers of client certificates, whose names are sent to clients. If empty, every certificate is
         /// accepted.
         public var clientAuthorities: [TestCertificate] = []
-        /// The lowest TLS version that the server accepts.
+        /// The minimum TLS version that the server accepts.
         public var minimumVersion: Version = .tls12
-        /// The highest TLS version that the server accepts.
+        /// The maximum TLS version that the server accepts.
         public var maximumVersion: Version = .tls13
         /// The ciphers up to TLS 1.2, in OpenSSL's notation.
         public var cipherList = "DEFAULT"
         /// The ciphers of TLS 1.3, in OpenSSL's notation; nil for OpenSSL's choice.
         public var cipherSuites: String?
-        /// The supported application protocols (ALPN), the preferred one first. A client that offers only others is
-        /// refused; a client without ALPN is not. nil turns ALPN off.
+        /// The supported application protocols (ALPN), in order of preference. A client that offers only others is
+        /// rejected; a client without ALPN is not. nil disables ALPN.
         public var alpnProtocols: [String]? = ["http/1.1"]
-        /// An OCSP response for clients that ask for one, right or wrong; nil for none. See
+        /// The OCSP response for clients that request one, right or wrong; nil for none. See
         /// `TestCertificate.ocspResponse(status:thisUpdate:nextUpdate:signedBy:)`.
         public var ocspResponse: Data?
         /// Whether clients can resume a session, as most servers allow.
         public var resumesSessions = true
-        /// Closes connections without a close_notify, as broken servers and attackers do.
+        /// Whether to close connections without a close_notify, as broken servers and attackers do.
         public var omitsCloseNotify = false
 
-        /// TLS 1.2 and 1.3 with this certificate.
+        /// Creates settings for TLS 1.2 and 1.3 with this certificate.
         public init(_ identity: TestCertificate) {
             self.identity = identity
         }
     }
 }
 
-/// The TLS settings as an OpenSSL context: made on any thread, immutable, then used on the server's thread.
+/// The TLS settings as an OpenSSL context: created on any thread, immutable, then used on the server's thread.
 final class TLSContext: @unchecked Sendable {
     let object: OpaquePointer
     let omitsCloseNotify: Bool
@@ -111,7 +111,7 @@ final class TLSContext: @unchecked Sendable {
 
     private func setVersionsAndCiphers(_ tls: TestServer.TLS) throws(TestServerError) {
         guard tls.minimumVersion <= tls.maximumVersion else {
-            throw .unusableTLS("the minimum version is above the maximum version")
+            throw .unusableTLS("the minimum version exceeds the maximum version")
         }
         guard convoy_ssl_context_set_minimum(object, tls.minimumVersion.number) == 1,
             convoy_ssl_context_set_maximum(object, tls.maximumVersion.number) == 1
@@ -184,18 +184,19 @@ final class TLSContext: @unchecked Sendable {
         Unmanaged<TLSContext>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    /// Uses the certificate for the name that the client asks for.
+    /// Uses the certificate for the server name that the client requests.
     private func useIdentity(_ ssl: OpaquePointer?) -> Int32 {
         guard let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name),
             let identity = identitiesByName[String(cString: name).lowercased()]
         else { return SSL_TLSEXT_ERR_OK }
-        // Without this, the context's certificate would stay beside one with another kind of key.
+        // Otherwise a certificate of the context with another kind of key would remain.
         SSL_certs_clear(ssl)
         let isUsed = SSL_use_cert_and_key(ssl, identity.certificate, identity.key, identity.rest, 1) == 1
         return isUsed ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL
     }
 
-    /// The range of the preferred protocol in a client's list of length-prefixed names; nil if none is supported.
+    /// Returns the range of the preferred protocol in a client's list of length-prefixed names; nil if none is
+    /// supported.
     private func choice(from offer: UnsafeBufferPointer<UInt8>) -> Range<Int>? {
         var names: [Range<Int>] = []
         var position = 0
@@ -217,7 +218,7 @@ final class TLSContext: @unchecked Sendable {
 }
 
 extension TestServer.TLS.Version {
-    /// The version number of OpenSSL.
+    /// OpenSSL's number for the version.
     fileprivate var number: Int32 {
         switch self {
         case .tls10: TLS1_VERSION

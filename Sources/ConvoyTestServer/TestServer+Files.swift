@@ -3,19 +3,19 @@ import Foundation
 
 extension TestServer {
     /// Serves bytes as a static file: GET and HEAD, ETag and Last-Modified, conditional requests (RFC 9110 section 13)
-    /// and single byte ranges (section 14). A request for several ranges gives the whole file with 200.
+    /// and single byte ranges (section 14). A request for several ranges gets the complete file with 200.
     ///
-    /// Serving again under the same path replaces the file, so that it can change between two requests.
+    /// Serving the same path again replaces the file, so that it can change between two requests.
     ///
     /// - Parameters:
-    ///   - data: The file.
+    ///   - data: The contents of the file.
     ///   - path: The path, or a prefix that ends in "*".
     ///   - type: The content type.
-    ///   - etag: The entity tag as on the wire, including quotes and "W/".
-    ///   - lastModified: Sent, and compared, in whole seconds.
-    ///   - ranges: How a Range field is answered.
+    ///   - etag: The entity tag exactly as sent, including quotes and "W/".
+    ///   - lastModified: The modification date, sent and compared in whole seconds.
+    ///   - ranges: The handling of a Range field.
     ///   - adjust: Called on a handler thread with the request and the response, which it may change, for example to
-    ///     break off the first transfer and let the resumed one succeed.
+    ///     interrupt the first transfer and let the resumed one succeed.
     public func serve(
         _ data: Data, at path: String, type: String = "application/octet-stream", etag: String? = nil,
         lastModified: Date? = nil, ranges: RangeBehaviour = .honoured,
@@ -26,7 +26,7 @@ extension TestServer {
         serve(file, at: path, adjust)
     }
 
-    /// Serves a file of `count` bytes of `PatternBytes`, which are generated while they are sent: many GiB take no
+    /// Serves a file of `count` bytes of `PatternBytes`, generated while they are being sent, so that many GiB take no
     /// memory.
     public func servePattern(
         count: Int, at path: String, etag: String? = nil, lastModified: Date? = nil,
@@ -45,22 +45,22 @@ extension TestServer {
 }
 
 extension TestServer {
-    /// How a served file answers a request with a Range field (RFC 9110 section 14).
+    /// The way in which a served file responds to a request with a Range field (RFC 9110 section 14).
     public enum RangeBehaviour: Hashable, Sendable {
-        /// As in the RFC: 206 for one satisfiable range, 416 for one that is not, 200 for anything else.
+        /// As in the RFC: 206 for one satisfiable range, 416 for one that is not satisfiable, 200 for anything else.
         case honoured
-        /// Always 200 with the whole file.
+        /// Always 200 with the complete file.
         case ignored
-        /// 206 that begins this many bytes later (or, if negative, earlier) than requested, with matching Content-Range
-        /// and bytes.
+        /// A 206 that begins this many bytes later (or, if negative, earlier) than requested, with matching
+        /// Content-Range and bytes.
         case wrongOffset(by: Int)
-        /// 206 whose Content-Range announces a file that is one byte longer.
+        /// A 206 whose Content-Range announces a file that is one byte longer.
         case wrongTotal
         /// Always 416, with "Content-Range: bytes */N".
         case unsatisfiable
-        /// 206 with the right bytes and no Content-Range.
+        /// A 206 with the right bytes and no Content-Range.
         case noContentRange
-        /// 206 with at most this many bytes of the requested range, which the RFC allows.
+        /// A 206 with at most this many bytes of the requested range, which the RFC allows.
         case atMost(Int)
     }
 }
@@ -73,7 +73,7 @@ struct ServedFile: Sendable {
     var lastModified: Date?
     var ranges: TestServer.RangeBehaviour
 
-    /// The response to a request, with preconditions evaluated in the order of RFC 9110 section 13.2.2.
+    /// Returns the response to a request, with preconditions evaluated in the order of RFC 9110 section 13.2.2.
     func response(to request: RecordedRequest) -> TestServer.Response {
         guard request.method == "GET" || request.method == "HEAD" else {
             return .status(405, headers: ["Allow": "GET, HEAD"])
@@ -139,12 +139,12 @@ struct ServedFile: Sendable {
         return response
     }
 
-    /// Rounded down to the second, as on the wire.
+    /// The modification date rounded down to the second, as it is sent.
     private var modified: Date? {
         lastModified.map { Date(timeIntervalSince1970: $0.timeIntervalSince1970.rounded(.down)) }
     }
 
-    /// Whether an If-Range condition holds (RFC 9110 section 13.1.5): a strong comparison, or exactly the date.
+    /// Whether an If-Range condition holds (RFC 9110 section 13.1.5): by strong comparison, or by the exact date.
     private func ifRangeHolds(_ condition: String?) -> Bool {
         guard let condition else { return true }
         if condition.hasPrefix("\"") || condition.hasPrefix("W/") {
@@ -158,7 +158,7 @@ struct ServedFile: Sendable {
         guard let etag else { return false }
         let opaque: (String) -> String = { weakly && $0.hasPrefix("W/") ? String($0.dropFirst(2)) : $0 }
         if !weakly, etag.hasPrefix("W/") { return false }
-        // A comma may be part of a tag, so the list is not split at commas but at quotes.
+        // A comma may be part of a tag, so split the list at quotes instead of commas.
         var rest = Substring(list)
         while let open = rest.firstIndex(of: "\"") {
             let after = rest.index(after: open)
@@ -179,7 +179,7 @@ enum ByteRange: Equatable {
     /// This many bytes at the end.
     case suffix(Int)
 
-    /// Parses a Range field; nil if it must be ignored, because it is not a single byte range.
+    /// Parses a Range field. Returns nil if it must be ignored, because it is not a single byte range.
     static func single(_ field: String) -> ByteRange? {
         guard let equals = field.firstIndex(of: "="), HTTPSyntax.trimmed(field[..<equals]).lowercased() == "bytes" else {
             return nil
@@ -196,7 +196,7 @@ enum ByteRange: Equatable {
         return .from(start, last: end)
     }
 
-    /// The offsets in a representation of this length; nil if there are none (416).
+    /// Returns the offsets in a representation of this length; nil if the range is not satisfiable (416).
     func resolved(in length: Int) -> Range<Int>? {
         switch self {
         case .from(let first, let last):
@@ -208,7 +208,7 @@ enum ByteRange: Equatable {
         }
     }
 
-    /// A number that is too large counts as the largest.
+    /// Parses a number. A number that is too large counts as the maximum.
     private static func number(_ digits: Substring) -> Int? {
         guard !digits.isEmpty, digits.utf8.allSatisfy(ASCII.isDigit) else { return nil }
         return Int(digits) ?? .max

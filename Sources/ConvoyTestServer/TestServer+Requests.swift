@@ -2,36 +2,36 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// The complete requests, in the order of completion. A request is recorded before its response is sent.
+    /// The complete requests, in order of completion. A request is recorded before its response is sent.
     public var requests: [RecordedRequest] { state.read { $0.requests } }
 
-    /// The requests for a path and, unless nil, with a method.
+    /// Returns the requests for a path and, unless nil, with a method.
     public func requests(_ method: String?, _ path: String) -> [RecordedRequest] {
         requests.filter { $0.path == path && (method == nil || $0.method == method) }
     }
 
-    /// The requests for a path, with any method.
+    /// Returns the requests for a path, with any method.
     public func requests(_ path: String) -> [RecordedRequest] { requests(nil, path) }
 
-    /// The requests for which there was no route. They are in `requests` too.
+    /// The requests without a matching route. They are also in `requests`.
     public var unexpectedRequests: [RecordedRequest] { state.read { $0.unexpected } }
 
     /// The requests whose connection ended before their body was complete. They are not in `requests`.
     public var incompleteRequests: [RecordedRequest] { state.read { $0.incomplete } }
 
-    /// All counters at one moment.
+    /// All counters, read at the same moment.
     public var statistics: Statistics { state.read { $0.statistics } }
 
-    /// How many connections are open.
+    /// The number of open connections.
     public var openConnectionCount: Int { statistics.openConnectionCount }
 
-    /// How many connections have been accepted since the start.
+    /// The number of connections accepted since the start.
     public var totalConnectionCount: Int { statistics.totalConnectionCount }
 
-    /// How many requests are being answered. See `Statistics.activeRequestCount`.
+    /// The number of requests being answered. See `Statistics.activeRequestCount`.
     public var activeRequestCount: Int { statistics.activeRequestCount }
 
-    /// The maximum number of requests that were being answered at the same time.
+    /// The maximum number of requests that were being answered concurrently.
     public var peakActiveRequestCount: Int { statistics.peakActiveRequestCount }
 
     /// Removes the recorded requests. Counters and expectations are kept.
@@ -46,8 +46,8 @@ extension TestServer {
     /// Blocks this thread until the counters meet a condition.
     ///
     /// - Parameters:
-    ///   - timeout: How many seconds to wait.
-    ///   - condition: Called on this thread, at once and after every change.
+    ///   - timeout: The maximum waiting time in seconds.
+    ///   - condition: Called on this thread, immediately and after every change.
     /// - Returns: The counters that met the condition.
     /// - Throws: `TestServerError.timedOut`, or `.stopped` if the server has been stopped.
     @available(*, noasync, message: "use the async form")
@@ -70,8 +70,8 @@ extension TestServer {
         }
     }
 
-    /// Suspends until the counters meet a condition. Like the blocking form; if the task is cancelled, it throws
-    /// `CancellationError` at once.
+    /// Suspends until the counters meet a condition, like the blocking method. If the task is cancelled, it throws
+    /// `CancellationError` immediately.
     @discardableResult
     public func wait(
         timeout: TimeInterval = 10, until condition: @Sendable (Statistics) -> Bool
@@ -121,50 +121,53 @@ extension TestServer {
 }
 
 extension TestServer {
-    /// Counters of the server at one moment.
+    /// Counters of the server, read at the same moment.
     public struct Statistics: Hashable, Sendable {
-        /// Requests that were received completely.
+        /// The number of requests received completely.
         public var requestCount = 0
-        /// Complete requests for which there was no route (404, 405).
+        /// The number of complete requests without a matching route (404, 405).
         public var unexpectedRequestCount = 0
-        /// Requests whose head has arrived and whose response has not been passed completely to the system. It is
-        /// decremented a moment after the client may have the last byte, so wait for it instead of just reading it.
+        /// The number of requests whose head has arrived and whose response has not been passed completely to the
+        /// system. It is decremented shortly after the client may have received the last byte, so wait for a value
+        /// instead of just reading it.
         public var activeRequestCount = 0
         /// The maximum of `activeRequestCount`.
         public var peakActiveRequestCount = 0
-        /// Responses that have ended, including those with faults such as a truncation.
+        /// The number of responses that have ended, including those with faults such as a truncation.
         public var responseCount = 0
-        /// Requests that the client abandoned: the connection ended before the body or the response was complete.
+        /// The number of requests that clients abandoned: the connection ended before the body or the response was
+        /// complete.
         public var abandonedRequestCount = 0
-        /// Connections whose bytes were refused because they were not a request.
+        /// The number of connections whose bytes were rejected because they were not a request.
         public var malformedRequestCount = 0
-        /// How many connections are open.
+        /// The number of open connections.
         public var openConnectionCount = 0
-        /// How many connections have been accepted since the start.
+        /// The number of connections accepted since the start.
         public var totalConnectionCount = 0
-        /// Body bytes received so far, including those of unfinished requests.
+        /// The number of body bytes received so far, including those of unfinished requests.
         public var receivedBodyBytes = 0
-        /// TLS handshakes that were completed. Handshakes that the server aborted by stopping or dropping its
-        /// connections count neither here nor in `failedHandshakeCount`.
+        /// The number of completed TLS handshakes. Handshakes that the server aborted by stopping or dropping its
+        /// connections are counted neither here nor in `failedHandshakeCount`.
         public var handshakeCount = 0
-        /// TLS handshakes that failed: by an alert of the client or of the server, by the end of the connection, or
-        /// after `Configuration.handshakeTimeout`.
+        /// The number of TLS handshakes that failed: by an alert of the client or the server, by the end of the
+        /// connection, or after `Configuration.handshakeTimeout`.
         public var failedHandshakeCount = 0
-        /// Completed TLS handshakes that resumed a session.
+        /// The number of completed TLS handshakes that resumed a session.
         public var resumedHandshakeCount = 0
-        /// Decrypted bytes from clients. 0 proves that a client that did not accept the certificate has sent nothing.
+        /// The number of decrypted bytes from clients. 0 proves that a client that rejected the certificate has sent
+        /// nothing.
         public var plaintextByteCount = 0
     }
 }
 
 extension TestServer {
-    /// Expects exactly `count` requests; checked by `verifyExpectations()`.
+    /// Expects exactly `count` requests, as checked by `verifyExpectations()`.
     ///
     /// - Parameters:
     ///   - method: The method, or nil for any.
     ///   - path: The path, or a prefix that ends in "*".
     ///   - count: The exact number of requests; 0 expects none.
-    ///   - condition: A further condition for a request to count. Called by `verifyExpectations()` on its thread.
+    ///   - condition: An additional condition for a request to count. Called by `verifyExpectations()` on its thread.
     public func expect(
         _ method: String?, _ path: String, count: Int = 1,
         where condition: (@Sendable (RecordedRequest) -> Bool)? = nil
@@ -179,7 +182,7 @@ extension TestServer {
         expect(nil, path, count: count, where: condition)
     }
 
-    /// A sentence for each expectation that is not met, and for each request without a route. Empty if all is well.
+    /// A message for each unmet expectation and each request without a route. Empty if all expectations are met.
     public var unmetExpectations: [String] {
         let (requests, unexpected) = state.read { ($0.requests, $0.unexpected) }
         var sentences: [String] = []
@@ -190,12 +193,12 @@ extension TestServer {
             }
         }
         for request in unexpected {
-            sentences.append("received \(request.method) \(request.target), for which there is no route")
+            sentences.append("received \(request.method) \(request.target), which has no route")
         }
         return sentences
     }
 
-    /// Throws `TestServerError.unmetExpectations` if there are any `unmetExpectations`.
+    /// Throws `TestServerError.unmetExpectations` unless `unmetExpectations` is empty.
     public func verifyExpectations() throws(TestServerError) {
         let sentences = unmetExpectations
         guard sentences.isEmpty else { throw .unmetExpectations(sentences) }
@@ -233,7 +236,7 @@ final class CancellationAction: Sendable {
 
     private let state = Locked(State())
 
-    /// Sets the action, or runs it at once if it has already been cancelled.
+    /// Sets the action, or runs it immediately if already cancelled.
     func set(_ action: @escaping @Sendable () -> Void) {
         let isCancelled = state.withLock { state in
             if !state.isCancelled { state.action = action }

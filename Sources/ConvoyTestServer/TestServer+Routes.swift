@@ -5,26 +5,26 @@ extension TestServer {
     /// Answers a path with the same response every time, on the server's thread.
     ///
     /// - Parameters:
-    ///   - method: The method, or nil for any. GET answers HEAD as well, without the body.
-    ///   - path: The path as on the wire, without the query. "/files/*" matches every path that begins with "/files/".
-    ///   - options: How the body of the request is treated.
+    ///   - method: The method, or nil for any. GET also answers HEAD, without the body.
+    ///   - path: The path exactly as sent, without the query. "/files/*" matches every path that begins with "/files/".
+    ///   - options: The handling of the request's body.
     ///   - response: The response, the same each time.
     ///
-    /// Setting a route for the same method and path again replaces it, even while there are requests.
+    /// Setting a route for the same method and path again replaces it, even while requests are being served.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], _ response: Response) {
         state.setRoute(.fixed(response), options, method, path)
     }
 
-    /// Answers a path with the responses in turn, and with the last one from then on.
+    /// Answers a path with the responses in order, repeating the last one.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], inTurn responses: [Response]) {
         state.setRoute(.inTurn(ResponseSequence(responses)), options, method, path)
     }
 
     /// Answers a path by calling a closure for each request.
     ///
-    /// The closure runs on a handler thread, never on the server's, so it may block; up to 512 run at the same time. To
-    /// hold back more requests than that, hold their responses with a `Gate`. If it throws, the response is a 500 with
-    /// the error.
+    /// The closure runs on a handler thread, never on the server's thread, so it may block. Up to 512 closures run
+    /// concurrently. To hold back more requests than that, hold their responses with a `Gate`. If the closure throws,
+    /// the response is a 500 with the error.
     public func route(
         _ method: String?, _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) throws -> Response
@@ -41,17 +41,17 @@ extension TestServer {
         state.setRoute(.asyncHandler(handler), options, method, path)
     }
 
-    /// Removes the routes of a path, for all methods. Later requests for it get a 404.
+    /// Removes the routes of a path for all methods. Later requests for it get a 404.
     public func removeRoute(_ path: String) {
         state.removeRoute(path)
     }
 
-    /// Answers a path with a redirect (RFC 9110 section 15.4). `location` is sent unchanged, and may be just a path.
+    /// Answers a path with a redirect (RFC 9110 section 15.4). `location` is sent unchanged, and may be only a path.
     public func redirect(_ path: String, to location: String, status: Int = 302) {
         route(path, .redirect(to: location, status: status))
     }
 
-    /// Answers every request for a path with the request itself, as the JSON of `EchoedRequest`.
+    /// Answers every request for a path with the request itself, encoded as the JSON of `EchoedRequest`.
     public func echo(at path: String) {
         state.setRoute(.handler { .json(EchoedRequest($0)) }, [], nil, path)
     }
@@ -59,24 +59,24 @@ extension TestServer {
 
 /// Routes for all methods.
 extension TestServer {
-    /// Answers a path with the same response every time, whatever the method.
+    /// Answers a path with the same response every time, for all methods.
     public func route(_ path: String, options: RouteOptions = [], _ response: Response) {
         route(nil, path, options: options, response)
     }
 
-    /// Answers a path with the responses in turn, whatever the method, and with the last one from then on.
+    /// Answers a path with the responses in order, for all methods, repeating the last one.
     public func route(_ path: String, options: RouteOptions = [], inTurn responses: [Response]) {
         route(nil, path, options: options, inTurn: responses)
     }
 
-    /// Answers a path by calling a closure on a handler thread for each request, whatever the method.
+    /// Answers a path by calling a closure on a handler thread for each request, for all methods.
     public func route(
         _ path: String, options: RouteOptions = [], handler: @escaping @Sendable (RecordedRequest) throws -> Response
     ) {
         route(nil, path, options: options, handler: handler)
     }
 
-    /// Answers a path by calling an async closure for each request, whatever the method.
+    /// Answers a path by calling an async closure for each request, for all methods.
     public func route(
         _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) async throws -> Response
@@ -86,32 +86,33 @@ extension TestServer {
 }
 
 extension TestServer {
-    /// How a route treats the body of a request.
+    /// The handling of a request's body by a route.
     public struct RouteOptions: OptionSet, Sendable {
         /// The options as bits.
         public let rawValue: Int
 
-        /// Options by their bits.
+        /// Creates options from bits.
         public init(rawValue: Int) {
             self.rawValue = rawValue
         }
 
-        /// The body is only counted and checksummed, not kept, so that uploads of any size take no memory.
+        /// The body is counted and checksummed but not kept, so that uploads of any size take no memory.
         public static let discardsBody = RouteOptions(rawValue: 1)
-        /// The server never sends "100 Continue" but waits for the body, which the client must send regardless.
+        /// The server never sends "100 Continue" and waits for the body, which the client must send regardless.
         public static let withholdsContinue = RouteOptions(rawValue: 2)
-        /// The answer is sent as soon as the head has arrived, without waiting for the body; the connection is closed
-        /// after it. The first response to "Expect: 100-continue" is then the final status (RFC 9110 section 10.1.1).
+        /// The response is sent as soon as the head has arrived, without waiting for the body, and the connection is
+        /// closed after it. The first response to "Expect: 100-continue" is then the final status (RFC 9110 section
+        /// 10.1.1).
         public static let answersEarly = RouteOptions(rawValue: 4)
     }
 }
 
 /// Finds the route for a method and a path.
 ///
-/// An exact path takes precedence over a prefix, and a longer prefix over a shorter one; for one path, the method over
-/// "any method", and GET answers HEAD if nothing else does.
+/// An exact path takes precedence over a prefix, and a longer prefix over a shorter one. For the same path, a specific
+/// method takes precedence over "any method", and GET answers HEAD if nothing else does.
 struct RouteTable: Sendable {
-    /// The result of a look-up.
+    /// The result of a lookup.
     enum Match {
         case route(Route)
         /// The path has routes, but only for these other methods.
@@ -124,7 +125,7 @@ struct RouteTable: Sendable {
     private var prefixes: [(prefix: String, methods: Methods)] = []
     private static let anyMethod = ""
 
-    /// Adds a route, or replaces the one of the same method and path. A path that ends in "*" is a prefix.
+    /// Adds a route, or replaces the one with the same method and path. A path that ends in "*" is a prefix.
     mutating func set(_ route: Route, method: String?, path: String) {
         let method = method ?? Self.anyMethod
         guard path.hasSuffix("*") else {
@@ -140,7 +141,7 @@ struct RouteTable: Sendable {
         }
     }
 
-    /// Removes the routes of a path for every method.
+    /// Removes the routes of a path for all methods.
     mutating func remove(path: String) {
         guard path.hasSuffix("*") else {
             exact[path] = nil
@@ -173,13 +174,13 @@ struct Route: Sendable {
     var options: TestServer.RouteOptions
 }
 
-/// How a request is answered, and on which thread.
+/// The way in which a request is answered, and the thread on which that happens.
 enum RouteAction: Sendable {
     /// On the server's thread.
     case fixed(TestServer.Response)
-    /// On the server's thread: the responses in turn, then the last one repeatedly.
+    /// On the server's thread: the responses in order, repeating the last one.
     case inTurn(ResponseSequence)
-    /// On the server's thread, which must not block: only for quick code of the library.
+    /// On the server's thread, which must not block. Only for fast code of this module.
     case computed(@Sendable (RecordedRequest) -> TestServer.Response)
     /// On a handler thread.
     case handler(@Sendable (RecordedRequest) throws -> TestServer.Response)
@@ -187,7 +188,7 @@ enum RouteAction: Sendable {
     case asyncHandler(@Sendable (RecordedRequest) async throws -> TestServer.Response)
 }
 
-/// Returns the responses in turn, and then the last one repeatedly.
+/// Returns the responses in order, repeating the last one.
 final class ResponseSequence: Sendable {
     private let responses: [TestServer.Response]
     private let next = Locked(0)

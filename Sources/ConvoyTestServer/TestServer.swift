@@ -13,24 +13,24 @@ import Foundation
 /// ```
 ///
 /// One thread serves any number of connections; no user code runs on it. All members can be used from any thread. A
-/// server is stopped by `stop()`, or when its last reference is released.
+/// server stops when `stop()` is called or when its last reference is released.
 public final class TestServer: Sendable {
     /// The settings of a server.
     public struct Configuration: Sendable {
         /// The port, or 0 for a free one.
         public var port: UInt16 = 0
-        /// The maximum size of a request's head in bytes; a longer one gets 431, or 414.
+        /// The maximum size of a request's head in bytes. A larger head is answered with 431 or 414.
         public var maximumHeadSize = 64 * 1024
-        /// How many requests are kept in `requests`; later ones are only counted. 0 for benchmarks.
+        /// The maximum number of requests kept in `requests`; later ones are only counted. Use 0 for benchmarks.
         public var recordingLimit = Int.max
-        /// How many connections may wait to be accepted; the system has a limit too.
+        /// The maximum number of connections waiting to be accepted. The system also has a limit.
         public var backlog: Int32 = 4096
         /// The TLS settings; nil for plain text. `TestServer.setTLS(_:)` changes them on a running server.
         public var tls: TLS?
-        /// The seconds after which an incomplete TLS handshake fails.
+        /// The timeout for the TLS handshake, in seconds.
         public var handshakeTimeout: TimeInterval = 10
 
-        /// The defaults.
+        /// Creates the default settings.
         public init() {}
     }
 
@@ -39,7 +39,7 @@ public final class TestServer: Sendable {
     let state: ServerState
     let engine: any ServerEngine
 
-    /// A server that uses a running engine.
+    /// Creates a server that uses a running engine.
     init(port: UInt16, state: ServerState, engine: any ServerEngine) {
         self.port = port
         self.state = state
@@ -50,19 +50,19 @@ public final class TestServer: Sendable {
         stop()
     }
 
-    /// "http://127.0.0.1:PORT", or with "https" if it speaks TLS.
+    /// "http://127.0.0.1:PORT", or "https" if the server uses TLS.
     public var url: URL { url("") }
 
-    /// The URL of a path, which may have a query. Characters that are not allowed in a URL are percent-encoded;
+    /// Returns the URL of a path, which may have a query. Characters that are not allowed in a URL are percent-encoded;
     /// existing encodings are kept.
     public func url(_ path: String) -> URL {
         url(path, host: "127.0.0.1")
     }
 
-    /// Closes the port and every connection, ends the thread and releases all routes. Requests stay readable.
+    /// Closes the port and all connections, ends the thread and releases all routes. Recorded requests remain readable.
     ///
-    /// Returns when all of that is done. Stopping again has no effect. A handler that is still running continues; its
-    /// response is discarded.
+    /// Returns when all of that is done. Stopping again has no effect. A handler that is still running continues, but
+    /// its response is discarded.
     public func stop() {
         engine.stop()
         state.handlers.close()
@@ -70,7 +70,7 @@ public final class TestServer: Sendable {
         if !state.read({ $0.isStopped }) { state.update { $0.isStopped = true } }
     }
 
-    /// Closes every open connection, idle or in the middle of a response, and continues listening. Returns before that
+    /// Closes all open connections, idle or in the middle of a response, and continues listening. Returns before that
     /// has happened.
     public func dropConnections() {
         engine.dropConnections()
@@ -78,12 +78,12 @@ public final class TestServer: Sendable {
 }
 
 extension TestServer {
-    /// Binds to 127.0.0.1 and starts to serve with TLS.
+    /// Binds to 127.0.0.1 and starts serving with TLS.
     ///
     /// - Parameters:
     ///   - tls: The TLS settings.
     ///   - configuration: The other settings.
-    /// - Throws: `TestServerError.unusableTLS`, or `.system` if a socket cannot be made or the port is in use.
+    /// - Throws: `TestServerError.unusableTLS`, or `.system` if a socket cannot be created or the port is in use.
     public convenience init(
         tls: TLS, _ configuration: Configuration = Configuration()
     ) throws(TestServerError) {
@@ -92,56 +92,56 @@ extension TestServer {
         try self.init(configuration)
     }
 
-    /// Changes the TLS settings of connections accepted from now on; nil turns TLS off. Open connections are not
-    /// affected. Sessions of the earlier settings cannot be resumed.
+    /// Changes the TLS settings of connections accepted from now on; nil disables TLS. Open connections are not
+    /// affected. Sessions with the earlier settings cannot be resumed.
     ///
-    /// - Throws: `TestServerError.unusableTLS`; then nothing has changed.
+    /// - Throws: `TestServerError.unusableTLS`, in which case nothing has changed.
     public func setTLS(_ tls: TLS?) throws(TestServerError) {
         let context: TLSContext? = if let tls { try TLSContext(tls) } else { nil }
         state.setTLS(context)
     }
 
-    /// The URL of a path, with a host other than 127.0.0.1, such as "localhost".
+    /// Returns the URL of a path, with a host other than 127.0.0.1, such as "localhost".
     public func url(_ path: String, host: String) -> URL {
         let scheme = state.tls == nil ? "http" : "https"
         return URLReference.url("\(scheme)://\(host):\(port)\(path)") ?? URL(fileURLWithPath: "/")
     }
 
     /// OpenSSL's reasons for failed handshakes, such as "tlsv1 alert unknown ca" if the client does not trust the
-    /// certificate; at most `Configuration.recordingLimit`.
+    /// certificate. At most `Configuration.recordingLimit` are kept.
     public var handshakeFailures: [String] { state.read { $0.handshakeFailures } }
 }
 
 /// Serves the connections of a `TestServer`. Can be called from any thread.
 protocol ServerEngine: Sendable {
-    /// Closes the port and every connection, and returns when that is done. Stopping again has no effect.
+    /// Closes the port and all connections, and returns when that is done. Stopping again has no effect.
     func stop()
 
-    /// Closes every open connection and continues listening. Returns before that has happened.
+    /// Closes all open connections and continues listening. Returns before that has happened.
     func dropConnections()
 
-    /// Wakes a caller that waits for a change of the `ServerState` at a deadline, unless it was woken before.
+    /// Wakes a caller that is waiting for a change of the `ServerState` at a deadline, unless it was woken before.
     func wake(waiter: UInt64, at deadline: MonotonicTime)
 }
 
 /// The errors of a `TestServer`.
 public enum TestServerError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A system call failed: its name, and its `errno`.
+    /// A system call failed. The associated values are its name and its `errno`.
     case system(call: String, code: Int32)
-    /// OpenSSL rejects the TLS settings: the reason.
+    /// OpenSSL rejected the TLS settings. The associated value is the reason.
     case unusableTLS(String)
-    /// The wait timed out. The text has the counters at that time.
+    /// The wait timed out. The text lists the counters at that time.
     case timedOut(String)
     /// The server was stopped during a wait.
     case stopped
-    /// The requests differ from those that `TestServer.expect(_:_:count:where:)` expected: one sentence for each
-    /// difference.
+    /// The requests differ from those expected with `TestServer.expect(_:_:count:where:)`. There is one message for
+    /// each difference.
     case unmetExpectations([String])
 
     public var description: String {
         switch self {
         case .system(let call, let code): "\(call) failed with errno \(code) (\(SystemError(code: code).text))"
-        case .unusableTLS(let reason): "these settings of TLS are unusable: \(reason)"
+        case .unusableTLS(let reason): "unusable TLS settings: \(reason)"
         case .timedOut(let text): "timed out: \(text)"
         case .stopped: "the server has been stopped"
         case .unmetExpectations(let list): "unmet expectations:\n" + list.map { "- \($0)" }.joined(separator: "\n")

@@ -45,7 +45,7 @@ struct WaitingTests {
         _ = try client.exchange("GET", "/x")
         try server.verifyExpectations()
         _ = try client.exchange("GET", "/y?z")
-        #expect(throws: TestServerError.unmetExpectations(["received GET /y?z, for which there is no route"])) {
+        #expect(throws: TestServerError.unmetExpectations(["received GET /y?z, which has no route"])) {
             try server.verifyExpectations()
         }
     }

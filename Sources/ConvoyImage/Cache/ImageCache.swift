@@ -197,7 +197,7 @@ extension ImageCache.State {
     }
 }
 
-/// The key of a cached image: the request, the user as whom it is sent, and the form of the image.
+/// The key of a cached image: the request, the user for whom it is sent, and the form of the image.
 struct ImageCacheKey: Hashable, Sendable {
     let url: ExactString
     private let headers: [String: ExactString]

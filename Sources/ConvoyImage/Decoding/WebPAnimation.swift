@@ -12,7 +12,7 @@ struct WebPFrame {
     /// Whether its area is cleared before the next frame.
     let isDisposed: Bool
     let milliseconds: Int
-    /// The chunk with the alpha channel; nil if the frame has none.
+    /// The chunk with the alpha channel; nil for an opaque frame.
     var alpha: Range<Int>?
     /// The chunk with the image.
     var bitstream: Range<Int>

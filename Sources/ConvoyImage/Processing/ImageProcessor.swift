@@ -158,7 +158,7 @@ public struct ImageComposition: ImageProcessor {
 }
 
 extension Image {
-    /// The pixels with an alpha channel, which is opaque if the image has none.
+    /// The pixels with an alpha channel, added as opaque if missing.
     var pixelsWithAlpha: Data {
         if hasAlpha { return Data(pixels) }
         var result = Data(count: width * height * 4)

@@ -2,13 +2,13 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// Serves a resource with random bytes as a server with this behaviour would.
+    /// Serves random bytes like a server with the given behaviour.
     ///
     /// ```swift
     /// for behaviour in ServerBehaviour.allCases where !behaviour.isUndetectable {
-    ///     let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000)
-    ///     // … download server.url(resource.path), breaking off and resuming …
-    ///     #expect(resource.accepts(body))
+    /// |    let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000)
+    /// |    // … download server.url(resource.path), interrupting and resuming …
+    /// |    #expect(resource.accepts(body))
     /// }
     /// ```
     ///
@@ -17,13 +17,13 @@ extension TestServer {
     ///
     /// - Parameters:
     ///   - path: The path, without a query.
-    ///   - behaviour: What the server does, right or wrong.
+    ///   - behaviour: The behaviour of the server, correct or not.
     ///   - size: The size of the entity in bytes.
     ///   - seed: The seed of its bytes and of everything random in the behaviour.
-    ///   - slice: How many bytes of a body are sent at once; 0 for all.
-    ///   - delay: Seconds between two slices.
-    ///   - adjust: Called with each request and its response, which it may change, for example to hold the first one in
-    ///     the middle.
+    ///   - slice: The number of body bytes sent at once; 0 for all.
+    ///   - delay: The time between two slices, in seconds.
+    ///   - adjust: Called with each request and its response, which it may change, for example to pause the first
+    ///     response halfway.
     /// - Returns: The resource, which records its requests and the acceptable results.
     @discardableResult
     public func route(
@@ -47,7 +47,7 @@ extension TestServer {
 
 /// A resource that is served with a `ServerBehaviour`, and the bodies that a client may end with.
 ///
-/// Made by `TestServer.route(_:behaving:size:seed:)`. All members can be used from any thread.
+/// Created by `TestServer.route(_:behaving:size:seed:)`. All members can be used from any thread.
 public final class BehavingResource: Sendable {
     /// A request for the resource, and how it was answered.
     public struct Answer: Hashable, Sendable {
@@ -88,12 +88,12 @@ public final class BehavingResource: Sendable {
         script = behaviour.script
     }
 
-    /// Every request so far with the status of its answer, in order.
+    /// All requests so far, with the status of their responses, in order.
     public var answers: [Answer] { state.withLock { $0.answers } }
 
-    /// The bodies with which a client may end, given its final status: for 200, every complete representation that was
-    /// current at one of the requests; for another status, the bodies that were sent with it. A client cannot end with
-    /// 206.
+    /// Returns the bodies with which a client may end, given its final status. For 200, these are the complete
+    /// representations that were current at any of the requests; for another status, the bodies that were sent with it.
+    /// A client cannot end with 206.
     public func acceptableBodies(status: Int = 200) -> [Data] {
         state.withLock { $0.acceptable[status] ?? [] }
     }
@@ -107,8 +107,8 @@ public final class BehavingResource: Sendable {
     public var firstVersion: Data { entity(0) }
 
     func response(to request: RecordedRequest, isElsewhere: Bool) -> TestServer.Response {
-        // The position in the log is reserved here and filled in later, because the pool may answer two requests at
-        // once.
+        // Reserve the position in the log now and fill it in later, because the pool may answer two requests
+        // concurrently.
         let range = request.headers["Range"]
         let number = state.withLock { state in
             state.answers.append(Answer(range: range, status: 0))
@@ -147,7 +147,7 @@ public final class BehavingResource: Sendable {
         return entity
     }
 
-    /// Records the bodies with which a client that interprets the answer correctly may end.
+    /// Records the bodies with which a client that interprets the response correctly may end.
     private func note(_ response: TestServer.Response, _ number: Int, _ entity: Data) {
         var bodies = [(200, entity)]
         var isHTTP = true
@@ -174,7 +174,7 @@ public final class BehavingResource: Sendable {
     }
 }
 
-/// The bytes of an entity: pseudo-random, and determined by the seed and the version.
+/// The bytes of an entity: pseudorandom, determined by the seed and the version.
 enum EntityBytes {
     static func data(seed: UInt64, version: Int, count: Int) -> Data {
         guard count > 0 else { return Data() }
@@ -187,7 +187,7 @@ enum EntityBytes {
     }
 }
 
-/// A random number generator with a seed (SplitMix64), so that failures can be reproduced.
+/// A seeded random number generator (SplitMix64), so that failures can be reproduced.
 struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -1,25 +1,25 @@
 import ConvoySupport
 import Foundation
 
-/// One request to a `BehavingResource`, and the data for its answer.
+/// A request to a `BehavingResource`, and the data for its response.
 struct BehaviourExchange: Sendable {
     /// The number of earlier requests.
     let number: Int
     /// Whether the client was redirected here.
     let isElsewhere: Bool
-    /// Which representation is current.
+    /// The current representation.
     let version: Int
     /// The bytes of the resource.
     let entity: Data
-    /// The first byte of the requested range; nil where none was requested.
+    /// The first byte of the requested range; nil if the request has no range.
     let asked: Int?
-    /// The last byte of the requested range, if the request says so.
+    /// The last byte of the requested range, if specified.
     let askedLast: Int?
     /// The path of the resource without its directories.
     let name: String
-    /// The validators of the answer; a behaviour may have others for parts.
+    /// The validators of the response; a behaviour may use others for parts.
     var validators: TestServer.Headers = [:]
-    /// Two random numbers from 0 to 1, the same for the same seed and number.
+    /// Two random numbers from 0 to 1, determined by the seed and the number.
     let chance: Double
     let point: Double
     private let seed: UInt64
@@ -46,10 +46,10 @@ struct BehaviourExchange: Sendable {
     var last: Int { min(askedLast ?? .max, size - 1) }
     /// The last byte of the first half of the requested range.
     var middle: Int { (offset + last) / 2 }
-    /// The entity as gzip.
+    /// The entity compressed with gzip.
     var encoded: Data { StoredGzip.member(entity) }
 
-    /// The entity tag of a version, without quotes.
+    /// Returns the entity tag of a version, without quotes.
     func opaqueTag(_ version: Int? = nil) -> String {
         var generator = SeededGenerator(seed, UInt64(truncatingIfNeeded: version ?? self.version), 0x7A6)
         return String(generator.next(), radix: 16)
@@ -66,12 +66,13 @@ struct BehaviourExchange: Sendable {
 
     // MARK: Answers
 
-    /// 200 with these bytes, or the entity.
+    /// Returns a 200 with these bytes, by default the entity.
     func whole(_ body: Data? = nil, status: Int = 200) -> TestServer.Response {
         answer(status, [("Accept-Ranges", "bytes")], body ?? entity)
     }
 
-    /// 206 with the bytes from `first` through `last` and the matching `Content-Range`; by default the requested range.
+    /// Returns a 206 with the bytes from `first` through `last` and the matching `Content-Range`; by default the
+    /// requested range.
     func part(
         _ first: Int? = nil, through last: Int? = nil, of total: String? = nil, body: Data? = nil
     ) -> TestServer.Response {
@@ -79,12 +80,12 @@ struct BehaviourExchange: Sendable {
         return part("bytes \(first)-\(last)/\(total ?? String(size))", body: body ?? bytes(first, last))
     }
 
-    /// 206 with this `Content-Range`, and these bytes; by default the requested ones.
+    /// Returns a 206 with this `Content-Range` and these bytes; by default the requested ones.
     func part(_ contentRange: String?, body: Data? = nil) -> TestServer.Response {
         answer(206, contentRange.map { [("Content-Range", $0)] } ?? [], body ?? bytes(offset, last))
     }
 
-    /// 206 of the encoded bytes, or 416.
+    /// Returns a 206 with a range of the encoded bytes, or a 416.
     func encodedPart() -> TestServer.Response {
         let encoded = self.encoded, first = asked ?? 0
         guard first < encoded.count else { return unsatisfiable(encoded.count) }
@@ -92,18 +93,19 @@ struct BehaviourExchange: Sendable {
             .header("Content-Encoding", "gzip")
     }
 
-    /// 416, with a complete length if one is given, and a body that must not be mistaken for the resource's.
+    /// Returns a 416, with the complete length if given, and a body that must not be mistaken for the resource's.
     func unsatisfiable(_ length: Int?) -> TestServer.Response {
         let range = length.map { [("Content-Range", "bytes */\($0)")] } ?? []
         return answer(416, range, Data("no such range".utf8))
     }
 
-    /// An answer with another status, with the validators, and a short body unless the status has none.
+    /// Returns a response with another status, with the validators, and with a short body unless the status does not
+    /// allow one.
     func status(_ status: Int) -> TestServer.Response {
         answer(status, [], status == 204 || status == 304 ? nil : Data("status \(status)".utf8))
     }
 
-    /// 302 to the resource's other URL, as a relative reference that also works behind a reverse proxy.
+    /// Returns a 302 to the resource's other URL, as a relative reference that also works behind a reverse proxy.
     func redirect() -> TestServer.Response {
         TestServer.Response.redirect(to: "\(name)/elsewhere")
     }
@@ -118,7 +120,7 @@ struct BehaviourExchange: Sendable {
 
 /// Gzip (RFC 1952) with stored blocks (RFC 1951, section 3.2.4), which needs no zlib.
 enum StoredGzip {
-    /// A gzip member with these bytes.
+    /// Returns a gzip member with these bytes.
     static func member(_ data: Data) -> Data {
         var bytes: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]
         bytes.reserveCapacity(data.count + data.count / 60_000 * 5 + 32)

@@ -201,7 +201,7 @@ extension ServerBehaviour {
         }
     }
 
-    /// Three answers of five are cut at a random place before their end.
+    /// Three of five responses are cut at a random position before their end.
     private func cutting(
         framing: TestServer.Response.Framing = .automatic,
         _ fault: @escaping @Sendable (Int) -> TestServer.Effects.Fault
@@ -216,7 +216,7 @@ extension ServerBehaviour {
             })
     }
 
-    /// Half of the answers are lost.
+    /// Half of the responses are lost.
     private func losing(_ loss: @escaping @Sendable (TestServer.Response) -> TestServer.Response) -> BehaviourScript {
         BehaviourScript(.appended, .startedOver, .failed).with(\.wire, { $0.chance < 0.5 ? loss($1) : $1 })
     }

@@ -1,14 +1,15 @@
 import Foundation
 
-/// The definition of a server behaviour, and its possible outcomes. By default, each part is that of an honest server.
+/// The definition of a server behaviour, and its possible outcomes. By default, each part behaves like an honest
+/// server.
 struct BehaviourScript: Sendable {
     typealias Answer = @Sendable (BehaviourExchange) -> TestServer.Response
 
     /// How `If-Range` is evaluated (RFC 9110, section 13.1.5).
     enum IfRange: Sendable {
-        /// The condition holds if it is the strong tag, or the date.
+        /// The condition holds if it equals the strong tag or the date.
         case evaluated
-        /// The condition holds if it is the tag, strong or weak, or the date.
+        /// The condition holds if it equals the tag, strong or weak, or the date.
         case comparedWeakly
         /// The condition always holds.
         case ignored
@@ -18,39 +19,39 @@ struct BehaviourScript: Sendable {
     var isHonest = false
     var isUndetectable = false
 
-    /// The version that is current for a request, by the request's number and whether it was redirected.
+    /// The current version for a request, given the request's number and whether it was redirected.
     var version: @Sendable (_ number: Int, _ isElsewhere: Bool) -> Int = { _, _ in 0 }
-    /// Whether each version is half as long as the one before.
+    /// Whether each version is half as long as the previous one.
     var shrinks = false
     var sendsDate = true
     var validators: @Sendable (BehaviourExchange) -> TestServer.Headers = { ["ETag": $0.tag] }
-    /// The validators of a part, if they differ.
+    /// The validators of a part, if different.
     var partValidators: (@Sendable (BehaviourExchange) -> TestServer.Headers)?
     var ifRange = IfRange.evaluated
-    /// Its response, if not nil, takes precedence over all others.
+    /// The response that takes precedence over all others; nil for none.
     var first: @Sendable (BehaviourExchange) -> TestServer.Response? = { _ in nil }
     var whole: Answer = { $0.whole() }
-    /// Answers a range request whose condition holds.
+    /// The response to a range request whose condition holds.
     var part: Answer = { $0.part() }
-    /// Whether `part` also answers a range that begins at or after the end; otherwise that is a 416.
+    /// Whether `part` also answers a range that begins at or after the end, instead of a 416.
     var answersPastEnd = false
-    /// What the connection does to each answer.
+    /// The transformation of each response by the connection.
     var wire: @Sendable (BehaviourExchange, TestServer.Response) -> TestServer.Response = { $1 }
 
     init(_ outcomes: ResumeOutcome...) { self.outcomes = Set(outcomes) }
 
-    /// A copy with one part replaced, for building the table.
+    /// Returns a copy with one part replaced, for building the table.
     func with<Value>(_ part: WritableKeyPath<Self, Value>, _ value: Value) -> Self {
         var copy = self
         copy[keyPath: part] = value
         return copy
     }
 
-    /// Another representation for each request.
+    /// Serves another representation for each request.
     var changing: Self { with(\.version, { number, _ in number }) }
     var ignoringIfRange: Self { with(\.ifRange, .ignored) }
     var honest: Self { with(\.isHonest, true) }
-    /// The whole body is sent in chunks.
+    /// Sends the complete body in chunks.
     var chunked: Self { with(\.whole, { $0.whole().framed(.chunked) }) }
 
     func answer(_ exchange: BehaviourExchange, ifRange condition: String?) -> TestServer.Response {
@@ -114,20 +115,20 @@ extension ServerBehaviour {
         }
     }
 
-    /// The possible outcomes of a download that is paused half-way, resumed, and not retried. A client that gives up
-    /// where it could start over is also correct, but less useful.
+    /// The possible outcomes of a download that is paused halfway, resumed, and not retried. A client that gives up
+    /// when it could start over is also correct, but less useful.
     public var outcomes: Set<ResumeOutcome> { script.outcomes }
 
-    /// Whether every answer conforms to the RFC, so that a client must not fail. A client that cannot discard written
+    /// Whether every response conforms to the RFC, so that a client must not fail. A client that cannot discard written
     /// bytes may fail, unless `.appended` is the only outcome.
     public var isHonest: Bool { script.isHonest }
 
-    /// Whether no client can detect that the bytes are wrong, because the server's validators claim that they are the
-    /// same. Tests should skip these behaviours; `outcomes` is empty.
+    /// Whether no client can detect that the bytes are wrong, because the server's validators claim that they are
+    /// unchanged. Tests should skip these behaviours; `outcomes` is empty.
     public var isUndetectable: Bool { script.isUndetectable }
 }
 
-// MARK: - As RFC 9110 says
+// MARK: - Conforming to RFC 9110
 
 extension ServerBehaviour {
     private var honestScript: BehaviourScript {
@@ -174,12 +175,12 @@ extension ServerBehaviour {
     }
 }
 
-/// The possible outcomes of a download that was paused in the middle and resumed.
+/// The possible outcomes of a download that was paused halfway and resumed.
 public enum ResumeOutcome: String, CaseIterable, Sendable, Codable {
-    /// A success with the right bytes, with the rest appended to the first part.
+    /// Success with the right bytes, with the rest appended to the first part.
     case appended
-    /// A success with the right bytes, all from an answer that began at the first byte.
+    /// Success with the right bytes, all from a response that began at the first byte.
     case startedOver
-    /// An error.
+    /// Failure with an error.
     case failed
 }

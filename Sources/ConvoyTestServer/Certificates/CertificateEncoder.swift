@@ -1,6 +1,6 @@
 import Foundation
 
-/// Writes the part of a certificate that is signed (RFC 5280 section 4.1).
+/// Encodes the signed part of a certificate (RFC 5280 section 4.1).
 struct CertificateEncoder {
     let profile: TestCertificate.Profile
     let key: CertificateKey
@@ -21,7 +21,7 @@ struct CertificateEncoder {
         subject = DER.sequence(of: names)
     }
 
-    /// The part to be signed.
+    /// Returns the part to be signed.
     func content(issuer: [UInt8], issuerKey: CertificateKey) throws(TestCertificateError) -> [UInt8] {
         DER.sequence(
             DER.tagged(0, DER.integer(2)), DER.integer(serialNumber),
@@ -109,12 +109,11 @@ struct CertificateEncoder {
     }
 }
 
-/// Encodes the parts of a certificate in ASN.1's distinguished encoding rules (X.690).
+/// Encodes the parts of a certificate with ASN.1's distinguished encoding rules (X.690).
 ///
-/// Certificates are assembled here and not by OpenSSL, because its functions refuse some of the defects that tests
-/// need.
+/// Certificates are assembled here instead of by OpenSSL, whose functions reject some of the defects that tests need.
 enum DER {
-    /// An element with this tag and content.
+    /// Returns an element with this tag and content.
     static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         if content.count < 0x80 { return [tag, UInt8(content.count)] + content }
         let length = bigEndian(content.count)
@@ -127,15 +126,15 @@ enum DER {
 
     static func set(_ part: [UInt8]) -> [UInt8] { element(0x31, part) }
 
-    /// A context-specific tag around `content` (explicit), or in place of its own tag (implicit) if `isConstructed` is
-    /// false.
+    /// Returns a context-specific tag around `content` (explicit) or, if `isConstructed` is false, instead of its own
+    /// tag (implicit).
     static func tagged(_ number: UInt8, isConstructed: Bool = true, _ content: [UInt8]) -> [UInt8] {
         element((isConstructed ? 0xA0 : 0x80) | number, content)
     }
 
     static func integer(_ value: Int) -> [UInt8] { integer(bigEndian(max(0, value))) }
 
-    /// A non-negative INTEGER, from its magnitude, the most significant byte first.
+    /// Returns a non-negative INTEGER for a magnitude with the most significant byte first.
     static func integer(_ magnitude: [UInt8]) -> [UInt8] {
         var bytes = Array(magnitude.drop { $0 == 0 })
         if (bytes.first ?? 0x80) >= 0x80 { bytes.insert(0, at: 0) }
@@ -151,7 +150,7 @@ enum DER {
 
     static func bitString(_ bytes: [UInt8]) -> [UInt8] { element(0x03, [0] + bytes) }
 
-    /// A named-bit BIT STRING: bit 0 comes first, and trailing zeros are omitted.
+    /// Returns a named-bit BIT STRING: bit 0 comes first, and trailing zeros are omitted.
     static func bitString(flags: UInt16) -> [UInt8] {
         guard flags != 0 else { return element(0x03, [0]) }
         let count = UInt16.bitWidth - flags.leadingZeroBitCount
@@ -160,7 +159,7 @@ enum DER {
         return element(0x03, [UInt8(bytes.count * 8 - count)] + bytes)
     }
 
-    /// An object identifier in dotted digits; nil if it is not one.
+    /// Returns an object identifier for dotted digits; nil if they are invalid.
     static func objectIdentifier(_ text: String) -> [UInt8]? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0) }
         guard parts.count >= 2, let first = parts[0], let second = parts[1], first <= 2,
@@ -174,17 +173,19 @@ enum DER {
         return element(0x06, content)
     }
 
-    /// A time in whole seconds, as RFC 5280 section 4.1.2.5 demands: UTCTime until 2049, GeneralizedTime from 2050.
+    /// Returns a time in whole seconds, as required by RFC 5280 section 4.1.2.5: UTCTime until 2049, GeneralizedTime
+    /// from 2050.
     static func time(_ date: Date) -> [UInt8] {
         let text = digits(date)
         guard let year = Int(text.prefix(4)), (1950..<2050).contains(year) else { return generalizedTime(date) }
         return element(0x17, Array(text.dropFirst(2).utf8))
     }
 
-    /// A GeneralizedTime, in whole seconds.
+    /// Returns a GeneralizedTime in whole seconds.
     static func generalizedTime(_ date: Date) -> [UInt8] { element(0x18, Array(digits(date).utf8)) }
 
-    /// The subjectPublicKey in a SubjectPublicKeyInfo, without the count of unused bits; nil if `info` is not one.
+    /// Returns the subjectPublicKey of a SubjectPublicKeyInfo, without the count of unused bits; nil if `info` is
+    /// invalid.
     static func keyBytes(inPublicKeyInfo info: [UInt8]) -> [UInt8]? {
         guard let outer = content(of: 0x30, in: info[...]), let algorithm = content(of: 0x30, in: outer),
             let bits = content(of: 0x03, in: outer[algorithm.endIndex...])
@@ -206,7 +207,7 @@ enum DER {
         return bytes[start..<(start + count)]
     }
 
-    /// "YYYYMMDDHHMMSSZ". Times outside the years 0 to 9999 are clamped to them.
+    /// Returns the time as "YYYYMMDDHHMMSSZ". Times outside the years 0 to 9999 are clamped.
     private static func digits(_ date: Date) -> String {
         var time = time_t(min(max(date.timeIntervalSince1970.rounded(.down), -62_167_219_200), 253_402_300_799))
         var fields = tm()
@@ -233,16 +234,16 @@ enum DER {
     }
 }
 
-/// Encodes IP addresses and networks as certificates contain them.
+/// Encodes IP addresses and networks for certificates.
 enum AddressBytes {
-    /// The 4 or 16 bytes of an address; nil if it is not one.
+    /// Returns the 4 or 16 bytes of an address; nil if it is invalid.
     static func address(_ text: String) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
         return inet_pton(AF_INET6, text, &bytes) == 1 ? bytes : nil
     }
 
-    /// The 8 or 32 bytes of a network such as "10.0.0.0/8", an address and a mask; nil if it is not one.
+    /// Returns the 8 or 32 bytes of a network such as "10.0.0.0/8", an address and a mask; nil if it is invalid.
     static func network(_ text: String) -> [UInt8]? {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2, let address = address(String(parts[0])), let count = Int(parts[1]),

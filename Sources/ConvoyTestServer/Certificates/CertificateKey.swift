@@ -1,7 +1,7 @@
 import COpenSSL
 import Foundation
 
-/// A key pair, stored as text so that all threads can share it; each use makes an OpenSSL object from it.
+/// A key pair, stored as text so that all threads can share it. Each use creates an OpenSSL object from it.
 struct CertificateKey: Sendable {
     /// The private key in PEM, as plain PKCS#8.
     let pem: String
@@ -11,7 +11,7 @@ struct CertificateKey: Sendable {
     let identifier: [UInt8]
     private let kind: TestCertificate.Profile.Key
 
-    /// A new key pair.
+    /// Generates a new key pair.
     init(_ kind: TestCertificate.Profile.Key) throws(TestCertificateError) {
         let key = try Self.generate(kind)
         defer { EVP_PKEY_free(key) }
@@ -65,7 +65,7 @@ struct CertificateKey: Sendable {
         return try body(key)
     }
 
-    /// The AlgorithmIdentifier of this key's signatures with a digest; Ed25519 ignores the digest.
+    /// Returns the AlgorithmIdentifier for signatures of this key with a digest; Ed25519 ignores the digest.
     func signatureAlgorithm(_ digest: TestCertificate.Profile.Digest) throws(TestCertificateError) -> [UInt8] {
         let identifier: String?
         var hasParameters = false
@@ -88,12 +88,12 @@ struct CertificateKey: Sendable {
         case .ed25519: identifier = "1.3.101.112"
         }
         guard let identifier, let encoded = DER.objectIdentifier(identifier) else {
-            throw .unsupportedDigest("there is no signature by an EC key with MD5; use an issuer with an RSA key")
+            throw .unsupportedDigest("EC keys cannot sign with MD5; use an issuer with an RSA key")
         }
         return hasParameters ? DER.sequence(encoded, DER.null) : DER.sequence(encoded)
     }
 
-    /// Signs `content`. Returns a sequence of it, the algorithm, the signature and `more`.
+    /// Signs `content`. Returns a sequence of the content, the algorithm, the signature and `more`.
     func signed(
         _ content: [UInt8], _ digest: TestCertificate.Profile.Digest, more: [UInt8] = []
     ) throws(TestCertificateError) -> [UInt8] {
@@ -130,10 +130,10 @@ extension TestCertificate.Profile.Digest {
     }
 }
 
-/// Error reporting and buffers for calls of OpenSSL.
+/// Error reporting and buffers for OpenSSL calls.
 enum OpenSSLCalls {
-    /// The reason of the last failure on this thread. Empties the thread's error queue, so that no later OpenSSL call
-    /// reports an old error.
+    /// Returns the reason of the last failure on this thread. Clears the thread's error queue, so that later OpenSSL
+    /// calls do not report an old error.
     static func takeReason() -> String? {
         let code = ERR_peek_last_error()
         ERR_clear_error()
@@ -141,12 +141,12 @@ enum OpenSSLCalls {
         return String(cString: text)
     }
 
-    /// An error with the reason of this thread's last failure.
+    /// Creates an error with the reason of this thread's last failure.
     static func failure(_ call: String) -> TestCertificateError {
         .openSSL(call: call, reason: takeReason() ?? "no reason given")
     }
 
-    /// The bytes that a function of the `i2d_` kind writes; nil if it fails.
+    /// Returns the bytes that an `i2d_` function writes; nil if it fails.
     static func bytes(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8]? {
         let count = Int(encode(nil))
         guard count > 0 else { return nil }
@@ -158,7 +158,7 @@ enum OpenSSLCalls {
         return written == Int32(count) ? bytes : nil
     }
 
-    /// The text that a function writes to a memory BIO; nil if it fails.
+    /// Returns the text that a function writes to a memory BIO; nil if it fails.
     static func text(_ write: (OpaquePointer) -> Bool) -> String? {
         guard let bio = convoy_bio_writing() else { return nil }
         defer { BIO_free_all(bio) }
@@ -168,7 +168,7 @@ enum OpenSSLCalls {
         return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
     }
 
-    /// The digest of the bytes; empty if OpenSSL does not provide this kind.
+    /// Returns the digest of the bytes; empty if OpenSSL does not support the kind of digest.
     static func digest(_ kind: OpaquePointer?, _ bytes: [UInt8]) -> [UInt8] {
         var result = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
@@ -179,7 +179,7 @@ enum OpenSSLCalls {
         return Array(result[..<Int(count)])
     }
 
-    /// The data in PEM, between "-----BEGIN LABEL-----" and "-----END LABEL-----".
+    /// Returns the data in PEM, between "-----BEGIN LABEL-----" and "-----END LABEL-----".
     static func pem(_ label: String, _ data: Data) -> String {
         let text = data.base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
         return "-----BEGIN \(label)-----\n\(text)\n-----END \(label)-----\n"

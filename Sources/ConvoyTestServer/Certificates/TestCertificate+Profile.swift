@@ -2,7 +2,7 @@ import COpenSSL
 import Foundation
 
 extension TestCertificate {
-    /// The contents of a certificate. Nothing is checked, so that a test can make every defect.
+    /// The contents of a certificate. Nothing is validated, so that tests can create any defect.
     ///
     /// ```swift
     /// var profile = TestCertificate.Profile.server("api.example.test", "127.0.0.1")
@@ -28,9 +28,9 @@ extension TestCertificate {
             case sha256
             /// SHA-384.
             case sha384
-            /// SHA-1, which clients refuse.
+            /// SHA-1, which clients reject.
             case sha1
-            /// MD5, which clients refuse. Only with an issuer whose key is RSA.
+            /// MD5, which clients reject. Requires an issuer with an RSA key.
             case md5
         }
 
@@ -38,18 +38,18 @@ extension TestCertificate {
         public var commonName = ""
         /// The organization of the subject; omitted if empty.
         public var organization = ""
-        /// The DNS names among the subject's alternative names, written as they are: with wildcards anywhere, empty, or
-        /// with bytes that no name has.
+        /// The DNS names among the subject's alternative names, encoded unchanged: wildcards anywhere, empty names and
+        /// invalid bytes are possible.
         public var dnsNames: [String] = []
-        /// The IP addresses among the subject's alternative names, of version 4 or 6.
+        /// The IP addresses among the subject's alternative names, IPv4 or IPv6.
         public var ipAddresses: [String] = []
-        /// More alternative names, each a GeneralName in DER.
+        /// Additional alternative names, each a GeneralName in DER.
         public var otherAlternativeNames: [Data] = []
-        /// Omits the alternative names, as in old certificates that have their host only in the common name.
+        /// Whether to omit the alternative names, as in old certificates that have their host only in the common name.
         public var omitsSubjectAlternativeNames = false
-        /// When it becomes valid, in whole seconds; by default an hour before the profile was made.
+        /// The start of validity, in whole seconds; by default, an hour before the profile was created.
         public var notBefore = Date(timeIntervalSinceNow: -3600)
-        /// When it expires, in whole seconds; by default a day after the profile was made.
+        /// The end of validity, in whole seconds; by default, a day after the profile was created.
         public var notAfter = Date(timeIntervalSinceNow: 86_400)
         /// The kind of the certificate's own key.
         public var key: Key = .ec
@@ -57,29 +57,31 @@ extension TestCertificate {
         public var digest: Digest = .sha256
         /// The serial number, the most significant byte first; nil for 16 random bytes.
         public var serialNumber: [UInt8]?
-        /// Whether its basic constraints say CA:TRUE. `issue(_:forKeyOf:)` works either way.
+        /// Whether the basic constraints contain CA:TRUE. `issue(_:forKeyOf:)` works either way.
         public var isAuthority = false
-        /// How many authorities may follow below this one; nil for no limit. Ignored unless `isAuthority`.
+        /// The maximum number of authorities below this one; nil for no limit. Ignored unless `isAuthority`.
         public var pathLength: Int?
-        /// What its key may be used for; nil omits the extension.
+        /// The permitted uses of the key; nil omits the extension.
         public var keyUsages: KeyUsages? = .digitalSignature
         /// The purposes of the certificate; nil omits the extension.
         public var extendedKeyUsages: [ExtendedKeyUsage]?
         /// The names that certificates below this authority may have.
         public var nameConstraints: NameConstraints?
-        /// Whether it demands a stapled OCSP response (RFC 7633).
+        /// Whether the certificate requires a stapled OCSP response (RFC 7633).
         public var mustStaple = false
-        /// More extensions, after all others.
+        /// Additional extensions, after all others.
         public var otherExtensions: [Extension] = []
 
-        /// A certificate without names for a new P-256 key, valid from an hour ago for a day from now, signed with
-        /// SHA-256.
+        /// Creates a profile without names and with a new P-256 key, valid from an hour ago for a day from now, signed
+        /// with SHA-256.
         public init() {}
 
-        /// The certificate of a server with these hosts, names or IP addresses. The first is also the common name.
+        /// Returns a profile for a server with these hosts, which are names or IP addresses. The first is also the
+        /// common name.
         public static func server(_ hosts: String...) -> Self { server(hosts) }
 
-        /// The certificate of a server with these hosts, names or IP addresses. The first is also the common name.
+        /// Returns a profile for a server with these hosts, which are names or IP addresses. The first is also the
+        /// common name.
         public static func server(_ hosts: [String]) -> Self {
             var profile = Self()
             profile.commonName = hosts.first ?? ""
@@ -89,7 +91,7 @@ extension TestCertificate {
             return profile
         }
 
-        /// The certificate of a client with this common name.
+        /// Returns a profile for a client with this common name.
         public static func client(_ name: String) -> Self {
             var profile = Self()
             profile.commonName = name
@@ -97,11 +99,11 @@ extension TestCertificate {
             return profile
         }
 
-        /// The certificate of an authority.
+        /// Returns a profile for an authority.
         ///
         /// - Parameters:
         ///   - name: The common name.
-        ///   - pathLength: How many authorities may follow below this one; nil for no limit.
+        ///   - pathLength: The maximum number of authorities below this one; nil for no limit.
         public static func authority(_ name: String, pathLength: Int? = nil) -> Self {
             var profile = Self()
             profile.commonName = name
@@ -114,17 +116,17 @@ extension TestCertificate {
 }
 
 extension TestCertificate {
-    /// What a key may be used for (RFC 5280 section 4.2.1.3).
+    /// The permitted uses of a key (RFC 5280 section 4.2.1.3).
     public struct KeyUsages: OptionSet, Hashable, Sendable {
-        /// The usages as bits; bit 0 is the first of the extension.
+        /// The usages as bits; bit 0 is the first one of the extension.
         public let rawValue: UInt16
 
-        /// Usages with these bits.
+        /// Creates usages from bits.
         public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// Signatures other than those of certificates: what TLS needs, except for RSA without a key exchange.
+        /// Signatures other than those of certificates. TLS requires this, except for RSA without a key exchange.
         public static let digitalSignature = Self(rawValue: 1 << 0)
-        /// Signatures that cannot be denied.
+        /// Non-repudiable signatures.
         public static let nonRepudiation = Self(rawValue: 1 << 1)
         /// Encryption of keys: RSA without a key exchange, in TLS 1.2 and below.
         public static let keyEncipherment = Self(rawValue: 1 << 2)
@@ -132,7 +134,7 @@ extension TestCertificate {
         public static let dataEncipherment = Self(rawValue: 1 << 3)
         /// A key agreement.
         public static let keyAgreement = Self(rawValue: 1 << 4)
-        /// Signatures of certificates: what an authority needs.
+        /// Signatures of certificates, required for authorities.
         public static let certificateSigning = Self(rawValue: 1 << 5)
         /// Signatures of revocation lists.
         public static let revocationListSigning = Self(rawValue: 1 << 6)
@@ -154,11 +156,11 @@ extension TestCertificate {
         case emailProtection
         /// Time stamps.
         case timeStamping
-        /// OCSP responses in an authority's name.
+        /// OCSP responses on behalf of an authority.
         case ocspSigning
         /// Any purpose.
         case any
-        /// Another one, as an object identifier in dotted digits.
+        /// Another purpose, as an object identifier in dotted digits.
         case other(String)
 
         var objectIdentifier: String {
@@ -188,7 +190,7 @@ extension TestCertificate {
         /// The excluded networks.
         public var excludedNetworks: [String]
 
-        /// Constraints with these names and networks.
+        /// Creates constraints with these names and networks.
         public init(
             permittedDNSNames: [String] = [], excludedDNSNames: [String] = [], permittedNetworks: [String] = [],
             excludedNetworks: [String] = []
@@ -200,16 +202,16 @@ extension TestCertificate {
         }
     }
 
-    /// An extension of any kind, such as a critical one that no client knows.
+    /// An extension of any kind, such as a critical one that no client supports.
     public struct Extension: Hashable, Sendable {
         /// The object identifier in dotted digits.
         public var objectIdentifier: String
-        /// Whether a client that does not know it must refuse the certificate.
+        /// Whether clients that do not support the extension must reject the certificate.
         public var isCritical: Bool
         /// The value in DER, without the octet string around it.
         public var value: Data
 
-        /// An extension.
+        /// Creates an extension.
         public init(objectIdentifier: String, isCritical: Bool = false, value: Data) {
             self.objectIdentifier = objectIdentifier
             self.isCritical = isCritical
@@ -219,23 +221,24 @@ extension TestCertificate {
 }
 
 extension TestCertificate {
-    /// The status that an OCSP response gives a certificate.
+    /// The status of a certificate in an OCSP response.
     public enum RevocationStatus: Hashable, Sendable {
         /// The certificate is not revoked.
         case good
-        /// The certificate was revoked, an hour before the response.
+        /// The certificate was revoked an hour before the response.
         case revoked
-        /// The responder does not know it.
+        /// The responder does not know the certificate.
         case unknown
     }
 
-    /// An OCSP response about this certificate (RFC 6960) in DER, as a server staples it.
+    /// Returns an OCSP response about this certificate (RFC 6960) in DER, as stapled by servers.
     ///
     /// - Parameters:
     ///   - status: The status of the certificate.
-    ///   - thisUpdate: When the status was known to be correct; by default an hour ago.
-    ///   - nextUpdate: When newer information will be available; nil omits it. By default in a day.
-    ///   - signer: The certificate whose key signs the response, which then contains it; nil for the issuer.
+    ///   - thisUpdate: The time at which the status was known to be correct; by default, an hour ago.
+    ///   - nextUpdate: The time at which newer information will be available; nil omits it. By default, in a day.
+    ///   - signer: The certificate whose key signs the response, and which the response then contains; nil for the
+    ///     issuer.
     /// - Throws: `TestCertificateError.openSSL`.
     public func ocspResponse(
         status: RevocationStatus = .good, thisUpdate: Date = Date(timeIntervalSinceNow: -3600),
@@ -268,15 +271,15 @@ extension TestCertificate {
             DER.sequence(isSuccessful, DER.tagged(0, DER.sequence(basic, DER.octetString(response)))))
     }
 
-    /// A list of certificates that this authority has revoked (RFC 5280, section 5) in DER.
+    /// Returns a list of certificates that this authority has revoked (RFC 5280, section 5) in DER.
     ///
     /// - Parameters:
     ///   - revoked: The certificates. Their issuers are not checked.
     ///   - reason: The number of a `CRLReason`; nil omits the reason.
-    ///   - revocationDate: When they were revoked, in whole seconds; by default two hours ago.
-    ///   - thisUpdate: When the list was issued; by default an hour ago.
-    ///   - nextUpdate: When newer information will be available; nil omits it. By default in a day.
-    ///   - signer: The certificate whose key signs it in place of this one's.
+    ///   - revocationDate: The time of the revocation, in whole seconds; by default, two hours ago.
+    ///   - thisUpdate: The time at which the list was issued; by default, an hour ago.
+    ///   - nextUpdate: The time at which newer information will be available; nil omits it. By default, in a day.
+    ///   - signer: The certificate whose key signs the list instead of this one's.
     ///   - extensions: Additional extensions of the list.
     /// - Throws: `TestCertificateError`.
     public func revocationList(

@@ -2,7 +2,7 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// A certificate with its private key, made in memory for a test, correct or with any defect.
+/// A certificate with its private key, created in memory for a test, either valid or with any defect.
 ///
 /// ```swift
 /// let root = try TestCertificate.root()
@@ -10,7 +10,7 @@ import Foundation
 /// let server = try TestServer(tls: TestServer.TLS(certificate))
 /// ```
 ///
-/// Immutable; can be used from any thread. The keys protect nothing: they are only for tests.
+/// Immutable; can be used from any thread. The keys are insecure and only for tests.
 public final class TestCertificate: Sendable {
     /// The contents of the certificate.
     public let profile: Profile
@@ -36,9 +36,9 @@ public final class TestCertificate: Sendable {
         self.issuer = issuer
     }
 
-    /// The certificate of a new authority, signed by its own key.
+    /// Creates a new authority, signed by its own key.
     ///
-    /// - Throws: `TestCertificateError`, if the profile contains a text that cannot be encoded, or OpenSSL refuses the
+    /// - Throws: `TestCertificateError` if the profile contains a text that cannot be encoded, or OpenSSL rejects the
     ///   key.
     public static func root(
         _ profile: Profile = .authority("Convoy Test Root")
@@ -46,9 +46,9 @@ public final class TestCertificate: Sendable {
         try TestCertificate(profile, key: CertificateKey(profile.key), issuer: nil)
     }
 
-    /// A self-signed certificate with a new key; by default for a server on this machine.
+    /// Creates a self-signed certificate with a new key; by default, for a local server.
     ///
-    /// - Throws: `TestCertificateError`, if the profile contains a text that cannot be encoded, or OpenSSL refuses the
+    /// - Throws: `TestCertificateError` if the profile contains a text that cannot be encoded, or OpenSSL rejects the
     ///   key.
     public static func selfSigned(
         _ profile: Profile = .server("localhost", "127.0.0.1")
@@ -56,12 +56,12 @@ public final class TestCertificate: Sendable {
         try TestCertificate(profile, key: CertificateKey(profile.key), issuer: nil)
     }
 
-    /// A new certificate, signed by this one's key, whether or not this one is an authority.
+    /// Creates a new certificate, signed by this one's key, whether or not this one is an authority.
     ///
     /// - Parameters:
-    ///   - profile: Its contents.
-    ///   - owner: The certificate whose key it certifies, for cross-signing; nil for a new key.
-    /// - Throws: `TestCertificateError`, if the profile contains a text that cannot be encoded, or OpenSSL refuses the
+    ///   - profile: The contents of the new certificate.
+    ///   - owner: The certificate whose key is certified, for cross-signing; nil for a new key.
+    /// - Throws: `TestCertificateError` if the profile contains a text that cannot be encoded, or OpenSSL rejects the
     ///   key.
     public func issue(
         _ profile: Profile, forKeyOf owner: TestCertificate? = nil
@@ -70,23 +70,24 @@ public final class TestCertificate: Sendable {
         return try TestCertificate(profile, key: key, issuer: self)
     }
 
-    /// A new certificate for the same key, from the same issuer: a renewal, after which a pin of the key still matches.
+    /// Creates a new certificate for the same key, from the same issuer: a renewal, after which a pin of the key still
+    /// matches.
     ///
-    /// - Parameter profile: Its contents, except for the kind of the key; nil for the contents of this one.
+    /// - Parameter profile: The contents, except for the kind of the key; nil for the contents of this one.
     /// - Throws: `TestCertificateError`.
     public func reissued(_ profile: Profile? = nil) throws(TestCertificateError) -> TestCertificate {
         try TestCertificate(profile ?? self.profile, key: key, issuer: issuer)
     }
 
-    /// A certificate with the same contents for a new key, from the same issuer. A pin of the old key does not match
-    /// it.
+    /// Creates a certificate with the same contents for a new key, from the same issuer. A pin of the old key does not
+    /// match it.
     ///
     /// - Throws: `TestCertificateError`.
     public func replacingKey() throws(TestCertificateError) -> TestCertificate {
         try TestCertificate(profile, key: CertificateKey(profile.key), issuer: issuer)
     }
 
-    /// The authority at the end of the chain; the certificate itself if its own key signed it.
+    /// The authority at the end of the chain; the certificate itself if it is self-signed.
     public var root: TestCertificate {
         var last = self
         while let issuer = last.issuer { last = issuer }
@@ -94,7 +95,7 @@ public final class TestCertificate: Sendable {
     }
 
     /// This certificate and the authorities between it and the root, in the order of a TLS server: each is followed by
-    /// its issuer. The root is only in it if it is this certificate.
+    /// its issuer. The root is included only if it is this certificate.
     public var chain: [TestCertificate] {
         var list = [self]
         var next = issuer
@@ -119,17 +120,17 @@ extension TestCertificate {
     /// The SubjectPublicKeyInfo in DER.
     public var publicKeyInfo: Data { Data(key.publicKeyInfo) }
 
-    /// "sha256/" and the SHA-256 of `publicKeyInfo` in base64: the form in which keys are pinned (RFC 7469).
+    /// The key pin (RFC 7469): "sha256/" followed by the SHA-256 of `publicKeyInfo` in base64.
     public var publicKeyPin: String {
         "sha256/" + Data(OpenSSLCalls.digest(EVP_sha256(), key.publicKeyInfo)).base64EncodedString()
     }
 
-    /// "sha256/" and the SHA-256 of `derData` in base64, for pins of the whole certificate.
+    /// The pin of the complete certificate: "sha256/" followed by the SHA-256 of `derData` in base64.
     public var certificatePin: String {
         "sha256/" + Data(OpenSSLCalls.digest(EVP_sha256(), Array(derData))).base64EncodedString()
     }
 
-    /// The private key in PEM, as PKCS#8 encrypted with AES-256.
+    /// Returns the private key in PEM, as PKCS#8 encrypted with AES-256.
     ///
     /// - Throws: `TestCertificateError.openSSL`.
     public func privateKeyPEM(passphrase: String) throws(TestCertificateError) -> String {
@@ -142,7 +143,7 @@ extension TestCertificate {
         }
     }
 
-    /// The private key and `chain` as PKCS#12, encrypted with AES-256.
+    /// Returns the private key and `chain` as PKCS#12, encrypted with AES-256.
     ///
     /// - Throws: `TestCertificateError.openSSL`.
     public func pkcs12(passphrase: String) throws(TestCertificateError) -> Data {
@@ -170,8 +171,8 @@ extension TestCertificate {
         }
     }
 
-    /// Writes NAME.pem with `chain`, and NAME.key with the private key, which only this user can read. Existing files
-    /// are replaced.
+    /// Writes NAME.pem with `chain`, and NAME.key with the private key, readable only by the current user. Existing
+    /// files are replaced.
     ///
     /// - Returns: The URLs of the two files.
     /// - Throws: `TestCertificateError.file`.
@@ -187,7 +188,7 @@ extension TestCertificate {
     }
 
     private static func write(_ text: String, to path: String, mode: mode_t) throws(TestCertificateError) {
-        // A new file is made, because other users may be able to read the existing one.
+        // Create a new file, because other users may be able to read the existing one.
         unlink(path)
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw .file(path: path, code: errno) }
@@ -215,23 +216,23 @@ extension TestCertificate {
     }
 }
 
-/// The errors of making a `TestCertificate`, or a file or message from one.
+/// The errors of `TestCertificate`.
 public enum TestCertificateError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A text of the profile is not an IP address, or not a network such as "10.0.0.0/8" where one is expected.
+    /// A text of the profile is not a valid IP address or network such as "10.0.0.0/8".
     case invalidAddress(String)
     /// A text of the profile is not an object identifier in dotted digits.
     case invalidObjectIdentifier(String)
     /// The issuer's key cannot sign with this digest, such as MD5 with an EC key.
     case unsupportedDigest(String)
-    /// A function of OpenSSL failed: its name, and the reason.
+    /// An OpenSSL function failed. The associated values are its name and the reason.
     case openSSL(call: String, reason: String)
-    /// A file could not be written: its path, and the `errno`.
+    /// A file could not be written. The associated values are its path and the `errno`.
     case file(path: String, code: Int32)
 
     public var description: String {
         switch self {
-        case .invalidAddress(let text): "\"\(text)\" is not an IP address or network"
-        case .invalidObjectIdentifier(let text): "\"\(text)\" is not an object identifier"
+        case .invalidAddress(let text): "\"\(text)\" is not a valid IP address or network"
+        case .invalidObjectIdentifier(let text): "\"\(text)\" is not a valid object identifier"
         case .unsupportedDigest(let text): text
         case .openSSL(let call, let reason): "\(call) failed: \(reason)"
         case .file(let path, let code): "\(path) could not be written: \(SystemError(code: code).text)"

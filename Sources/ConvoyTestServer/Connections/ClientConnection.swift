@@ -12,10 +12,10 @@ final class ClientConnection {
         case answering
         /// The response is being sent.
         case writing
-        /// The response waits for a time or a gate, or stalls.
+        /// The response is waiting for a time or a gate, or stalls.
         case pausing
-        /// The response is sent. Further input is discarded until the client closes, because closing first would reset
-        /// the connection and could lose the response (RFC 9112 section 9.6).
+        /// The response has been sent. Further input is discarded until the client closes, because closing first would
+        /// reset the connection and could lose the response (RFC 9112 section 9.6).
         case draining
         case closed
     }
@@ -23,9 +23,9 @@ final class ClientConnection {
     let id: UInt64
     let descriptor: Int32
     var phase = Phase.reading
-    /// The events that epoll watches now.
+    /// The events that epoll currently watches.
     var interest: UInt32 = 0
-    /// The client has closed its side.
+    /// Whether the client has closed its side.
     var peerHasClosed = false
     /// The TLS session; nil without TLS.
     var tls: TLSSession?
@@ -46,13 +46,13 @@ final class ClientConnection {
     var arrivalDate = Date.distantPast
 
     var writer: ResponseWriter?
-    /// What to do once `output` has been sent.
+    /// The step to perform once `output` has been sent.
     var pendingStep: ResponseWriter.Step?
-    /// The number of the request, so that a late answer or gate cannot affect the next one.
+    /// The number of the request, so that a late response or gate does not affect the next one.
     var exchange: UInt64 = 0
-    /// Ends a pause or the draining. Made on first use.
+    /// Ends a pause or the draining. Created on first use.
     var timer: RunLoopTimer?
-    /// How many milliseconds a reset has waited for the client to acknowledge what was sent before it.
+    /// The time, in milliseconds, that a reset has waited for the client to acknowledge the bytes sent before it.
     var resetAttempts = 0
     /// Whether the request counts as active in the statistics.
     var isActive = false
@@ -63,19 +63,19 @@ final class ClientConnection {
         parser = RequestParser(limit: limit)
     }
 
-    /// Whether there is anything to be sent, encrypted or not yet.
+    /// Whether there is anything to send, encrypted or not.
     var hasOutput: Bool { outputStart < output.count || tls?.hasOutput ?? false }
     /// Whether to read from the socket without a limit on the buffered input.
     var wantsInput: Bool { phase == .reading || phase == .draining || phase == .handshaking }
     var inputCount: Int { input.count - inputStart }
 
-    /// Empties the output buffer after all of it was sent.
+    /// Empties the output buffer after everything has been sent.
     func clearOutput() {
         output.removeAll(keepingCapacity: output.capacity <= 1 << 18)
         outputStart = 0
     }
 
-    /// The parser's next event. The bytes that the parser has consumed are removed from the input.
+    /// Returns the parser's next event, and removes the bytes that the parser has consumed.
     func nextEvent() -> RequestParser.Event {
         let (consumed, event) = input.withUnsafeBytes {
             parser.next(UnsafeRawBufferPointer(rebasing: $0[inputStart...]))
@@ -103,7 +103,7 @@ final class ClientConnection {
         if !discardsBody { body.append(contentsOf: bytes) }
     }
 
-    /// The received request as a `RecordedRequest`.
+    /// Returns the received request as a `RecordedRequest`.
     func recorded(_ head: RequestHead, trailers: TestServer.Headers, now: UInt64) -> RecordedRequest {
         let (path, query) = head.pathAndQuery
         return RecordedRequest(
@@ -113,7 +113,7 @@ final class ClientConnection {
             expectsContinue: head.expectsContinue, tls: tls?.details)
     }
 
-    /// Resets the state of the request for the next one.
+    /// Resets the request state for the next request.
     func clearRequest() {
         head = nil
         route = .none

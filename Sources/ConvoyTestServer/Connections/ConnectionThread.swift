@@ -3,9 +3,9 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// Binds to 127.0.0.1 and starts to serve.
+    /// Binds to 127.0.0.1 and starts serving.
     ///
-    /// - Throws: `TestServerError.system` if a socket cannot be made or the port is in use; `.unusableTLS`.
+    /// - Throws: `TestServerError.system` if a socket cannot be created or the port is in use; `.unusableTLS`.
     public convenience init(_ configuration: Configuration = Configuration()) throws(TestServerError) {
         let context: TLSContext? = if let tls = configuration.tls { try TLSContext(tls) } else { nil }
         let (listener, port) = try Sockets.listen(port: configuration.port, backlog: configuration.backlog)
@@ -27,7 +27,7 @@ final class ConnectionThread: ServerEngine {
     private let identity = Locked<pthread_t?>(nil)
     private let isOver = DispatchSemaphore(value: 0)
 
-    /// Starts to serve connections to the listener, whose descriptor it owns unless this throws.
+    /// Starts serving connections to the listener, whose descriptor it owns unless this throws.
     init(serving state: ServerState, listener: Int32) throws(TestServerError) {
         let epoll = try Sockets.makeEpoll()
         let event: Int32
@@ -50,8 +50,8 @@ final class ConnectionThread: ServerEngine {
 
     func stop() {
         inbox.post(.stop)
-        // A closure of a route may hold the last reference to the server and be released on this thread, which must
-        // not wait for itself.
+        // A closure of a route may hold the last reference to the server and be released on this thread, which must not
+        // wait for itself.
         let isSelf = identity.withLock { $0.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
         guard !isSelf else { return }
         isOver.wait()
@@ -63,14 +63,15 @@ final class ConnectionThread: ServerEngine {
     func wake(waiter: UInt64, at deadline: MonotonicTime) { inbox.post(.expire(waiter: waiter, at: deadline)) }
 }
 
-/// Messages from other threads to the server's thread, with one wake-up for all messages posted before it takes them.
+/// Messages from other threads to the server's thread, which is woken once for all messages posted before it takes
+/// them.
 final class Inbox: Sendable {
     enum Message: Sendable {
-        /// A handler's answer to a request of a connection.
+        /// A handler's response to a request of a connection.
         case answer(connection: UInt64, exchange: UInt64, TestServer.Response)
         /// A gate has been opened.
         case proceed(connection: UInt64, exchange: UInt64)
-        /// Wake a caller that waits for a change, at a time on the monotonic clock.
+        /// Wake a caller that is waiting for a change, at a time on the monotonic clock.
         case expire(waiter: UInt64, at: UInt64)
         /// Close every connection.
         case dropConnections
@@ -90,7 +91,7 @@ final class Inbox: Sendable {
         state = ContendedLock(State(event: event))
     }
 
-    /// Adds a message. After `close()` it is dropped.
+    /// Adds a message. After `close()`, it is dropped.
     func post(_ message: Message) {
         state.withLock { state in
             guard state.event >= 0 else { return }
@@ -102,7 +103,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Takes all messages.
+    /// Removes and returns all messages.
     func take() -> [Message] {
         state.withLock { state in
             if state.isSignalled {
@@ -115,7 +116,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Closes the inbox, and drops the messages in it and later ones.
+    /// Closes the inbox. Messages in it and later ones are dropped.
     func close() {
         let dropped = state.withLock { state in
             if state.event >= 0 { Glibc.close(state.event) }
@@ -127,20 +128,20 @@ final class Inbox: Sendable {
     }
 }
 
-/// The system calls of the server, without any state.
+/// The server's system calls, without any state.
 enum Sockets {
     /// The ports that servers of this process have used after asking for a free one.
     private static let taken = Locked<Set<UInt16>>([])
     /// The maximum number of ports to try.
     private static let portAttemptLimit = 64
 
-    /// A listening socket on 127.0.0.1. Port 0 selects a free port that no server of this process has used: clients
-    /// keep state by port, such as credentials and cached connections.
+    /// Opens a listening socket on 127.0.0.1. Port 0 selects a free port that no server of this process has used,
+    /// because clients keep state by port, such as credentials and cached connections.
     static func listen(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
         var (found, others): ((descriptor: Int32, port: UInt16), [Int32]) = (try open(port: port, backlog: backlog), [])
         defer { for descriptor in others { close(descriptor) } }
         while port == 0, !taken.withLock({ $0.insert(found.port).inserted }), others.count < portAttemptLimit {
-            // While this one stays open, the system assigns another.
+            // While this socket stays open, the system assigns another port.
             guard let next = try? open(port: 0, backlog: backlog) else { break }
             others.append(found.descriptor)
             found = next
@@ -170,7 +171,7 @@ enum Sockets {
         }
     }
 
-    /// The next waiting connection, ready for use; or the error code if there is none.
+    /// Accepts the next waiting connection, ready for use, or returns the error code.
     static func accept(_ listener: Int32) -> (descriptor: Int32, code: Int32) {
         let descriptor = accept4(listener, nil, nil, kind(SOCK_NONBLOCK) | kind(SOCK_CLOEXEC))
         guard descriptor >= 0 else { return (-1, errno) }
@@ -199,7 +200,7 @@ enum Sockets {
         return epoll_ctl(epoll, operation, descriptor, &event) == 0
     }
 
-    /// Makes the next close send RST in place of FIN.
+    /// Makes the next close send RST instead of FIN.
     static func resetOnClose(_ descriptor: Int32) {
         var value = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))

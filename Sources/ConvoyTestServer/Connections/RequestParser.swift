@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Parses requests from a stream of bytes: a plain value that does no I/O and keeps no bytes.
+/// Parses requests from a stream of bytes. A plain value that does no I/O and keeps no bytes.
 ///
-/// The caller passes all bytes that have arrived and are not consumed yet; the parser returns how many it has consumed.
-/// No input makes it trap.
+/// The caller passes all bytes that have arrived and have not been consumed yet; the parser returns how many it has
+/// consumed. No input makes it trap.
 struct RequestParser {
     /// The result of a step.
     enum Event {
@@ -12,9 +12,10 @@ struct RequestParser {
         case needsMore
         /// A complete head.
         case head(RequestHead)
-        /// Bytes of the body: a range of the given ones.
+        /// Bytes of the body, as a range of the given ones.
         case body(Range<Int>)
-        /// The end of the request, with the trailer fields of a chunked body. The next bytes are another request.
+        /// The end of the request, with the trailer fields of a chunked body. The following bytes belong to another
+        /// request.
         case end(trailers: TestServer.Headers)
         /// The bytes are not a valid request. The parser must not be called again.
         case failed(RequestFailure)
@@ -27,7 +28,8 @@ struct RequestParser {
     /// The maximum size in bytes of a head, a chunk size line or a trailer section.
     let limit: Int
     private var state = State.head
-    /// How far the bytes have been searched for the end of a head, so that a slow head costs no more than a fast one.
+    /// The position up to which the bytes have been searched for the end of a head, so that a slow head costs no more
+    /// than a fast one.
     private var searched = 0
     private var lineStarts: [Int] = [0]
 
@@ -35,7 +37,7 @@ struct RequestParser {
         self.limit = limit
     }
 
-    /// Whether a request has begun and not ended.
+    /// Whether a request has begun and has not ended.
     var isInsideRequest: Bool {
         if case .head = state { return false }
         return true
@@ -95,12 +97,12 @@ struct RequestParser {
         return (end, .head(head))
     }
 
-    /// The lines up to an empty line, and the offset after it; nil if the empty line has not arrived.
+    /// Returns the lines up to an empty line, and the offset after it; nil if the empty line has not arrived.
     private mutating func section(
         _ bytes: UnsafeRawBufferPointer
     ) throws(RequestFailure) -> (lines: [UnsafeRawBufferPointer], end: Int)? {
         while let feed = lineFeed(bytes, from: searched) {
-            guard feed > 0, bytes[feed - 1] == 13 else { throw RequestFailure(400, "a line that does not end in CR LF") }
+            guard feed > 0, bytes[feed - 1] == 13 else { throw RequestFailure(400, "a line does not end with CR LF") }
             guard feed < limit else { throw tooLarge }
             let start = lineStarts[lineStarts.count - 1]
             searched = feed + 1
@@ -125,15 +127,15 @@ struct RequestParser {
 
     private mutating func chunkSize(_ bytes: UnsafeRawBufferPointer) throws(RequestFailure) -> (Int, Event) {
         guard let feed = lineFeed(bytes, from: 0) else {
-            guard bytes.count < limit else { throw RequestFailure(400, "a chunk size line without an end") }
+            guard bytes.count < limit else { throw RequestFailure(400, "the chunk size line is too long") }
             return (0, .needsMore)
         }
-        guard feed > 0, bytes[feed - 1] == 13 else { throw RequestFailure(400, "a line that does not end in CR LF") }
+        guard feed > 0, bytes[feed - 1] == 13 else { throw RequestFailure(400, "a line does not end with CR LF") }
         let line = bytes[..<(feed - 1)]
         let digits = line.prefix { $0 != 0x3B && $0 != 0x20 && $0 != 0x09 }
         guard !digits.isEmpty, digits.count <= 15, digits.allSatisfy(ASCII.isHexadecimal),
             let size = Int(String(decoding: digits, as: UTF8.self), radix: 16)
-        else { throw RequestFailure(400, "bad chunk size") }
+        else { throw RequestFailure(400, "invalid chunk size") }
         reset(to: size == 0 ? .trailers : .chunk(size))
         return (feed + 1, .body(0..<0))
     }
@@ -153,7 +155,7 @@ struct RequestParser {
     }
 }
 
-/// A request line and a header section, checked against RFC 9112.
+/// A request line and a header section, validated against RFC 9112.
 struct RequestHead {
     /// How the end of the body is determined.
     enum BodyFraming: Equatable {
@@ -172,7 +174,7 @@ struct RequestHead {
 
     var isHTTP10: Bool { version == "HTTP/1.0" }
 
-    /// The path of the target, and its query if it has one. The scheme and authority of an absolute target (RFC 9112
+    /// The path and, if present, the query of the target. The scheme and authority of an absolute target (RFC 9112
     /// section 3.2.2) are omitted.
     var pathAndQuery: (path: String, query: String?) {
         var rest = Substring(target)
@@ -186,7 +188,7 @@ struct RequestHead {
     }
 }
 
-/// Why a request was refused: the status of the response, and a sentence.
+/// The reason for rejecting a request: the status of the response, and a message.
 struct RequestFailure: Error, Equatable {
     var status: Int
     var reason: String
@@ -198,26 +200,26 @@ struct RequestFailure: Error, Equatable {
 }
 
 extension RequestHead {
-    /// Parses the lines of a head, without their CRLF. The first is the request line.
+    /// Parses the lines of a head, without their CRLF. The first one is the request line.
     init(lines: [UnsafeRawBufferPointer]) throws(RequestFailure) {
         guard let first = lines.first else { throw RequestFailure(400, "empty request") }
         let words = first.split(separator: 0x20, omittingEmptySubsequences: false)
-        guard words.count == 3 else { throw RequestFailure(400, "the request line has not three words") }
-        guard HTTPSyntax.isToken(words[0]) else { throw RequestFailure(400, "bad method") }
+        guard words.count == 3 else { throw RequestFailure(400, "the request line must have three parts") }
+        guard HTTPSyntax.isToken(words[0]) else { throw RequestFailure(400, "invalid method") }
         guard !words[1].isEmpty, words[1].allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else {
-            throw RequestFailure(400, "bad request target")
+            throw RequestFailure(400, "invalid request target")
         }
         method = String(decoding: words[0], as: UTF8.self)
         target = String(decoding: words[1], as: UTF8.self)
         version = String(decoding: words[2], as: UTF8.self)
         guard version == "HTTP/1.1" || version == "HTTP/1.0" else {
-            guard version.hasPrefix("HTTP/") else { throw RequestFailure(400, "bad protocol") }
-            throw RequestFailure(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
+            guard version.hasPrefix("HTTP/") else { throw RequestFailure(400, "invalid protocol") }
+            throw RequestFailure(505, "only HTTP/1.1 and HTTP/1.0 are supported")
         }
         headers = try Self.fields(lines[1...])
         framing = try Self.framing(headers)
         if version == "HTTP/1.1", headers.values(for: "Host").count != 1 {
-            throw RequestFailure(400, "HTTP/1.1 needs one Host field")
+            throw RequestFailure(400, "HTTP/1.1 requires exactly one Host field")
         }
         let connection = headers.tokens("Connection")
         keepsAlive = version == "HTTP/1.1" ? !connection.contains("close") : connection.contains("keep-alive")
@@ -227,19 +229,19 @@ extension RequestHead {
     static func fields(_ lines: some Sequence<UnsafeRawBufferPointer>) throws(RequestFailure) -> TestServer.Headers {
         var headers = TestServer.Headers()
         for line in lines {
-            guard let colon = line.firstIndex(of: 0x3A) else { throw RequestFailure(400, "a header line without a colon") }
+            guard let colon = line.firstIndex(of: 0x3A) else { throw RequestFailure(400, "a header line has no colon") }
             let name = line[..<colon]
-            guard HTTPSyntax.isToken(name) else { throw RequestFailure(400, "bad header name") }
+            guard HTTPSyntax.isToken(name) else { throw RequestFailure(400, "invalid header name") }
             let value = ASCII.trimmed(line[(colon + 1)...], blank: HTTPSyntax.isOptionalWhitespace)
             guard HTTPSyntax.isFieldValue(value) else {
-                throw RequestFailure(400, "a control character in a header value")
+                throw RequestFailure(400, "a header value contains a control character")
             }
             headers.add(String(decoding: name, as: UTF8.self), text(value))
         }
         return headers
     }
 
-    /// Decodes as UTF-8, or as Latin-1 so that no byte is lost.
+    /// Decodes the bytes as UTF-8, or as Latin-1 so that no byte is lost.
     private static func text(_ value: some Collection<UInt8>) -> String {
         String(validating: value, as: UTF8.self)
             ?? String(String.UnicodeScalarView(value.lazy.map { Unicode.Scalar($0) }))
@@ -250,20 +252,20 @@ extension RequestHead {
         let encodings = headers.tokens("Transfer-Encoding")
         let lengths = Set(headers.tokens("Content-Length"))
         if !encodings.isEmpty {
-            guard lengths.isEmpty else { throw RequestFailure(400, "Content-Length and Transfer-Encoding together") }
-            guard encodings == ["chunked"] else { throw RequestFailure(501, "only the chunked coding is known") }
+            guard lengths.isEmpty else { throw RequestFailure(400, "both Content-Length and Transfer-Encoding") }
+            guard encodings == ["chunked"] else { throw RequestFailure(501, "only the chunked coding is supported") }
             return .chunked
         }
         guard headers["Content-Length"] != nil else { return .none }
         guard lengths.count == 1, let text = lengths.first, text.utf8.allSatisfy(ASCII.isDigit),
             let length = Int(text)
-        else { throw RequestFailure(400, "bad Content-Length") }
+        else { throw RequestFailure(400, "invalid Content-Length") }
         return length == 0 ? .none : .length(length)
     }
 }
 
 extension String {
-    /// The range of an ASCII text, without the standard library's string processing module.
+    /// Returns the range of an ASCII text, without using the standard library's string processing module.
     fileprivate func firstRange(ofASCII text: String) -> Range<String.Index>? {
         var start = utf8.startIndex
         while start != utf8.endIndex {

@@ -1,11 +1,11 @@
 import ConvoySupport
 import Foundation
 
-/// Turns a response into bytes, pauses and an end: a plain value that does no I/O and takes the time as a parameter.
+/// Turns a response into bytes, pauses and an end. A plain value that does no I/O and takes the time as a parameter.
 ///
 /// The caller sends everything that `fill` has appended before it acts on the returned step.
 struct ResponseWriter {
-    /// What to do after the bytes have been sent.
+    /// The action to take after the bytes have been sent.
     enum Step {
         /// Call again.
         case more
@@ -15,7 +15,7 @@ struct ResponseWriter {
         case hold(TestServer.Gate)
         /// The response is complete.
         case finished
-        /// Close the connection normally: the response is cut off, or there is none.
+        /// Close the connection normally, because the response is truncated or missing.
         case close
         /// Reset the connection.
         case reset
@@ -40,7 +40,7 @@ struct ResponseWriter {
     private var pausedAtBodyGate = false
     private var paceStart: UInt64?
     private var pauseUntil: UInt64?
-    /// The bytes left of the current chunk.
+    /// The number of bytes left in the current chunk.
     private var chunkRest = 0
 
     init(_ response: TestServer.Response, method: String, isHTTP10: Bool, clientKeepsAlive: Bool) {
@@ -55,7 +55,7 @@ struct ResponseWriter {
         sendsBody = head.sendsBody
     }
 
-    /// Appends up to about `room` bytes, and returns how to continue. `now` is a monotonic time in nanoseconds.
+    /// Appends up to about `room` bytes, and returns the next step. `now` is a monotonic time in nanoseconds.
     mutating func fill(_ output: inout [UInt8], room: Int, now: UInt64) -> Step {
         switch phase {
         case .headDelay:
@@ -134,7 +134,7 @@ struct ResponseWriter {
         return .more
     }
 
-    /// The fault, once its offset has been reached or the body is shorter than that.
+    /// Returns the fault once its offset has been reached, or the body is shorter than the offset.
     private func faultStep() -> Step? {
         guard isCutHere() || body.isAtEnd else { return nil }
         switch effects.fault {
@@ -157,7 +157,7 @@ struct ResponseWriter {
         return body.position >= cutOffset
     }
 
-    /// The bytes until the fault or the gate, where a write must end.
+    /// The number of bytes until the fault or the gate, where a write must end.
     private func bytesUntilMark() -> Int {
         var rest = Int.max
         if let cutOffset { rest = min(rest, cutOffset - body.position) }
@@ -165,7 +165,8 @@ struct ResponseWriter {
         return max(0, rest)
     }
 
-    /// The size of an HTTP chunk: a whole part of the body, unless the pace divides it or the part has no natural size.
+    /// The size of an HTTP chunk: a complete part of the body, unless the pace divides it or the part has no natural
+    /// size.
     private func chunkSize(_ next: Int) -> Int {
         switch effects.pace {
         case .drip, .bandwidth: return next
@@ -173,7 +174,7 @@ struct ResponseWriter {
         }
     }
 
-    /// How many bytes may be sent now, and when to call again if none may; nil without a limit.
+    /// Returns how many bytes may be sent now, and when to call again if none may; nil for no limit.
     private mutating func allowance(_ now: UInt64) -> (count: Int, nextTime: UInt64)? {
         switch effects.pace {
         case .drip(let bytes, _):
@@ -182,7 +183,7 @@ struct ResponseWriter {
             let rate = Double(max(1, rate))
             let start = paceStart ?? now
             paceStart = start
-            // The bytes of a twentieth of a second are sent at once, so that the loop is not woken for each byte.
+            // Send the bytes of a twentieth of a second at once, so that the loop is not woken for each byte.
             let earned = Double(now &- start) / 1e9 * rate
             let unit = max(1, rate / 20)
             let count = earned + unit - Double(body.position)
@@ -205,7 +206,8 @@ struct ResponseHead {
 
     var bytes: [UInt8] = []
     var encoding: Encoding = .identity
-    /// False for HEAD, and for a status without a body unless the response insists (RFC 9110 section 6.4.1).
+    /// Whether a body is sent. False for HEAD, and for a status without a body unless the response forces one (RFC 9110
+    /// section 6.4.1).
     var sendsBody = true
     /// Whether another response may follow on the connection.
     var keepsAlive: Bool
@@ -262,7 +264,7 @@ struct ResponseHead {
         }
     }
 
-    /// HTTP/1.0 has no chunks (RFC 9112 section 7.1): the body then ends with the connection.
+    /// HTTP/1.0 has no chunks (RFC 9112 section 7.1), so the body ends with the connection.
     private static func resolve(_ response: TestServer.Response, isHTTP10: Bool) -> TestServer.Response.Framing {
         guard isHTTP10 else { return response.framing }
         if response.framing == .chunked { return .closeDelimited }
@@ -290,7 +292,7 @@ struct ResponseHead {
     }
 }
 
-/// A body that is read from front to back, part by part, without being copied as a whole.
+/// A body that is read sequentially, part by part, without being copied as a whole.
 struct BodySource {
     private enum Part {
         case data(Data)
@@ -307,7 +309,7 @@ struct BodySource {
     private var parts: [Part]
     private var index = 0
     private var offset = 0
-    /// Bytes taken so far.
+    /// The number of bytes taken so far.
     private(set) var position = 0
 
     init(_ body: TestServer.Response.Body) {
@@ -322,7 +324,7 @@ struct BodySource {
 
     var isAtEnd: Bool { index == parts.count }
 
-    /// The bytes left of the first part.
+    /// The number of bytes left in the first part.
     var restOfPart: Int { isAtEnd ? 0 : parts[index].count - offset }
 
     /// Whether the first part becomes one HTTP chunk; generated bytes have no natural chunk size.

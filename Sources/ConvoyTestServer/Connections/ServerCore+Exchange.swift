@@ -3,10 +3,10 @@ import ConvoySupport
 import Foundation
 
 extension ServerCore {
-    /// Handles what epoll reports about a connection.
+    /// Handles epoll events of a connection.
     func handle(_ events: UInt32, _ connection: ClientConnection) {
         if events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 {
-            // A client that refuses the certificate may send an alert with the reason and then reset the connection.
+            // A client that rejects the certificate may send an alert with the reason and then reset the connection.
             if connection.phase == .handshaking { _ = receive(connection) }
             return lose(connection)
         }
@@ -14,9 +14,9 @@ extension ServerCore {
         advance(connection)
     }
 
-    /// Reads from the socket. False if the connection is lost.
+    /// Reads from the socket. Returns false if the connection is lost.
     private func receive(_ connection: ClientConnection) -> Bool {
-        // At most a few reads, so that one fast upload does not starve the other connections.
+        // Limit the number of reads, so that one fast upload does not starve the other connections.
         for _ in 0..<8 {
             guard connection.wantsInput || connection.inputCount < 1 << 16 else { return true }
             let count = scratch.withUnsafeMutableBytes { recv(connection.descriptor, $0.baseAddress, $0.count, 0) }
@@ -63,9 +63,9 @@ extension ServerCore {
             case .writing:
                 guard write(connection) else { return updateInterest(connection) }
             case .pausing:
-                // TLS messages such as alerts; all of the response so far has been sent.
+                // Flush TLS messages such as alerts; all of the response so far has been sent.
                 if connection.hasOutput, !flush(connection) { return close(connection) }
-                // The server is not sending, so a client that has closed its side has gone.
+                // The server is not sending, so a client that has closed its side is gone.
                 if connection.peerHasClosed { return close(connection) }
                 return updateInterest(connection)
             case .draining:
@@ -75,7 +75,7 @@ extension ServerCore {
         }
     }
 
-    /// Reads requests until one is to be answered or the bytes are used up.
+    /// Reads requests until one must be answered or the bytes are used up.
     private func read(_ connection: ClientConnection) {
         while connection.phase == .reading {
             let before = connection.bodyLength
@@ -122,10 +122,10 @@ extension ServerCore {
         switch connection.route {
         case .none:
             state.record(request, isExpected: false)
-            begin(.text("There is no route for \(request.method) \(request.path).\n", status: 404), on: connection)
+            begin(.text("No route for \(request.method) \(request.path).\n", status: 404), on: connection)
         case .otherMethods(let methods):
             state.record(request, isExpected: false)
-            let response = TestServer.Response.text("There is no route for this method.\n", status: 405)
+            let response = TestServer.Response.text("No route for this method.\n", status: 405)
             begin(response.header("Allow", methods.joined(separator: ", ")), on: connection)
         case .route(let route):
             state.record(request, isExpected: true)
@@ -177,11 +177,11 @@ extension ServerCore {
         connection.phase = .writing
     }
 
-    /// Sends what the socket accepts. True if the phase has changed, so that there may be more to do at once; false if
-    /// the socket must be waited for.
+    /// Sends what the socket accepts. Returns true if the phase has changed, so that there may be more to do
+    /// immediately, and false if the socket must be waited for.
     func write(_ connection: ClientConnection) -> Bool {
-        // The budget keeps a fast client of a large body from starving the others; epoll reports the socket again at
-        // once.
+        // The budget prevents a fast client of a large body from starving the others; epoll reports the socket again
+        // immediately.
         var budget = 1 << 21
         while budget > 0 {
             if connection.hasOutput {
@@ -199,14 +199,14 @@ extension ServerCore {
                 close(connection)
                 return true
             }
-            // The head and the first bytes of the body are sent in one segment if possible.
+            // Send the head and the first bytes of the body in one segment if possible.
             if case .more = step, connection.output.count - connection.outputStart < 1 << 16 { continue }
             connection.pendingStep = step
         }
         return false
     }
 
-    /// Acts on a step of the writer. True if the phase has changed.
+    /// Performs a step of the writer. Returns true if the phase has changed.
     private func perform(_ step: ResponseWriter.Step, _ connection: ClientConnection) -> Bool {
         switch step {
         case .more: return false
@@ -215,7 +215,7 @@ extension ServerCore {
             wake(connection, at: deadline)
         case .hold(let gate):
             connection.phase = .pausing
-            // The wake-up of an earlier pause must not end this one.
+            // The timer of an earlier pause must not end this one.
             cancelWake(connection)
             let inbox = inbox, id = connection.id, exchange = connection.exchange
             gate.whenOpen { inbox.post(.proceed(connection: id, exchange: exchange)) }
@@ -244,7 +244,7 @@ extension ServerCore {
         return true
     }
 
-    /// Ends the response, and continues with the next request or the end of the connection.
+    /// Ends the response, and continues with the next request or closes the connection.
     private func finish(_ connection: ClientConnection, keepsAlive: Bool) {
         let readToEnd = !connection.parser.isInsideRequest
         completed(connection)
@@ -271,7 +271,7 @@ extension ServerCore {
         }
     }
 
-    /// Sends the output, as far as the socket accepts it. False if the connection is lost.
+    /// Sends the output as far as the socket accepts it. Returns false if the connection is lost.
     func flush(_ connection: ClientConnection) -> Bool {
         if let session = connection.tls { return flush(connection, session) }
         while connection.hasOutput {

@@ -4,14 +4,15 @@ import ConvoySupport
 import Foundation
 
 extension ServerCore {
-    /// Waits for the handshake on a new connection, for at most `Configuration.handshakeTimeout`.
+    /// Starts the handshake on a new connection, limited by `Configuration.handshakeTimeout`.
     func beginHandshake(_ connection: ClientConnection, _ session: TLSSession) {
         connection.tls = session
         connection.phase = .handshaking
         wake(connection, at: Nanoseconds.deadline(state.configuration.handshakeTimeout, after: now))
     }
 
-    /// Decrypts the first `count` bytes of `scratch` to the connection's input. False if the connection is lost.
+    /// Decrypts the first `count` bytes of `scratch` into the connection's input. Returns false if the connection is
+    /// lost.
     func decrypt(_ count: Int, _ session: TLSSession, _ connection: ClientConnection) -> Bool {
         scratch.withUnsafeBytes { session.receive(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
         if connection.phase == .handshaking {
@@ -66,21 +67,21 @@ extension ServerCore {
         }
     }
 
-    /// Closes a connection that the client has closed or that is broken, and records a failed handshake if it was in
-    /// one.
+    /// Closes a connection that is broken or that the client has closed. If a handshake was in progress, records it as
+    /// failed.
     func lose(_ connection: ClientConnection, _ reason: String = "the client closed the connection") {
         if connection.phase == .handshaking { handshakeFailed(reason) }
         close(connection)
     }
 
-    /// Queues a close_notify before a step that ends the connection. True if it must be sent before that step.
+    /// Queues a close_notify before a step that ends the connection. Returns true if it must be sent before that step.
     func sendCloseNotify(_ connection: ClientConnection, before step: ResponseWriter.Step) -> Bool {
         guard let session = connection.tls, session.sendCloseNotify() else { return false }
         connection.pendingStep = step
         return true
     }
 
-    /// Encrypts and sends the output, as far as the socket accepts it. False if the connection is lost.
+    /// Encrypts and sends the output as far as the socket accepts it. Returns false if the connection is lost.
     func flush(_ connection: ClientConnection, _ session: TLSSession) -> Bool {
         while true {
             let isOpen = scratch.withUnsafeMutableBytes { session.send(to: connection.descriptor, scratch: $0) }
@@ -88,7 +89,7 @@ extension ServerCore {
             if session.hasOutput { return true }
             let rest = connection.output.count - connection.outputStart
             guard rest > 0 else { return true }
-            // Encrypts in small parts, so that a slow client does not make the server hold all of the output twice.
+            // Encrypt in small parts, so that a slow client does not make the server hold all of the output twice.
             let count = min(rest, 1 << 16)
             let start = connection.outputStart
             let isEncrypted = connection.output.withUnsafeBytes {
@@ -101,11 +102,11 @@ extension ServerCore {
     }
 }
 
-/// The TLS session of a connection, over two memory BIOs: one takes the bytes received from the socket, the other
-/// yields the bytes to send. Used on the server's thread.
+/// The TLS session of a connection, using two memory BIOs: one receives the bytes from the socket, the other provides
+/// the bytes to send. Used on the server's thread.
 final class TLSSession {
     enum Progress {
-        /// More of the client's bytes are needed.
+        /// More bytes of the client are needed.
         case waiting
         case done
         case failed(String)
@@ -113,7 +114,7 @@ final class TLSSession {
 
     enum Reading {
         case bytes(Int)
-        /// More of the client's bytes are needed.
+        /// More bytes of the client are needed.
         case waiting
         /// The client has sent a close_notify.
         case ended
@@ -122,14 +123,14 @@ final class TLSSession {
 
     private let context: TLSContext
     private let ssl: OpaquePointer
-    /// The encrypted bytes from the client. Belongs to `ssl`, as `outgoing` does.
+    /// The encrypted bytes from the client. Owned by `ssl`, like `outgoing`.
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
     private var hasSaidGoodbye = false
     /// The result of the handshake; nil until it is complete.
     private(set) var details: RecordedRequest.TLS?
 
-    /// Nil if there is no memory.
+    /// Returns nil if there is not enough memory.
     init?(_ context: TLSContext) {
         guard let ssl = SSL_new(context.object) else { return nil }
         guard let incoming = convoy_bio_writing() else {
@@ -147,13 +148,12 @@ final class TLSSession {
     }
 
     deinit {
-        // Without this, OpenSSL would invalidate the session of a dropped connection, and the client could not resume
-        // it.
+        // Otherwise OpenSSL would invalidate the session of a dropped connection, and the client could not resume it.
         if details != nil { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         SSL_free(ssl)
     }
 
-    /// Takes encrypted bytes from the client.
+    /// Receives encrypted bytes from the client.
     func receive(_ bytes: UnsafeRawBufferPointer) {
         BIO_write(incoming, bytes.baseAddress, Int32(bytes.count))
     }
@@ -178,7 +178,7 @@ final class TLSSession {
         }
     }
 
-    /// Decrypts received bytes; call it until it returns `.waiting`.
+    /// Decrypts received bytes. Call it until it returns `.waiting`.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> Reading {
         ERR_clear_error()
         let count = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))
@@ -192,7 +192,7 @@ final class TLSSession {
         }
     }
 
-    /// Encrypts all of these bytes for the client. False if that is impossible.
+    /// Encrypts all of these bytes for the client. Returns false if that is impossible.
     func write(_ bytes: UnsafeRawBufferPointer) -> Bool {
         ERR_clear_error()
         guard SSL_write(ssl, bytes.baseAddress, Int32(bytes.count)) == Int32(bytes.count) else {
@@ -202,7 +202,7 @@ final class TLSSession {
         return true
     }
 
-    /// Queues a close_notify. False if that was done before, or if `TLS.omitsCloseNotify` is set.
+    /// Queues a close_notify. Returns false if that has already been done, or if `TLS.omitsCloseNotify` is set.
     func sendCloseNotify() -> Bool {
         guard details != nil, !hasSaidGoodbye, !context.omitsCloseNotify else { return false }
         hasSaidGoodbye = true
@@ -212,12 +212,12 @@ final class TLSSession {
         return hasOutput
     }
 
-    /// Whether there are encrypted bytes to be sent.
+    /// Whether there are encrypted bytes to send.
     var hasOutput: Bool { BIO_ctrl_pending(outgoing) > 0 }
 
-    /// Sends encrypted bytes, as far as the socket accepts them. False if the connection is lost.
+    /// Sends encrypted bytes as far as the socket accepts them. Returns false if the connection is lost.
     ///
-    /// - Parameter scratch: Room of any size.
+    /// - Parameter scratch: A buffer of any size.
     func send(to descriptor: Int32, scratch: UnsafeMutableRawBufferPointer) -> Bool {
         while true {
             var start: UnsafePointer<UInt8>?

@@ -2,9 +2,9 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// The server's thread: one epoll loop for the listener, every connection, their timers and the inbox.
+/// The server's thread: an epoll loop for the listener, all connections, their timers and the inbox.
 ///
-/// Only this thread uses it, and no user code runs on it.
+/// Used only by this thread. No user code runs on it.
 final class ServerCore {
     let state: ServerState
     let inbox: Inbox
@@ -22,7 +22,7 @@ final class ServerCore {
     private static let listenerToken = UInt64.max
     private static let inboxToken = UInt64.max - 1
 
-    /// Takes ownership of the descriptors, except for the inbox's.
+    /// Takes ownership of the descriptors, except for that of the inbox.
     init(state: ServerState, inbox: Inbox, listener: Int32, epoll: Int32, event: Int32) {
         self.state = state
         self.inbox = inbox
@@ -32,7 +32,7 @@ final class ServerCore {
         Sockets.watch(epoll, EPOLL_CTL_ADD, event, events: EPOLLIN.rawValue, token: Self.inboxToken)
     }
 
-    /// Runs until `Inbox.Message.stop` arrives, and then closes all descriptors.
+    /// Runs until `Inbox.Message.stop` arrives, then closes all descriptors.
     func run() {
         var events = [epoll_event](repeating: epoll_event(), count: 256)
         while !isStopping {
@@ -53,7 +53,7 @@ final class ServerCore {
         guard let earliest = timers.nextDeadline else { return -1 }
         let current = MonotonicClock.now
         guard earliest > current else { return 0 }
-        // Rounded up, because waking a fraction of a millisecond early would cause a busy loop.
+        // Round up, because waking a fraction of a millisecond early would cause a busy loop.
         return Int32(min((earliest - current + 999_999) / 1_000_000, 3_600_000))
     }
 
@@ -124,7 +124,7 @@ final class ServerCore {
         }
     }
 
-    /// Stops accepting for 20 ms: without free descriptors, the waiting connection would wake the loop endlessly.
+    /// Stops accepting for 20 ms. Without free descriptors, the waiting connection would wake the loop endlessly.
     private func pauseAccepting() {
         watchListener(for: 0)
         timers.schedule(listenerTimer, at: now + 20_000_000)
@@ -136,7 +136,7 @@ final class ServerCore {
 
     // MARK: Timers
 
-    /// Schedules the wake-up of a connection, in place of an earlier one.
+    /// Schedules the timer of a connection, replacing an earlier deadline.
     func wake(_ connection: ClientConnection, at deadline: MonotonicTime) {
         let timer =
             connection.timer
@@ -147,7 +147,7 @@ final class ServerCore {
         timers.schedule(timer, at: deadline)
     }
 
-    /// Cancels the wake-up of a connection.
+    /// Cancels the timer of a connection.
     func cancelWake(_ connection: ClientConnection) {
         if let timer = connection.timer { timers.cancel(timer) }
     }
@@ -158,7 +158,7 @@ final class ServerCore {
             connection.phase = .writing
             advance(connection)
         case .draining: close(connection)
-        case .handshaking: lose(connection, "the handshake has timed out")
+        case .handshaking: lose(connection, "the handshake timed out")
         default: break
         }
     }
@@ -180,7 +180,7 @@ final class ServerCore {
         Sockets.watch(epoll, EPOLL_CTL_MOD, connection.descriptor, events: events, token: connection.id)
     }
 
-    /// Closes a connection in any phase; with `resetting`, by RST.
+    /// Closes a connection in any phase; with RST if `resetting` is true.
     func close(_ connection: ClientConnection, resetting: Bool = false) {
         guard connection.phase != .closed else { return }
         let unfinished = connection.head.map { connection.recorded($0, trailers: [:], now: now) }

@@ -156,7 +156,7 @@ private final class Reader: BodyReader {
     private struct State {
         var chunks: [Data] = []
         var buffered = 0
-        /// The call that is reading; nil if there is none.
+        /// The call that is reading; nil between reads.
         var reading: BlockingCall?
         var hasOpened = false
         var hasEnded = false
@@ -288,7 +288,7 @@ private final class Reader: BodyReader {
     }
 
     private static func failure(of stream: InputStream) -> any Error {
-        // Foundation's `streamError` getter crashes if there is no error.
+        // Foundation's `streamError` getter crashes if the error is nil.
         if stream.streamStatus == .error, let error = stream.streamError { return error }
         return POSIXError(.EIO)
     }

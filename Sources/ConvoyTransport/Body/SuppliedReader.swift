@@ -4,7 +4,7 @@ import Foundation
 /// Requests the pieces of a body as needed: the next piece while the last one is being sent, and none while the network
 /// accepts no bytes.
 final class SuppliedReader: BodyReader {
-    /// Used by one thread at a time, because `isAsking` serializes the calls.
+    /// Never used by two threads concurrently, because `isAsking` serializes the calls.
     private struct Box: @unchecked Sendable { let stream: any SuppliedBodyStream }
 
     private struct State {

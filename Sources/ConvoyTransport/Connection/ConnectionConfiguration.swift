@@ -206,7 +206,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// The redirects of an earlier transfer that led to this request; nil for none.
     package var continuation: RedirectContinuation?
 
-    /// Whether to add the standard `User-Agent` to requests that have none.
+    /// Whether to add the standard `User-Agent` to requests without one.
     package var addsUserAgent = false
 
     /// Whether to request the body without an encoding, unless the request sets `Accept-Encoding`.

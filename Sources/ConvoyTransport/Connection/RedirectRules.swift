@@ -179,7 +179,7 @@ struct RedirectRules {
         return "\(origin)/"
     }
 
-    /// The target inherits the fragment if it has none (RFC 9110, section 10.2.2).
+    /// The target inherits the fragment unless it has its own (RFC 9110, section 10.2.2).
     private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
         guard target.fragment == nil, let fragment = base.fragment else { return target }
         return URLReference.url("#\(fragment)", relativeTo: target) ?? target

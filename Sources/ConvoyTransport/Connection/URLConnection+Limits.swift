@@ -9,7 +9,7 @@ extension URLConnection {
 
     /// Returns whether bytes of the response may be delivered. If not, the transfer is held back until they may.
     ///
-    /// If there is no limit, this costs two memory reads.
+    /// Without a limit, this costs two memory reads.
     func mayReceive(_ count: Int) -> Bool {
         guard receiveThrottle != nil || RateLimit.shared.isLimiting else { return true }
         let throttle = receiveThrottle ?? makeReceiveThrottle()

@@ -117,7 +117,7 @@ extension URLConnection {
         /// The value of `Proxy-Authorization`.
         var proxyField: String?
         var negotiation: Negotiation?
-        /// The credential for the proxy's tunnel, if the proxy's own configuration has none.
+        /// The credential for the proxy's tunnel, unless the proxy's own configuration has one.
         var tunnelCredential: ProxyCredential?
     }
 

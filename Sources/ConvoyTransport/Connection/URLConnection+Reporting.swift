@@ -93,7 +93,7 @@ extension URLConnection {
 
 /// The trace of a transfer, shared by all its requests.
 extension URLConnection {
-    /// Creates the recorder for the next request; nil if there is no trace.
+    /// Creates the recorder for the next request; nil without a trace.
     func makeTraceRecorder() -> TraceRecorder? {
         guard let trace = configuration.trace else { return nil }
         if traceNumber == 0 { traceNumber = trace.nextTransfer() }

@@ -123,7 +123,7 @@ extension EasyHandle {
     func setSecureOptions() throws(Refused) {
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYPEER, 1))
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYPEER, 1))
-        // libcurl would compare the common name if there is no other name.
+        // libcurl would fall back to comparing the common name.
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, 0))
         // The handshake does not name a proxy specified by address, so libcurl must compare the address.
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYHOST, 2))

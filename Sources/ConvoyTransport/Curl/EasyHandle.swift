@@ -59,7 +59,7 @@ final class EasyHandle: RestingTransfer {
     /// Whether any line of a response has arrived.
     @exclusivity(unchecked) private var hasHeard = false
     @exclusivity(unchecked) private var folding = FoldedLineGuard()
-    /// Records the current transfer; nil if there is no trace.
+    /// Records the current transfer; nil without a trace.
     @exclusivity(unchecked) var trace: TraceRecorder?
     @exclusivity(unchecked) private var hasTraceCallback = false
     /// Measures the current request; nil if nothing is measured.
@@ -476,7 +476,7 @@ final class EasyHandle: RestingTransfer {
 
     // MARK: Results
 
-    /// libcurl's message about the failure of the last transfer; empty if there is none.
+    /// libcurl's message about the failure of the last transfer; empty if libcurl gave none.
     var failureText: String { String(cString: errorText) }
 
     func long(_ info: CURLINFO) -> Int {

@@ -46,7 +46,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     init(runLoop: NetworkRunLoop) throws {
         errno = 0
         guard Self.isLibraryReady, let multi = curl_multi_init() else {
-            // Newer libcurl versions need a descriptor, and do not report why they have none.
+            // Newer libcurl versions need a descriptor, and do not report why it could not be opened.
             let code = errno
             throw RunLoopError(call: "curl_multi_init", number: DescriptorQueue.meansShortage(code) ? code : ENOMEM)
         }

@@ -80,7 +80,7 @@ public final class ConnectionTrace: Sendable {
         }
     }
 
-    /// Returns the waiting lines, or nil if there are none, so that the next line starts another delivery.
+    /// Returns the waiting lines, or nil if the list is empty, so that the next line starts another delivery.
     private func take() -> [TraceLine]? {
         state.withLock { state in
             guard !state.pending.isEmpty else {

@@ -67,7 +67,7 @@ final class RequestClock {
         return moments
     }
 
-    /// Whether there is no connection yet, or libcurl has begun to open another one.
+    /// Whether the connection is not ready yet, or libcurl has begun to open another one.
     var isConnecting: Bool { ready == nil || lookUpBegan != nil || socketOpened != nil }
 
     func noteSocket() {

@@ -27,7 +27,7 @@ public struct TransactionMetrics: Sendable, Hashable {
 
     var moments = TransactionMoments()
 
-    /// The HTTP version of the response, by its ALPN name: `h2`, `http/1.1`, `http/1.0`. nil if there was no response.
+    /// The HTTP version of the response, by its ALPN name: `h2`, `http/1.1`, `http/1.0`. nil without a response.
     public internal(set) var networkProtocolName: String?
     /// The TLS version, such as `TLSv1.3`; nil for plain text, and if the handshake was not completed.
     public internal(set) var negotiatedTLSProtocolVersion: String?

@@ -276,7 +276,7 @@ package final class RequestHeader: @unchecked Sendable {
 public struct RequestHead: Sendable {
     /// The method, such as `GET`.
     public let method: String
-    /// The length of the body in bytes: 0 if there is no body, nil if the length is unknown in advance.
+    /// The length of the body in bytes: 0 without a body, nil if the length is unknown in advance.
     public let bodyLength: Int64?
     /// The URL as text.
     package let address: String

@@ -17,7 +17,7 @@ public struct StallLimit: Sendable, Hashable {
     /// The minimum average number of bytes per second. 0 or less means no limit.
     public var bytesPerSecond: Int64
 
-    /// The period for the average, in seconds. There is no limit unless it is positive.
+    /// The period for the average, in seconds. Ignored unless it is positive.
     public var duration: TimeInterval
 
     /// Creates a limit.
@@ -49,7 +49,7 @@ struct StallMeter {
     private(set) var isCounting = false
     private(set) var isStalled = false
 
-    /// Returns nil if there is no limit.
+    /// Returns nil for a limit that does not apply.
     init?(_ limit: StallLimit, at now: MonotonicTime) {
         guard limit.bytesPerSecond > 0, limit.duration > 0, limit.duration < 1e9 else { return nil }
         // At least a millisecond, which is the resolution of the timers.

@@ -219,7 +219,7 @@ extension Proxy {
 public struct ProxyCredential: Sendable, Hashable {
     /// The user's name.
     public let user: String
-    /// The password; empty if there is none.
+    /// The password, which may be empty.
     public let password: String
 
     /// Creates a credential from a user and a password.

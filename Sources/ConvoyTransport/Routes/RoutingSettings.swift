@@ -91,7 +91,7 @@ package struct RoutingConfiguration: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - target: The request's target.
-    ///   - requested: The request's own service type, which applies if the settings have none.
+    ///   - requested: The request's own service type, which applies unless the settings have one.
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for settings with which no connection can be made.
     func route(to target: Target, requested: NetworkServiceType = .default) throws(URLError) -> Route? {
         // A Unix socket needs no proxy, address or network.

@@ -180,7 +180,7 @@ final class OutboxTurn {
         }
     }
 
-    /// Wakes the queues. Returns false if there were none.
+    /// Wakes the queues. Returns whether any were woken.
     @discardableResult
     func flush() -> Bool {
         guard !shares.isEmpty else { return false }

@@ -231,7 +231,7 @@ struct HandshakeTests {
         try server.wait { $0.failedHandshakeCount == 1 }
         let silent = try RawClient(port: server.port)
         #expect(try silent.readToEnd().isEmpty)
-        #expect(server.handshakeFailures == ["the handshake has timed out"])
+        #expect(server.handshakeFailures == ["the handshake timed out"])
         configuration.handshakeTimeout = 10
         #expect(try client.curl(server.url("/").absoluteString).status == 0)
     }
@@ -269,7 +269,7 @@ struct HandshakeTests {
         tls.alpnProtocols = nil
         tls.minimumVersion = .tls13
         tls.maximumVersion = .tls12
-        #expect(throws: TestServerError.unusableTLS("the minimum version is above the maximum version")) {
+        #expect(throws: TestServerError.unusableTLS("the minimum version exceeds the maximum version")) {
             try server.setTLS(tls)
         }
         #expect(throws: TestServerError.self) { try TestServer(tls: tls) }
