@@ -1,7 +1,7 @@
 import CLimit
 import Foundation
 
-/// Measures Convoy, the limit and its peers, and reports whether Convoy reaches its targets.
+/// Measures Convoy, the limit and its peers, and reports whether Convoy meets its targets.
 @main
 struct ConvoyBench {
     static func main() {
@@ -35,7 +35,7 @@ struct ConvoyBench {
         }
         let server = try BenchServer(isQuick: options.isQuick)
         defer { server.stop() }
-        // Files in memory file systems stay there until they are removed.
+        // Files in memory file systems are not removed automatically when the process ends.
         let signals = [SIGINT, SIGTERM, SIGHUP, SIGPIPE].map { number in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
@@ -51,16 +51,16 @@ struct ConvoyBench {
         let report = Report(printsJSON: options.printsJSON, checksBars: !options.isQuick)
         if !options.printsJSON {
             print(
-                "\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Medians over the rounds;"
+                "\(options.rounds) round(s), alternating subjects, files in \(server.fileSystem). Medians over the rounds;"
             )
-            print("a ratio is taken within each round, and its median is over those.")
+            print("ratios are computed within each round before taking the median.")
         }
         var failures = 0
         for benchCase in options.cases {
             let results = try runner.run(benchCase)
             report.write(benchCase, results)
             failures += results.failures
-            // So that output to a file or a pipe also appears case by case.
+            // Flush, so that output to a file or a pipe also appears case by case.
             fflush(nil)
         }
         if failures > 0 { throw BenchError("\(failures) run(s) failed") }

@@ -1,5 +1,5 @@
-// Loads thumbnails for Benchmarks/Scripts/images.py, which runs C programs beside it: image-bench URL COUNT SIZE JOBS
-// loads URL/0.jpg, URL/1.jpg, …
+// Loads thumbnails for Benchmarks/Scripts/images.py, which compares it with C programs: `image-bench URL COUNT SIZE
+// JOBS` loads URL/0.jpg, URL/1.jpg, …
 #if Images
 import ConvoyImage
 import ConvoyOperations
@@ -16,7 +16,7 @@ else {
 }
 var configuration = ImageDownloader.Configuration()
 configuration.maximumActiveDownloads = jobs
-// Nothing is kept by any of the programs.
+// None of the compared programs caches anything.
 let downloader = ImageDownloader(manager: HTTPRequestOperationManager(), cache: nil, configuration: configuration)
 let queue = DispatchQueue(label: "handlers")
 let group = DispatchGroup()
@@ -37,5 +37,5 @@ group.wait()
 exit(failures.load(ordering: .relaxed) == 0 ? 0 : 1)
 #else
 print(
-    "Build it with the trait Images: swift build -c release --package-path Benchmarks --product image-bench --traits Images")
+    "Build it with the Images trait: swift build -c release --package-path Benchmarks --product image-bench --traits Images")
 #endif

@@ -5,7 +5,7 @@ import Foundation
 import Synchronization
 
 extension Case {
-    /// Small requests while another transfer uses all the bandwidth that it gets.
+    /// Small requests while another transfer uses all the bandwidth it can get.
     static let beside: Case = {
         let trials = LargeTransfer.allCases.map { transfer in
             var subjects = [Subject(Trial.convoy) { try Beside(transfer, $0).convoy() }]
@@ -18,7 +18,7 @@ extension Case {
         }
         return Case(
             name: "beside",
-            summary: "GETs of 11 bytes, 2,000 a second, beside a large transfer in the same manager: the 99th percentile",
+            summary: "2,000 GETs of 11 bytes per second during a large transfer in the same manager: 99th percentile",
             trials: trials,
             bars: trials.map { trial in
                 .atMost(5, "ms for 99 of 100 GETs (\(trial.name))") { $0.median(trial.name, Trial.convoy) }
@@ -26,14 +26,14 @@ extension Case {
     }()
 }
 
-/// GETs at a constant rate beside a large transfer. The time of each is counted from when it is due, so that a client that
-/// is late with one is late with those behind it. They are answered by a server of their own, which the large transfer does
-/// not delay.
+/// GETs at a constant rate during a large transfer. The time of each GET is measured from its scheduled start, so a
+/// client that is late with one is also late with those after it. The GETs are answered by a separate server, which the
+/// large transfer does not delay.
 struct Beside {
     private let transfer: LargeTransfer
     private let context: Context
     private let count: Int
-    /// How many GETs are made before the others, while the large transfer gets going.
+    /// The number of GETs made first, while the large transfer starts.
     private let warmUp: Int
     private static let interval: UInt64 = 500_000
 
@@ -60,10 +60,10 @@ struct Beside {
         return sample
     }
 
-    /// The large transfer by the `curl` program, so that only the machine and the server are shared.
+    /// The large transfer with the `curl` program, so that only the machine and the server are shared.
     func apart() throws -> Sample {
         let programs = try transfer.curl(context).enumerated().map { number, arguments in
-            // The directory is the subject's own; the program ends with it.
+            // The directory is the subject's own, and the program ends with it.
             try ChildProcess(
                 "sh", ["-c", "while curl \"$@\"; do :; done", "sh", "-q", "-s", "-f"] + arguments,
                 directory: context.scratch, log: context.scratch.appendingPathComponent("curl-\(number).log"))
@@ -100,7 +100,7 @@ struct Beside {
         return manager
     }
 
-    /// Makes the GETs, and returns the milliseconds that each took; those that failed are left out.
+    /// Makes the GETs, and returns the time of each successful one in milliseconds.
     private func get(_ manager: HTTPRequestOperationManager) -> [Double] {
         let total = warmUp + count
         let times = Times()
@@ -123,7 +123,7 @@ struct Beside {
         return times.values
     }
 
-    /// The 99th percentile, with others.
+    /// The 99th percentile and other figures.
     private func sample(_ milliseconds: [Double], peakKilobytes: Int? = nil) throws -> Sample {
         try BenchError.check(failed: count - milliseconds.count, of: count)
         let sorted = milliseconds.sorted()

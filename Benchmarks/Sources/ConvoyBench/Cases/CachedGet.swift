@@ -5,7 +5,7 @@ import FoundationNetworking
 import Synchronization
 
 extension Case {
-    /// Stored responses beside those of a server on the same machine.
+    /// Cached responses compared with those of a local server.
     static let cachedGet: Case = {
         let plans = [64, 1].map { RequestPlan(path: "json", fullCount: 50_000, inFlight: $0, expectedBytes: 1024) }
         let trials = plans.map { plan in
@@ -19,7 +19,7 @@ extension Case {
         }
         return Case(
             name: "cached-get",
-            summary: "GETs of 1 KB that a cache of 100,000 responses has, at random, beside the same from a server",
+            summary: "random GETs of 1 KB from a cache of 100,000 responses, compared with a server",
             trials: trials,
             bars: trials.flatMap { trial in
                 ["memory", "disk"].map { subject in
@@ -31,19 +31,19 @@ extension Case {
     }()
 }
 
-/// GETs of what is stored.
+/// GETs of cached responses.
 struct CachedGet {
     private let plan: RequestPlan
     private let context: Context
     private let requests: ConvoyRequests
     private let cache: HTTPCache
 
-    /// - Parameter memoryCapacity: nil for a cache on the disk that keeps nearly nothing in memory.
+    /// - Parameter memoryCapacity: The capacity; nil for a disk cache that keeps almost nothing in memory.
     fileprivate init(_ plan: RequestPlan, _ context: Context, memoryCapacity: Int?) throws {
         let count = context.count(100_000)
         self.plan = plan
         self.context = context
-        // Without a system call for each.
+        // Avoids a system call for each number.
         let random = Mutex(SplitMix64(seed: 1))
         requests = ConvoyRequests(plan, context) {
             "stored/\(random.withLock { Int.random(in: 0..<count, using: &$0) })"
@@ -88,7 +88,7 @@ struct CachedGet {
                     url: url, statusCode: 200, httpVersion: "HTTP/1.1", headerFields: fields),
                 await cache.store(CachedURLResponse(response: response, data: data), for: URLRequest(url: url))
             else { throw BenchError("response \(number) was not stored") }
-            // A cache leaves out what the disk cannot keep up with.
+            // A cache drops responses that the disk cannot keep up with.
             if number % 1_000 == 999 { try cache.flush() }
         }
     }

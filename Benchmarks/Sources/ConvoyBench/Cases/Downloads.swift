@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// A large file by an operation that a later process could continue.
+    /// A large file, downloaded by an operation that a later process could resume.
     static let downloadOperation = Case(
         name: "download-operation", summary: "1 GiB by a DownloadOperation",
         trials: [
@@ -101,7 +101,7 @@ private struct LargeDownload {
 
     func run(segments: Int) throws -> Sample {
         let queue = RequestOperationQueue()
-        // What is made once exists then.
+        // Create objects with one-time cost before the measurement.
         try run("small", to: context.scratch.appendingPathComponent("warm-up"), segments: 1, queue)
         try? FileManager.default.removeItem(at: context.scratch.appendingPathComponent("warm-up"))
         return try file.verified(try file.measure { try run("large", to: file.target, segments: segments, queue) })
@@ -124,7 +124,7 @@ private struct LargeDownload {
     }
 }
 
-/// Programs that download the large file. Their start is included, some milliseconds.
+/// Programs that download the large file. Their startup of a few milliseconds is included.
 private struct Rival {
     private let file: LargeFile
 
@@ -173,7 +173,7 @@ private struct ManyFiles {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 16
         let completion = DispatchQueue(label: "bench.completion")
-        // Beforehand, as the list of the others is.
+        // Create the list beforehand, like that of the other programs.
         let places = (0..<count).map { (url: url($0), file: directory.appendingPathComponent("\($0)")) }
         try run(places.prefix(1), queue, completion)
         try FileManager.default.removeItem(at: directory.appendingPathComponent("0"))

@@ -5,17 +5,17 @@ import FoundationNetworking
 import Synchronization
 
 extension Case {
-    /// A stream of events: one that is sent event by event, and one that is sent as fast as it is read.
+    /// Event streams: one that is sent event by event, and one that is sent as fast as it is read.
     static let events: Case = {
         let (live, stored) = (EventStreamCase(path: "live"), EventStreamCase(path: "stored"))
         return Case(
             name: "events", summary: "1,000,000 server-sent events of 101 bytes by an EventSource, with a handler",
             trials: [live.trial, stored.trial],
             bars: [
-                .atLeast(0.5, "of what a C loop reads that only reads") { $0.ratio("events-live") },
-                .atLeast(0.5, "of that, with 64 KiB of events at a time") { $0.ratio("events-stored") },
+                .atLeast(0.5, "of the rate of a C loop that only reads") { $0.ratio("events-live") },
+                .atLeast(0.5, "of that rate, with 64 KiB of events per write") { $0.ratio("events-stored") },
                 .atMost(8, "MiB of growth of resident memory") { $0.detail("grown MiB", "events-live") },
-                .atMost(8, "MiB of growth, with 64 KiB at a time") { $0.detail("grown MiB", "events-stored") },
+                .atMost(8, "MiB of growth, with 64 KiB per write") { $0.detail("grown MiB", "events-stored") },
             ])
     }()
 }
@@ -45,13 +45,13 @@ private struct EventStreamCase: Sendable {
             plan.expected_bytes = limit_event_length() * count
             return limit_requests(&plan, &result)
         }
-        guard code == 0 else { throw BenchError("the C loop could not be set up") }
+        guard code == 0 else { throw BenchError("cannot set up the C loop") }
         try BenchError.check(failed: result.failed, of: 1)
         return .rate(count, Cost(seconds: result.seconds, cpuSeconds: result.cpu_seconds))
     }
 
     private func receive(_ context: Context, inLoop isLoop: Bool) throws -> Sample {
-        // What is made once exists then.
+        // Create objects with one-time cost before the measurement.
         try receive(1_000, context, inLoop: isLoop)
         let count = count(context)
         limit_reset_peak()
@@ -62,7 +62,7 @@ private struct EventStreamCase: Sendable {
         return sample
     }
 
-    /// Gets events, and looks at the bytes of each.
+    /// Receives events and accesses the bytes of each.
     private func receive(_ count: Int, _ context: Context, inLoop isLoop: Bool) throws {
         let source = EventSource(url: context.eventsURL.appendingPathComponent("\(path)/\(count)"))
         source.completionQueue = DispatchQueue(label: "bench.completion")
@@ -92,7 +92,7 @@ private struct EventStreamCase: Sendable {
     }
 }
 
-/// Counts events, and the bytes of their data. Used by one thread at a time.
+/// Counts events and the bytes of their data. Not used concurrently.
 private final class Numbers: Sendable {
     static let dataLength = #"{"symbol":"ACME","number":00000000,"price":1234.50,"currency":"EUR"}"#.utf8.count
     private let counted = Atomic(0)

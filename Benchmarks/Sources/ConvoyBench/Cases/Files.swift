@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// A large file, from the server.
+    /// A large file, downloaded from the server.
     static let download = Case(
         name: "download", summary: "1 GiB to a file",
         trials: [
@@ -22,9 +22,9 @@ extension Case {
             .atMost(4, "MiB of growth of resident memory") { $0.detail("grown MiB", "download") },
         ], needsLargeFile: true)
 
-    /// A large file, to the server.
+    /// A large file, uploaded to the server.
     static let upload = Case(
-        name: "upload", summary: "1 GiB from a file, to a server that drops the bytes uncopied",
+        name: "upload", summary: "1 GiB from a file, to a server that discards the bytes",
         trials: [
             Trial(
                 name: "upload", unit: "MiB/s", limit: "curl",
@@ -40,7 +40,8 @@ extension Case {
 }
 
 extension Case {
-    /// A large file, to a server of tus that drops the bytes: with a journal, and a digest of what was confirmed.
+    /// A large file, uploaded to a tus server that discards the bytes, with a journal and a digest of the confirmed
+    /// bytes.
     static let resumableUpload = Case(
         name: "upload-operation", summary: "1 GiB from a file by tus, with a journal, beside a plain upload",
         trials: [
@@ -90,7 +91,7 @@ private struct FileTransfer {
 
     func uploadResumably() throws -> Sample {
         let manager = self.manager(context.url)
-        // What is made once exists after a first upload, as after a first request.
+        // Create objects with one-time cost in a first upload.
         let small = UploadOperation(request: URLRequest(url: context.sinkURL), data: Data(count: 1 << 20))
         let upload = UploadOperation(request: URLRequest(url: context.sinkURL), file: context.largeFile)
         for operation in [small, upload] {
@@ -101,7 +102,7 @@ private struct FileTransfer {
         return try file.measure { try run(upload, manager) }
     }
 
-    /// A manager that has already made a request, so that things that are made once exist.
+    /// Returns a manager that has already made a request, so that one-time costs are not measured.
     private func manager(_ url: URL) -> HTTPRequestOperationManager {
         let manager = HTTPRequestOperationManager(baseURL: url)
         manager.responseSerializer = HTTPResponseSerializer()
@@ -161,7 +162,7 @@ private struct FileTransfer {
         try curl(["-T", context.largeFile.path, context.sinkURL.absoluteString])
     }
 
-    /// By curl's own clock, which excludes its start-up.
+    /// Measured by curl's own clock, which excludes its startup.
     private func curl(_ arguments: [String]) throws -> Sample {
         let run = try External.whole(
             "curl", ["-q", "-s", "-S", "-f", "-w", "%{time_total}"] + arguments, context: context)

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// What a jar and a cache cost a request for which they have nothing.
+    /// The cost of a cookie store and a cache for requests to which they do not apply.
     static let idleStores: Case = {
         let trial = Trial(
             name: "idle-stores", unit: "us/request", limit: nil,
@@ -19,7 +19,7 @@ extension Case {
     }()
 }
 
-/// The same requests through three managers in turn, as the differences are smaller than what runs differ by.
+/// The same requests through three managers in turn, because the differences are smaller than those between runs.
 private struct IdleStores {
     private let plan = RequestPlan(path: "small", fullCount: 2_000, inFlight: 64, expectedBytes: 11)
     private let context: Context
@@ -48,7 +48,7 @@ private struct IdleStores {
         let managers = [plain, withCookies, withCache]
         let warmUp = plan.warmUp(context), count = plan.requests(context)
         for requests in managers { try BenchError.check(failed: requests.feed(warmUp), of: warmUp) }
-        // By turns, in each order.
+        // Alternate the managers in every order.
         let orders = [[0, 1, 2], [2, 1, 0], [1, 0, 2], [2, 0, 1], [0, 2, 1], [1, 2, 0]]
         var costs: [[Double]] = [[], [], []]
         for round in 0..<context.count(60) {

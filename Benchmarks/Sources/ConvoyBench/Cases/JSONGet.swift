@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// A value by async/await.
+    /// A decoded value with async/await.
     static let jsonGet: Case = {
         let plan = RequestPlan(path: "json", fullCount: 10_000, inFlight: 1, expectedBytes: 1024)
         let trial = Trial(
@@ -21,10 +21,10 @@ extension Case {
             ])
         return Case(
             name: trial.name,
-            summary: "GET of a 1 KB JSON object decoded into a Decodable with async/await, one at a time",
+            summary: "sequential GETs of a 1 KB JSON object, decoded into a Decodable with async/await",
             trials: [trial],
             bars: [
-                .atMost(1.5, "times the C loop's and the decoder's time together") { results in
+                .atMost(1.5, "times the combined time of the C loop and the decoder") { results in
                     ratioToParts(results, trial.name, Trial.convoy, by: \.value)
                 },
                 .atMost(1.4, "times the CPU time of both, with 64 tasks") { results in
@@ -34,7 +34,7 @@ extension Case {
     }()
 }
 
-/// A subject's figure divided by the cost of receiving and decoding without Convoy, from the medians over the rounds.
+/// One subject's figure divided by the cost of receiving and decoding without Convoy, from the medians over the rounds.
 private func ratioToParts(
     _ results: Results, _ trial: String, _ subject: String, by figure: (Sample) -> Double?
 ) -> Double? {

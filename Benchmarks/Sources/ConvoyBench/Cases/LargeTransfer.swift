@@ -4,16 +4,16 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// What the small requests of the case `beside` have beside them.
+/// The transfer that runs during the small requests of the case `beside`.
 enum LargeTransfer: String, CaseIterable, Sendable {
     case nothing, download, upload, http2, segments
-    /// A body that decoding makes a thousand times larger.
+    /// A body that decoding expands a thousandfold.
     case decoded
-    /// A stored response, from memory.
+    /// A cached response, from memory.
     case stored
     case events
 
-    /// Whether programs can do the same.
+    /// Whether external programs can perform the same transfer.
     var hasProgram: Bool {
         switch self {
         case .nothing, .decoded, .stored, .events: false
@@ -21,7 +21,7 @@ enum LargeTransfer: String, CaseIterable, Sendable {
         }
     }
 
-    /// The size of what the programs transfer too, and of what is stored; nil for others.
+    /// The size of the transferred or cached body; nil for others.
     func size(_ context: Context) -> Int? {
         switch self {
         case .nothing, .events: nil
@@ -34,10 +34,10 @@ enum LargeTransfer: String, CaseIterable, Sendable {
 
     private static let storedSize = 64 << 20
 
-    /// Makes an operation for the transfer, whose file is to be the URL.
+    /// Creates an operation for the transfer. The argument is the URL of its file.
     typealias Maker = @Sendable (URL) throws -> HTTPRequestOperation
 
-    /// Returns a function that makes an operation for the transfer; nil for none.
+    /// Returns a function that creates an operation for the transfer; nil if the transfer is `nothing`.
     func operation(_ manager: HTTPRequestOperationManager, _ context: Context) throws -> Maker? {
         switch self {
         case .nothing: return nil
@@ -95,7 +95,7 @@ enum LargeTransfer: String, CaseIterable, Sendable {
         else { throw BenchError("the large response was not stored") }
     }
 
-    /// The arguments of curl for the same, for each process.
+    /// The arguments with which curl performs the same transfer, one list per process.
     func curl(_ context: Context) -> [[String]] {
         let url = context.url.appendingPathComponent("large").absoluteString
         let target = context.scratch.appendingPathComponent("target").path
@@ -132,7 +132,7 @@ final class RepeatedTransfer: Sendable {
     private let state = Mutex(State())
     private let ended = DispatchSemaphore(value: 0)
 
-    /// - Parameter directory: made for the files, and removed at the end.
+    /// - Parameter directory: Created for the files, and removed at the end.
     init(_ manager: HTTPRequestOperationManager, in directory: URL, _ make: @escaping LargeTransfer.Maker) {
         (self.manager, self.directory, self.make) = (manager, directory, make)
     }
@@ -147,7 +147,7 @@ final class RepeatedTransfer: Sendable {
     }
 
     private func next(_ number: Int) throws {
-        // Removing a large file takes long. Here it delays nothing that is measured.
+        // Removing a large file takes long. Doing it here does not delay anything that is measured.
         if number > 0 {
             let previous = directory.appendingPathComponent("\(number - 1)")
             DispatchQueue.global().async { try? FileManager.default.removeItem(at: previous) }
@@ -181,9 +181,9 @@ final class RepeatedTransfer: Sendable {
         }
     }
 
-    /// Ends the transfer, and returns how often it was complete, and how long that took.
+    /// Stops the transfer. Returns how many times it completed, and how long that took.
     ///
-    /// - Throws: if it has failed before.
+    /// - Throws: An error if a transfer has failed.
     func stop() throws -> (count: Int, seconds: Double) {
         let operation = state.withLock { state in
             state.isStopped = true
@@ -193,7 +193,7 @@ final class RepeatedTransfer: Sendable {
         ended.wait()
         try? FileManager.default.removeItem(at: directory)
         return try state.withLock { state in
-            if let failure = state.failure { throw BenchError("the large transfer has failed: \(failure)") }
+            if let failure = state.failure { throw BenchError("the large transfer failed: \(failure)") }
             return (state.finished, Double(state.end - state.start) / 1e9)
         }
     }

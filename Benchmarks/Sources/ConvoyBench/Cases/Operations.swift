@@ -20,8 +20,8 @@ extension Case {
                 }
                 trials.append(Trial(name: name, unit: "us/operation", limit: nil, subjects: subjects))
             }
-            // By CPU time, as elapsed time includes other load on the machine. Foundation's independent operation is
-            // the reference for every shape, as the cost of its waiting operations is unbounded.
+            // Compare CPU time, because elapsed time includes other load on the machine. Foundation's independent
+            // operation is the reference for every shape, because the cost of its waiting operations is unbounded.
             for (name, free) in zip(names, counts.map(OperationShape.free.trialName)) {
                 bars.append(
                     .atMost(0.7, "of the CPU time of Foundation's independent operation (\(name))") {
@@ -34,25 +34,25 @@ extension Case {
                 })
         }
         return Case(
-            name: "operations", summary: "operations that do nothing: made, enqueued, run, finished and released",
+            name: "operations", summary: "operations that do nothing: created, enqueued, run, finished and released",
             trials: trials, bars: bars)
     }()
 }
 
-/// How the operations depend on each other.
+/// The dependencies between the operations.
 private enum OperationShape: String, CaseIterable, Sendable {
-    /// They are independent.
+    /// All operations are independent.
     case free
-    /// Each depends on the previous one.
+    /// Each operation depends on the previous one.
     case chain
-    /// One depends on all others.
+    /// One operation depends on all others.
     case fanIn = "fan-in"
-    /// A tenth of them depend on one that comes last; the others are independent.
+    /// A tenth of the operations depend on one that comes last; the others are independent.
     case blocked
 
     func trialName(_ count: Int) -> String { "operations-\(rawValue)-\(count / 1000)k" }
 
-    /// How many operations Foundation's queue gets, as waiting ones take it quadratic time. nil for none.
+    /// The number of operations for Foundation's queue, which needs quadratic time for waiting ones. nil for none.
     func foundationCount(_ count: Int) -> Int? {
         switch self {
         case .free: count
@@ -63,7 +63,7 @@ private enum OperationShape: String, CaseIterable, Sendable {
     }
 }
 
-/// Runs this many operations of a shape, repeatedly until 100,000 have been run.
+/// Runs this number of operations of a shape, repeatedly until 100,000 have been run.
 private struct OperationRun {
     let shape: OperationShape
     let count: Int
@@ -86,7 +86,7 @@ private struct OperationRun {
     private typealias Maker = (@escaping @Sendable () -> Void) -> Operation
 
     private func measure(_ makeQueue: () -> OperationQueue, _ make: Maker) -> Sample {
-        // The first time, memory is requested from the system.
+        // The first run requests memory from the system.
         once(makeQueue(), make)
         let cost = Cost { for _ in 0..<repeats { once(makeQueue(), make) } }
         let total = Double(count * repeats)
@@ -130,7 +130,7 @@ private struct OperationRun {
             queue.addOperation(gate)
         }
         queue.waitUntilAllOperationsAreFinished()
-        precondition(ran.count.load(ordering: .relaxed) == count, "an operation has not run")
+        precondition(ran.count.load(ordering: .relaxed) == count, "an operation did not run")
     }
 
     private final class Ran: Sendable { let count = Atomic<Int>(0) }

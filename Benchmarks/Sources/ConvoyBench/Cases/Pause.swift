@@ -5,9 +5,9 @@ import FoundationNetworking
 import Synchronization
 
 extension Case {
-    /// How soon a transfer stops, and continues.
+    /// The time until a transfer stops and resumes.
     static let pause = Case(
-        name: "pause", summary: "a download in full flow, paused and resumed, into a stream that looks at the clock",
+        name: "pause", summary: "a running download, paused and resumed, into a stream that records times",
         trials: [
             Trial(
                 name: "pause", unit: "ms", limit: nil,
@@ -63,7 +63,7 @@ private struct PauseRun {
         while !condition() {
             guard limit_nanoseconds() < deadline else {
                 throw BenchError(
-                    "waited in vain for \(what): \(operation), \(operation.error.map { "\($0)" } ?? "no error")")
+                    "timed out waiting for \(what): \(operation), \(operation.error.map { "\($0)" } ?? "no error")")
             }
             usleep(100)
         }
@@ -74,7 +74,7 @@ private struct PauseRun {
     }
 }
 
-/// When bytes were written, on the monotonic clock.
+/// The times at which bytes were written, on the monotonic clock.
 private final class WriteStamps: Sendable {
     let bytes = Atomic<Int64>(0)
     let last = Atomic<UInt64>(0)
@@ -89,7 +89,7 @@ private final class WriteStamps: Sendable {
     }
 }
 
-/// Discards the bytes, and records when they came.
+/// Discards the bytes and records their arrival times.
 private final class StampingStream: OutputStream, RewindableOutputStream {
     private let stamps: WriteStamps
     private var status = Stream.Status.notOpen

@@ -28,7 +28,7 @@ extension Case {
                 + responses.map { bar($0, over: Trial.parser, atMost: 5) })
     }()
 
-    /// What Convoy adds to the work itself.
+    /// The time that Convoy adds to the work itself.
     private static func bar(_ trial: Trial, over other: String, atMost microseconds: Double) -> Bar {
         .atMost(microseconds, "\(trial.unit) beyond the \(other) alone (\(trial.name))") {
             $0.excess(trial.name, over: other)
@@ -59,17 +59,17 @@ extension Trial {
     }
 }
 
-/// Repeats some work, which each time yields this many bytes or elements. The sample is CPU time, as one thread does
-/// all the work without waiting.
+/// Repeats some work, which must produce the same number of bytes or elements each time. The sample is CPU time,
+/// because one thread does all the work without waiting.
 private func measure(_ context: Context, count full: Int, _ once: () throws -> Int) throws -> Sample {
     let count = context.count(full)
     let expected = try once()
-    guard expected > 0 else { throw BenchError("nothing came of it") }
-    // Warms up: things that are made once, such as tables and the default headers, exist afterwards.
+    guard expected > 0 else { throw BenchError("no output was produced") }
+    // Warm up, so that objects with one-time cost, such as tables and the default headers, exist.
     for _ in 0..<max(1, count / 10) { _ = try once() }
     var total = 0
     let cost = try Cost { for _ in 0..<count { total += try once() } }
-    guard total == expected * count else { throw BenchError("\(total) came of it, not \(expected * count)") }
+    guard total == expected * count else { throw BenchError("unexpected output size: \(total)") }
     let microseconds = cost.cpuSeconds * 1e6 / Double(count)
     return Sample(microseconds, cpuMicroseconds: microseconds)
 }
@@ -142,12 +142,12 @@ private struct JSONRequest {
     }
 }
 
-/// A POST of four fields and a file of 20 KB from memory, read to its end as the network would.
+/// A POST of four fields and a 20 KB file from memory, read completely, as the network would.
 private struct MultipartRequest {
     let file = Data(repeating: 0x73, count: 20_000)
     let fields = ["one": "first", "two": "second", "three": "third", "four": "fourth"]
 
-    /// The bytes of such a body, assembled by hand.
+    /// Assembles the bytes of such a body manually.
     func encode(_ context: Context) throws -> Sample {
         let names = fields.keys.sorted()
         return try measure(context, count: 50_000) {

@@ -1,7 +1,7 @@
 import Foundation
 
 extension Case {
-    /// 64 at a time.
+    /// 64 requests in flight.
     static let smallGet: Case = {
         let plan = RequestPlan(path: "small", fullCount: 50_000, inFlight: 64, expectedBytes: 11)
         let trial = Trial(
@@ -16,17 +16,17 @@ extension Case {
             summary: "50,000 GETs of 11 bytes, 64 in flight, keep-alive, with a completion handler each",
             trials: [trial],
             bars: [
-                .atLeast(0.85, "of the C loop's requests a second") { $0.ratio(trial.name) },
-                .atMost(1.35, "times the C loop's CPU time a request") { $0.ratio(trial.name, by: \.cpuMicroseconds) },
-                .atLeast(0.87, "of the C loop's requests a second, when fed") { $0.ratio(trial.name, "convoy-fed") },
-                .atMost(1.3, "times its CPU time a request, when fed") {
+                .atLeast(0.85, "of the C loop's requests per second") { $0.ratio(trial.name) },
+                .atMost(1.35, "times the C loop's CPU time per request") { $0.ratio(trial.name, by: \.cpuMicroseconds) },
+                .atLeast(0.87, "of the C loop's requests per second, when fed") { $0.ratio(trial.name, "convoy-fed") },
+                .atMost(1.3, "times its CPU time per request, when fed") {
                     $0.ratio(trial.name, "convoy-fed", by: \.cpuMicroseconds)
                 },
-                .atLeast(10, "times URLSession's requests a second") { $0.ratio(trial.name, to: "urlsession") },
+                .atLeast(10, "times URLSession's requests per second") { $0.ratio(trial.name, to: "urlsession") },
             ])
     }()
 
-    /// One at a time: the next is enqueued by the completion handler.
+    /// Sequential requests: each is enqueued by the completion handler of the previous one.
     static let smallGetOne: Case = {
         let plan = RequestPlan(path: "small", fullCount: 50_000, inFlight: 1, expectedBytes: 11)
         let trial = Trial(
@@ -36,10 +36,10 @@ extension Case {
                 .go(plan.reduced(to: 10_000)), .curl(plan.reduced(to: 10_000)),
             ])
         return Case(
-            name: trial.name, summary: "50,000 GETs of 11 bytes, one at a time", trials: [trial],
+            name: trial.name, summary: "50,000 sequential GETs of 11 bytes", trials: [trial],
             bars: [
-                .atLeast(0.6, "of the C loop's requests a second") { $0.ratio(trial.name) },
-                .atLeast(1, "of Node's requests a second") { $0.ratio(trial.name, to: "node") },
+                .atLeast(0.6, "of the C loop's requests per second") { $0.ratio(trial.name) },
+                .atLeast(1, "of Node's requests per second") { $0.ratio(trial.name, to: "node") },
             ])
     }()
 
@@ -55,6 +55,6 @@ extension Case {
         return Case(
             name: trial.name, summary: "50,000 GETs of 11 bytes, 64 streams on one HTTP/2 connection over TLS",
             trials: [trial],
-            bars: [.atLeast(0.8, "of the C loop's requests a second") { $0.ratio(trial.name) }])
+            bars: [.atLeast(0.8, "of the C loop's requests per second") { $0.ratio(trial.name) }])
     }()
 }

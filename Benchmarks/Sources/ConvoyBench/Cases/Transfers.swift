@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// The memory of slow transfers.
+    /// The memory used by slow transfers.
     static let transfers: Case = {
         let plan = RequestPlan(path: "slow", fullCount: 5_000, inFlight: 1, expectedBytes: 8 << 10)
         let trial = Trial(
@@ -19,16 +19,16 @@ extension Case {
                 Subject(Trial.convoy) { try slowTransfers(plan, $0) },
             ])
         return Case(
-            name: trial.name, summary: "5,000 GETs at once of 8 KiB that arrive at 1 KiB a second", trials: [trial],
+            name: trial.name, summary: "5,000 concurrent GETs of 8 KiB that arrive at 1 KiB per second", trials: [trial],
             bars: [
                 .atLeast(5_000, "complete") { $0.detail("complete", trial.name) },
-                .atMost(8, "KB a transfer beyond the C loop's") { $0.excess(trial.name) },
+                .atMost(8, "KB per transfer more than the C loop") { $0.excess(trial.name) },
             ])
     }()
 
     private static func slowTransfers(_ plan: RequestPlan, _ context: Context) throws -> Sample {
         let requests = ConvoyRequests(plan, context)
-        // A manager's own queue runs only 64 per host.
+        // A manager's own queue runs only 64 operations per host.
         requests.manager.operationQueue = RequestOperationQueue()
         try BenchError.check(failed: requests.enqueueAll(1), of: 1)
         let count = plan.requests(context)

@@ -3,7 +3,7 @@ import Convoy
 import Foundation
 
 extension Case {
-    /// The memory of requests that have not begun.
+    /// The memory used by requests that have not started.
     static let waiting: Case = {
         let trial = Trial(
             name: "waiting", unit: "bytes/operation", limit: nil,
@@ -12,10 +12,10 @@ extension Case {
                 Subject("operation") { context in bareOperations(context.count(50_000)) },
             ])
         return Case(
-            name: trial.name, summary: "50,000 GETs with a completion handler each, in a queue that is suspended",
+            name: trial.name, summary: "50,000 GETs with a completion handler each, in a suspended queue",
             trials: [trial],
             bars: [
-                .atMost(600, "bytes beyond those of a bare Operation of Foundation's") {
+                .atMost(600, "bytes more than a plain Foundation Operation") {
                     $0.excess(trial.name, over: "operation")
                 }
             ])

@@ -34,8 +34,8 @@ private struct Wake {
     init(idle: Int, _ context: Context) throws {
         self.idle = idle
         rounds = context.count(50_000)
-        // Whether the two threads share a core, or an idle one must be woken, is up to the scheduler, and has ten times
-        // the effect of anything that is measured here. So both run on one core.
+        // Run both threads on one core. Otherwise the scheduler decides whether they share a core or an idle one must
+        // be woken, which has ten times the effect of anything measured here.
         guard limit_stay_on_one_core() == 0 else { throw BenchError("sched_setaffinity: errno \(errno)") }
         port = limit_silent_server()
         guard port > 0 else { throw BenchError("no silent server: errno \(errno)") }
@@ -48,7 +48,7 @@ private struct Wake {
         var nanoseconds = [UInt32](repeating: 0, count: rounds)
         let cpu = limit_cpu_seconds()
         guard limit_wake(descriptors, Int32(idle), limit_eventfd(), Int32(rounds), &nanoseconds) == 0 else {
-            throw BenchError("the C loop could not be set up")
+            throw BenchError("cannot set up the C loop")
         }
         return sample(nanoseconds, cpuSeconds: limit_cpu_seconds() - cpu)
     }
@@ -56,7 +56,7 @@ private struct Wake {
     func throughConvoy() throws -> Sample {
         guard let url = URL(string: "http://127.0.0.1:\(port)/") else { throw BenchError("bad URL") }
         let manager = HTTPRequestOperationManager(baseURL: url)
-        // A manager's own queue runs only 64 per host.
+        // A manager's own queue runs only 64 operations per host.
         manager.operationQueue = RequestOperationQueue()
         for _ in 0..<idle { manager.get("silence", success: nil) }
         try waitForConnections()
@@ -72,7 +72,7 @@ private struct Wake {
         return sample(nanoseconds, cpuSeconds: limit_cpu_seconds() - cpu)
     }
 
-    /// Waits until all connections are open, and the loop that made them has gone to sleep.
+    /// Waits until all connections are open and the loop that opened them sleeps.
     private func waitForConnections() throws {
         let deadline = DispatchTime.now() + 30
         while limit_silent_connections() < Int32(idle) {

@@ -6,17 +6,17 @@ struct Context: Codable, Sendable {
     var url: URL
     /// The server, over TLS with HTTP/2.
     var secureURL: URL
-    /// The certificate to trust there, in PEM.
+    /// The PEM certificate to trust for that server.
     var certificateAuthority: URL
-    /// The server's own certificate, in PEM.
+    /// The server's own PEM certificate.
     var serverCertificate: URL
-    /// A server that accepts any PUT and discards the body, and answers any GET with 11 bytes.
+    /// A server that accepts any PUT and discards the body, and responds to any GET with 11 bytes.
     var sinkURL: URL
     /// A server that sends events.
     var eventsURL: URL
     /// The large file that the server serves as `/large`.
     var largeFile: URL
-    /// A directory for files that a subject writes, in the same file system as `largeFile`.
+    /// A directory for files written by a subject, in the same file system as `largeFile`.
     var scratch: URL
     /// Whether the run only checks that everything works.
     var isQuick: Bool
@@ -25,13 +25,13 @@ struct Context: Codable, Sendable {
     func count(_ full: Int) -> Int { isQuick ? max(min(full, 50), full / 50) : full }
 }
 
-/// A program or library that is measured. Each run has a process of its own.
+/// A program or library that is measured. Each run uses a separate process.
 struct Subject: Sendable {
-    /// Its name in the report.
+    /// The name in the report.
     let name: String
-    /// The program that it needs; nil for none.
+    /// The required program; nil for none.
     let program: String?
-    /// Runs once, in the process that was started for it.
+    /// Runs the subject once, in the process started for it.
     let run: @Sendable (Context) throws -> Sample
 
     init(_ name: String, needs program: String? = nil, run: @escaping @Sendable (Context) throws -> Sample) {
@@ -40,17 +40,17 @@ struct Subject: Sendable {
         self.run = run
     }
 
-    /// Whether its program is on the machine.
+    /// Whether the required program is installed.
     var isAvailable: Bool { program.map { External.find($0) != nil } ?? true }
 }
 
-/// Subjects that do the same work, one after another in each round.
+/// Subjects that do the same work, alternating in each round.
 struct Trial: Sendable {
     /// "small-get", or "wake-1000" if a case has several trials.
     let name: String
     /// The unit of the samples' values.
     let unit: String
-    /// The subject that the others are compared with; nil for none.
+    /// The subject with which the others are compared; nil for none.
     let limit: String?
     let subjects: [Subject]
 
@@ -60,16 +60,16 @@ struct Trial: Sendable {
     static let convoy = "convoy"
 }
 
-/// One line of the table: trials, and the targets for their figures.
+/// A line of the table: trials, and the targets for their figures.
 struct Case: Sendable {
     let name: String
     /// A description in one line.
     let summary: String
     let trials: [Trial]
     let bars: [Bar]
-    /// Whether `Context.largeFile` must be there.
+    /// Whether the case requires `Context.largeFile`.
     var needsLargeFile = false
-    /// Whether it runs over a ``LossyLink``.
+    /// Whether the case runs over a ``LossyLink``.
     var needsLossyLink = false
 
     /// All cases, in the order of the table.
@@ -80,7 +80,7 @@ struct Case: Sendable {
         .downloadMany, .downloadLossy, .events, .beside,
     ]
 
-    /// The trial of a name.
+    /// Returns the trial with a name.
     static func trial(_ name: String) -> Trial? { all.lazy.flatMap(\.trials).first { $0.name == name } }
 }
 
@@ -108,17 +108,17 @@ struct Bar: Sendable {
 
 /// All samples of a case.
 struct Results: Sendable {
-    /// By trial and subject, in the order of the rounds; nil for a run that failed.
+    /// The samples by trial and subject, in the order of the rounds; nil for a failed run.
     private var samples: [String: [String: [Sample?]]] = [:]
 
     mutating func add(_ sample: Sample?, trial: String, subject: String) {
         samples[trial, default: [:]][subject, default: []].append(sample)
     }
 
-    /// How many runs failed.
+    /// The number of failed runs.
     var failures: Int { samples.values.joined().reduce(0) { $0 + $1.value.filter { $0 == nil }.count } }
 
-    /// The samples of the runs that did not fail.
+    /// The samples of the successful runs.
     func samples(_ trial: String, _ subject: String) -> [Sample] {
         samples[trial]?[subject]?.compactMap(\.self) ?? []
     }
@@ -133,8 +133,8 @@ struct Results: Sendable {
         median(trial, subject) { $0.details[name] }
     }
 
-    /// The median, over the rounds, of one subject's figure divided by another's of the same round, as other load on
-    /// the machine slows both.
+    /// The median, over the rounds, of one subject's figure divided by that of another in the same round, because other
+    /// load on the machine slows down both.
     func ratio(
         _ trial: String, _ subject: String = Trial.convoy, to other: String = Trial.cLoop,
         by figure: (Sample) -> Double? = \.value
@@ -142,12 +142,12 @@ struct Results: Sendable {
         combined(samples[trial]?[subject], samples[trial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
     }
 
-    /// The median, over the rounds, of Convoy's figure in one trial divided by a subject's in another.
+    /// The median, over the rounds, of Convoy's figure in one trial divided by a subject's figure in another trial.
     func ratio(_ trial: String, to other: String, in otherTrial: String, by figure: (Sample) -> Double?) -> Double? {
         combined(samples[trial]?[Trial.convoy], samples[otherTrial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
     }
 
-    /// The median, over the rounds, of Convoy's value minus another's, by default the C loop's.
+    /// The median, over the rounds, of Convoy's value minus that of another subject, by default the C loop.
     func excess(_ trial: String, over other: String = Trial.cLoop) -> Double? {
         combined(samples[trial]?[Trial.convoy], samples[trial]?[other], \.value) { $0 - $1 }
     }

@@ -2,20 +2,20 @@ import CLimit
 import ConvoyTestSupport
 import Foundation
 
-/// Programs that are subjects.
+/// External programs used as subjects.
 enum External {
-    /// The path of a program on the PATH.
+    /// Returns the path of a program on the PATH.
     static func find(_ name: String) -> String? {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
         return path.split(separator: ":").map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }
 
-    /// The scripts of the package.
+    /// The directory of the package's scripts.
     static let scripts = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("Scripts")
 
-    /// The sample that a script prints, as one JSON object.
+    /// The sample printed by a script, as one JSON object.
     struct ScriptReport: Decodable {
         var seconds: Double
         var cpuSeconds: Double
@@ -23,7 +23,8 @@ enum External {
         var failed: Int
     }
 
-    /// Runs a script of GETs: `URL COUNT IN_FLIGHT WARM_UP BYTES`, and for HTTP/2 the file with the authority.
+    /// Runs a script that makes GETs. Its arguments are `URL COUNT IN_FLIGHT WARM_UP BYTES` and, for HTTP/2, the file
+    /// with the certificate authority.
     static func requests(
         _ program: String, _ arguments: [String], plan: RequestPlan, context: Context
     ) throws -> Sample {
@@ -54,9 +55,9 @@ enum External {
         return program
     }
 
-    /// Runs a program that does not measure itself, and returns its elapsed time, its CPU time, and its memory, sampled
-    /// every few milliseconds. (The peak that the kernel reports at its end is at least the memory that this process
-    /// had when it started it.)
+    /// Runs a program that does not measure itself. Returns its elapsed time, its CPU time, and its memory, sampled
+    /// every few milliseconds. (The peak that the kernel reports at the end is at least the memory that this process
+    /// had when it started the program.)
     static func whole(
         _ program: String, _ arguments: [String], context: Context
     ) throws -> (cost: Cost, peakKilobytes: Int, output: String) {

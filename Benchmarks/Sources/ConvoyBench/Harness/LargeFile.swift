@@ -1,7 +1,7 @@
 import CLimit
 import Foundation
 
-/// The large file that a case transfers, the place where it arrives, and the figures of its transfer.
+/// The large file transferred by a case, its destination, and the figures of the transfer.
 struct LargeFile {
     let context: Context
     let target: URL
@@ -14,7 +14,7 @@ struct LargeFile {
         mebibytes = Double((attributes[.size] as? Int) ?? 0) / 1048576
     }
 
-    /// The figures of a transfer within this process, with the growth of its memory.
+    /// Measures a transfer within this process, including the growth of its memory.
     func measure(_ transfer: () throws -> Void) throws -> Sample {
         limit_reset_peak()
         let before = limit_memory("VmRSS")
@@ -29,11 +29,11 @@ struct LargeFile {
         return Sample(mebibytes / cost.seconds, peakKilobytes: peak, details: details)
     }
 
-    /// Compares what has arrived byte by byte, and removes it.
+    /// Compares the received file byte by byte, and removes it.
     func verified(_ sample: Sample) throws -> Sample {
         defer { try? FileManager.default.removeItem(at: target) }
         guard limit_same_files(target.path, context.largeFile.path) == 1 else {
-            throw BenchError("the file that has arrived is another one")
+            throw BenchError("the received file differs from the original")
         }
         return sample
     }

@@ -1,21 +1,21 @@
 import ConvoyTestSupport
 import Foundation
 
-/// A loopback interface of its own, in a network namespace, that delays each packet by 25 ms and loses one in a hundred:
-/// 50 ms for each round trip.
+/// A loopback interface in a separate network namespace that delays each packet by 25 ms and loses one in a hundred,
+/// for a round-trip time of 50 ms.
 enum LossyLink {
     private static let setUp = "ip link set lo up && tc qdisc add dev lo root netem delay 25ms loss 1%"
     private static let variable = "CONVOY_BENCH_LINK"
 
-    /// Whether this process is in the namespace.
+    /// Whether this process runs in the namespace.
     static var isHere: Bool { ProcessInfo.processInfo.environment[variable] != nil }
 
-    /// Runs a case in the namespace, and prints what it prints. Where the machine does not permit that, a message says why.
+    /// Runs a case in the namespace, and prints its output. If the machine does not permit that, prints the reason.
     static func run(_ benchCase: Case, _ options: Options) throws {
         let trial = try? ProcessRunner.run("unshare", ["--net", "sh", "-c", setUp], timeout: 30)
         guard let trial, trial.status == 0 else {
-            let reason = trial?.errorText.trimmingCharacters(in: .whitespacesAndNewlines) ?? "there is no unshare"
-            return Report.note("\(benchCase.name): skipped, as no link can be made that loses packets: \(reason)")
+            let reason = trial?.errorText.trimmingCharacters(in: .whitespacesAndNewlines) ?? "unshare is not installed"
+            return Report.note("\(benchCase.name): skipped, because a lossy link cannot be created: \(reason)")
         }
         let executable = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         var arguments = [benchCase.name, "--rounds", "\(max(options.rounds, 9))"]

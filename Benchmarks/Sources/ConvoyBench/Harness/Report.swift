@@ -8,7 +8,7 @@ struct Report {
 
     // MARK: Tables
 
-    /// A case with all its subjects and bars.
+    /// Writes a case with all its subjects and targets.
     func write(_ benchCase: Case, _ results: Results) {
         if printsJSON { return writeJSON(benchCase, results) }
         print("\n\(benchCase.name): \(benchCase.summary)")
@@ -31,7 +31,7 @@ struct Report {
             }
         }
         let absent = Set(benchCase.trials.flatMap(\.subjects).filter { !$0.isAvailable }.map(\.name)).sorted()
-        if !absent.isEmpty { print("  not on this machine: \(absent.joined(separator: ", "))") }
+        if !absent.isEmpty { print("  not installed: \(absent.joined(separator: ", "))") }
         guard checksBars else { return }
         for bar in benchCase.bars { print("  " + Self.line(bar, bar.measure(results))) }
     }
@@ -61,7 +61,7 @@ struct Report {
         }.joined(separator: "  ")
     }
 
-    /// Three significant digits, or all before the point.
+    /// Formats three significant digits, or all digits before the decimal point.
     static func number(_ value: Double) -> String {
         let digits = value == 0 || abs(value) >= 100 ? 0 : abs(value) >= 10 ? 1 : abs(value) >= 1 ? 2 : 3
         return String(format: "%.\(digits)f", value)
@@ -127,7 +127,7 @@ struct Report {
 
     // MARK: Messages
 
-    /// Writes a note on standard error.
+    /// Writes a note to standard error.
     static func note(_ text: String) {
         FileHandle.standardError.write(Data("\(isTerminal ? "\r\u{1B}[K" : "")\(text)\n".utf8))
     }

@@ -1,12 +1,12 @@
 import ConvoyTestSupport
 import Foundation
 
-/// Runs cases: in each round every subject in turn, each in a process of its own.
+/// Runs cases: in each round all subjects, each in a separate process.
 struct Runner {
     let options: Options
     let server: BenchServer
 
-    /// The argument that turns a process into a subject.
+    /// The argument with which a process runs a subject.
     static let subjectCommand = "--run-subject"
 
     /// Runs all rounds of a case.
@@ -15,7 +15,7 @@ struct Runner {
         var results = Results()
         for round in 1...options.rounds {
             for trial in benchCase.trials {
-                // Each round begins with another subject, so that the order varies.
+                // Each round begins with a different subject, so that the order varies.
                 for subject in trial.subjects.rotated(by: round) where isWanted(subject) {
                     let sample: Sample?
                     do {
@@ -44,17 +44,17 @@ struct Runner {
             executable, [Self.subjectCommand, trial.name, subject.name, String(decoding: context, as: UTF8.self)],
             timeout: 600)
         guard result.status == 0 else {
-            if result.timedOut { throw BenchError("not done in ten minutes") }
+            if result.timedOut { throw BenchError("timed out after ten minutes") }
             throw BenchError("status \(result.status): \(result.errorText)")
         }
         return try JSONDecoder().decode(Sample.self, from: result.output)
     }
 
-    /// The subject's process: runs the subject that the arguments name, and writes its sample to standard output.
+    /// The subject's process: runs the subject named by the arguments, and writes its sample to standard output.
     static func runSubject(_ arguments: [String]) throws {
         guard arguments.count == 3, let trial = Case.trial(arguments[0]),
             let subject = trial.subjects.first(where: { $0.name == arguments[1] })
-        else { throw BenchError("no such subject") }
+        else { throw BenchError("unknown subject") }
         ProcessMeters.raiseDescriptorLimit()
         let sample = try subject.run(JSONDecoder().decode(Context.self, from: Data(arguments[2].utf8)))
         FileHandle.standardOutput.write(try JSONEncoder().encode(sample))

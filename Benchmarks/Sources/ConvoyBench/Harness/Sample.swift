@@ -3,16 +3,16 @@ import Foundation
 
 /// The result of one run of a subject.
 struct Sample: Codable, Sendable {
-    /// In the unit of its trial.
+    /// The value in the unit of the trial.
     var value: Double
     /// User and system time of all threads, per request.
     var cpuMicroseconds: Double?
     /// The peak of resident memory, in kB.
     var peakKilobytes: Int
-    /// Further figures, by names that include the unit.
+    /// Additional figures, by names that include the unit.
     var details: [String: Double] = [:]
 
-    /// - Parameter peakKilobytes: this process's own, unless the work was done by another.
+    /// - Parameter peakKilobytes: The peak; nil for that of this process, unless another one did the work.
     init(_ value: Double, cpuMicroseconds: Double? = nil, peakKilobytes: Int? = nil, details: [String: Double] = [:]) {
         self.value = value
         self.cpuMicroseconds = cpuMicroseconds
@@ -20,7 +20,7 @@ struct Sample: Codable, Sendable {
         self.details = details
     }
 
-    /// Requests per second, for a number of requests.
+    /// Returns a sample with the requests per second.
     static func rate(_ requests: Int, _ cost: Cost, peakKilobytes: Int? = nil) -> Sample {
         Sample(
             Double(requests) / cost.seconds, cpuMicroseconds: cost.cpuSeconds * 1e6 / Double(requests),
@@ -40,7 +40,7 @@ struct Cost: Sendable {
         self.cpuSeconds = cpuSeconds
     }
 
-    /// Does the work, and reads the clocks before and after.
+    /// Does the work, and reads the clocks before and after it.
     init(of work: () throws -> Void) rethrows {
         let cpu = limit_cpu_seconds()
         let start = limit_nanoseconds()
@@ -56,14 +56,14 @@ struct BenchError: Error, CustomStringConvertible {
 
     init(_ description: String) { self.description = description }
 
-    /// - Throws: if requests have failed, as a rate of failures is meaningless.
+    /// - Throws: An error if requests failed, because the rate of failed requests is meaningless.
     static func check(failed: Int, of count: Int) throws {
         guard failed == 0 else { throw BenchError("\(failed) of \(count) requests failed") }
     }
 }
 
 extension Sequence where Element == Double {
-    /// The median; nil for no values.
+    /// The median; nil if there are no values.
     var median: Double? {
         let sorted = self.sorted()
         guard !sorted.isEmpty else { return nil }

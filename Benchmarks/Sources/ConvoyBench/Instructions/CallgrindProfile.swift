@@ -1,24 +1,24 @@
 import ConvoyTestSupport
 import Foundation
 
-/// What valgrind's callgrind has counted in a run of this program.
+/// The counts of valgrind's callgrind for a run of this program.
 struct CallgrindProfile {
     /// All instructions in user space.
     private(set) var instructions = 0
-    /// Calls of `swift_retain` and `swift_release`, from anywhere; those with a count are one.
+    /// Calls of `swift_retain` and `swift_release` from anywhere. A call with a count is counted once.
     private(set) var retainsAndReleases = 0
-    /// Calls of `malloc` and the like, from anywhere: those of libcurl are among them.
+    /// Calls of `malloc` and related functions from anywhere, including libcurl.
     private(set) var allocations = 0
-    /// Locks that this program takes itself, without those of libcurl, Foundation and libdispatch.
+    /// Locks acquired by this program itself, excluding those of libcurl, Foundation and libdispatch.
     private(set) var locks = 0
 
-    /// Runs a copy of this program, without the information for debuggers, which valgrind takes very long to read.
+    /// Runs a copy of this program without debug information, which takes valgrind very long to read.
     struct Program {
         private let path: String
         private let directory: TemporaryDirectory
         private let mutexInstructions: Set<UInt64>
 
-        /// - Throws: `ProcessError.notInstalled` for valgrind, binutils.
+        /// - Throws: `ProcessError.notInstalled` if valgrind or binutils is missing.
         init() throws {
             directory = try TemporaryDirectory(prefix: "convoy-instructions")
             path = directory.file("convoy-bench").path
@@ -47,8 +47,9 @@ struct CallgrindProfile {
         /// Removes the copy.
         func remove() { directory.remove() }
 
-        /// The addresses of the instructions that take and release a `Mutex`, which the compiler inlines: a compare and
-        /// exchange after this thread's number has been looked up, which the first use asks the kernel for (`gettid`).
+        /// Returns the addresses of the instructions that acquire and release a `Mutex`, which the compiler inlines: a
+        /// compare-and-exchange after looking up this thread's number, for which the first use calls the kernel
+        /// (`gettid`).
         private static func mutexInstructions(_ disassembly: Data) -> Set<UInt64> {
             var addresses: Set<UInt64> = []
             var linesAfterNumber = Int.max
@@ -89,7 +90,7 @@ struct CallgrindProfile {
                 case .lock where isOwn: locks += count
                 default: break
                 }
-                // The next line is about what the calls cost.
+                // The next line specifies the cost of the calls.
                 isCost = false
             case UInt8(ascii: "s") where line.starts(with: "summary:".utf8),
                 UInt8(ascii: "t") where line.starts(with: "totals:".utf8):
@@ -107,7 +108,7 @@ struct CallgrindProfile {
             default: break
             }
         }
-        // Each is taken and released.
+        // Each lock is acquired and released.
         locks += mutexSteps / 2
     }
 
@@ -116,7 +117,7 @@ struct CallgrindProfile {
         case counting, allocation, lock, other
 
         init(_ name: String) {
-            // A recursive call has a number behind the name.
+            // The name of a recursive call has a number appended.
             switch name.prefix(while: { $0 != "'" }) {
             case "swift_retain", "swift_retain_n", "swift_release", "swift_release_n": self = .counting
             case "malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc": self = .allocation
@@ -126,7 +127,7 @@ struct CallgrindProfile {
         }
     }
 
-    /// Names, of which each is written once, with a number that stands for it afterwards: `(12) malloc`, `(12)`.
+    /// Names that are written once, with a number that represents them afterwards: `(12) malloc`, `(12)`.
     private struct Names {
         private var all: [Substring: String] = [:]
 

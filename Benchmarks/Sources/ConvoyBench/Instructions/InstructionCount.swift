@@ -1,22 +1,22 @@
 import ConvoyTestSupport
 import Foundation
 
-/// `convoy-bench instructions`: what each form of a request costs in user space, counted rather than measured, so that
-/// other load on the machine changes nothing.
+/// `convoy-bench instructions`: the cost of each form of a request in user space, counted rather than measured, so that
+/// other load on the machine has no effect.
 ///
-/// Each form runs in a process of its own under valgrind's callgrind, with two numbers of requests. The difference leaves
-/// out the start of the process and of the connection. The server runs elsewhere, and is not counted.
+/// Each form runs in a separate process under valgrind's callgrind, with two numbers of requests. The difference
+/// excludes the startup of the process and the connection. The server runs in another process, which is not counted.
 struct InstructionCount {
     static let command = "instructions"
-    /// The argument that turns a process into a form.
+    /// The argument with which a process runs a form.
     static let formCommand = "--run-form"
     private static let (fewer, more) = (50, 250)
 
     static let usage = """
         usage: convoy-bench instructions [--only FORM[,FORM…]] [--rounds N] [--json]
 
-        Counts what a request costs in user space, by valgrind's callgrind, one at a time: the medians of N rounds (3).
-        Locks are those that Convoy takes; allocations are those of libcurl, too.
+        Counts the cost of sequential requests in user space with valgrind's callgrind: medians of N rounds (default 3).
+        Locks are counted for Convoy only; allocations include those of libcurl.
 
         Forms:
         \(RequestForm.all.map { "  " + $0.name.padding(toLength: 12, withPad: " ", startingAt: 0) + $0.summary }
@@ -25,10 +25,10 @@ struct InstructionCount {
 
     private var forms = RequestForm.all
     private var printsJSON = false
-    /// When a message comes in two pieces, or a timer fires, a few requests cost more.
+    /// A few requests cost more, for example if a message arrives in two pieces or a timer fires.
     private var rounds = 3
 
-    /// - Throws: `BenchError` with the mistake.
+    /// - Throws: `BenchError` that describes the mistake.
     init(_ arguments: [String]) throws {
         var rest = arguments[...]
         while let argument = rest.popFirst() {
@@ -36,15 +36,15 @@ struct InstructionCount {
             case "--json": printsJSON = true
             case "--rounds":
                 guard let count = rest.popFirst().flatMap({ Int($0) }), count > 0 else {
-                    throw BenchError("--rounds needs a number")
+                    throw BenchError("--rounds requires a number")
                 }
                 rounds = count
             case "--only":
                 guard let names = rest.popFirst()?.split(separator: ",").map(String.init) else {
-                    throw BenchError("--only needs names")
+                    throw BenchError("--only requires names")
                 }
                 for name in names where !RequestForm.all.contains(where: { $0.name == name }) {
-                    throw BenchError("there is no form \(name)")
+                    throw BenchError("unknown form: \(name)")
                 }
                 forms = RequestForm.all.filter { names.contains($0.name) }
             default: throw BenchError("\(argument)?\n\(InstructionCount.usage)")
@@ -55,7 +55,7 @@ struct InstructionCount {
     /// Counts, and prints a line for each form.
     func run() throws {
         guard External.find("valgrind") != nil, External.find("objdump") != nil else {
-            print("instructions: this needs valgrind and binutils: sudo apt-get install valgrind binutils")
+            print("instructions: valgrind and binutils are required: sudo apt-get install valgrind binutils")
             return
         }
         let server = try BenchServer(isQuick: false)
@@ -65,7 +65,7 @@ struct InstructionCount {
         defer { program.remove() }
         if !printsJSON {
             print(
-                "a request in user space (\(Self.more) one after the other less \(Self.fewer), medians of \(rounds) rounds)")
+                "one request in user space (\(Self.more) requests minus \(Self.fewer), medians of \(rounds) rounds)")
             print(Self.row(["form", "instructions", "beyond C", "retains+releases", "allocations", "locks", ""]))
         }
         var limit: Double?
@@ -83,24 +83,24 @@ struct InstructionCount {
         }
     }
 
-    /// The form's process.
+    /// The process of a form.
     static func runForm(_ arguments: [String]) throws {
         guard arguments.count == 3, let form = RequestForm.all.first(where: { $0.name == arguments[0] }),
             let count = Int(arguments[1])
-        else { throw BenchError("no such form") }
+        else { throw BenchError("unknown form") }
         try form.run(JSONDecoder().decode(Context.self, from: Data(arguments[2].utf8)), count)
     }
 
     // MARK: Output
 
-    /// What one request costs.
+    /// The cost of one request.
     private struct Cost: Encodable {
         let instructions: Double
         let retainsAndReleases: Double
         let allocations: Double
         let locks: Double
 
-        /// - Parameter profiles: of each round, those with more and with fewer requests.
+        /// - Parameter profiles: The profiles of each round, with more and with fewer requests.
         init(_ profiles: [(more: CallgrindProfile, fewer: CallgrindProfile)]) {
             func each(_ figure: KeyPath<CallgrindProfile, Int>) -> Double {
                 let requests = Double(InstructionCount.more - InstructionCount.fewer)

@@ -4,12 +4,12 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A way to write a request, whose instructions are counted: one at a time, on a connection that stays open.
+/// A way to write a request, whose instructions are counted for sequential requests on a keep-alive connection.
 struct RequestForm: Sendable {
     let name: String
     /// A description in one line.
     let summary: String
-    /// Makes a number of requests, one after the other.
+    /// Makes a number of requests sequentially.
     let run: @Sendable (Context, Int) throws -> Void
 
     static let all: [RequestForm] = [
@@ -55,7 +55,7 @@ struct RequestForm: Sendable {
         } call: {
             $0.get("small", success: $1.success, failure: $1.failure)
         },
-        byHandler("cache", "a GET with a cache that has nothing for it") { manager, _ in
+        byHandler("cache", "a GET with a cache that has no response for it") { manager, _ in
             manager.cache = HTTPCache()
         } call: {
             $0.get("small", success: $1.success, failure: $1.failure)
@@ -63,13 +63,13 @@ struct RequestForm: Sendable {
         download,
     ]
 
-    /// The C loop, which all others are compared with.
+    /// The C loop, with which all others are compared.
     private static let limit = RequestForm(name: Trial.cLoop, summary: "the C loop") { context, count in
         _ = try LimitLoop.run(
             RequestPlan(path: "small", fullCount: count, inFlight: 1, expectedBytes: 11), context, limit_requests)
     }
 
-    /// The same with the header fields of Convoy's requests, which libcurl writes byte by byte.
+    /// The C loop with the header fields of Convoy's requests, which libcurl writes byte by byte.
     private static let limitWithFields = RequestForm(
         name: "limit-fields", summary: "the C loop with Convoy's header fields"
     ) { context, count in
@@ -101,7 +101,7 @@ struct RequestForm: Sendable {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let queue = RequestOperationQueue()
         let completion = DispatchQueue(label: "bench.completion")
-        // Beforehand, in both numbers of requests.
+        // Create the list beforehand, for both numbers of requests.
         let places = (0..<1_000).map {
             (url: context.url.appendingPathComponent("many/\($0)"), file: directory.appendingPathComponent("\($0)"))
         }
@@ -152,7 +152,7 @@ struct RequestForm: Sendable {
         try oneAfterAnother(count) { _ = call(manager, Handlers($0)) }
     }
 
-    /// Each begins in the handler of the one before.
+    /// Makes each request in the handler of the previous one.
     private static func oneAfterAnother(
         _ count: Int, _ start: @escaping @Sendable (@escaping @Sendable (Bool) -> Void) -> Void
     ) throws {
@@ -177,7 +177,7 @@ struct RequestForm: Sendable {
         RequestForm(name: name, summary: summary) { context, count in
             let manager = HTTPRequestOperationManager(baseURL: context.url)
             try blocking {
-                for _ in 0..<count where !(try await get(manager)) { throw BenchError("a wrong body") }
+                for _ in 0..<count where !(try await get(manager)) { throw BenchError("wrong body") }
             }
         }
     }

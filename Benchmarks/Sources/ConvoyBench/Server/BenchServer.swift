@@ -4,35 +4,35 @@ import Foundation
 
 /// The environment of the cases: an nginx with one worker on free loopback ports, a server for uploads, and files.
 ///
-/// | path | what |
+/// | path | response |
 /// |---|---|
 /// | `/small` | 11 bytes |
-/// | `/close` | the same, and the end of the connection |
+/// | `/close` | 11 bytes, then the connection is closed |
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/large` | the large file |
 /// | `/expanding` | 256 MiB of zeros, compressed a thousandfold |
-/// | `/slow` | 8 KiB, at 1 KiB a second |
-/// | `/many/…` | the same at once, under any name |
+/// | `/slow` | 8 KiB, at 1 KiB per second |
+/// | `/many/…` | the same 8 KiB without a limit, under any name |
 final class BenchServer: Sendable {
     private let directory: TemporaryDirectory
     private let nginx: ChildProcess
     /// The context for the subjects.
     let context: Context
 
-    /// The directory for the large file and for written files: in memory if there is enough, so that no disk is
-    /// measured.
+    /// The directory for the large file and for written files. It is in memory if there is enough, so that disk speed
+    /// is not measured.
     let fileSystem: String
 
     /// The size of `/expanding` when decoded.
     static let expandedSize = 256 << 20
 
-    /// Starts everything, and returns when it answers.
+    /// Starts all servers, and returns when they respond.
     ///
-    /// - Throws: `ProcessError`, with the command that installs what is missing.
+    /// - Throws: `ProcessError` with the command that installs a missing program.
     init(isQuick: Bool) throws {
         let hasMemory = access("/dev/shm", W_OK) == 0 && Self.freeBytes("/dev/shm") > 3 << 30
         fileSystem = hasMemory ? "/dev/shm" : FileManager.default.temporaryDirectory.path
-        // The temporary directory can be set by the environment.
+        // The environment determines the temporary directory.
         setenv("TMPDIR", fileSystem, 1)
         directory = try TemporaryDirectory(prefix: "convoy-bench")
         let certificates = try TestCertificates(in: directory.url)
@@ -82,13 +82,13 @@ final class BenchServer: Sendable {
 
     deinit { stop() }
 
-    /// Ends nginx and removes all files.
+    /// Stops nginx and removes all files.
     func stop() {
         nginx.stop()
         directory.remove()
     }
 
-    /// Fills the large file once: 1 GiB without repetitions within 64 KiB.
+    /// Creates the large file once: 1 GiB without repetitions within 64 KiB.
     func makeLargeFile() throws {
         let size = LossyLink.isHere ? 16 << 20 : context.isQuick ? 32 << 20 : 1 << 30
         let path = context.largeFile.path
@@ -102,7 +102,7 @@ final class BenchServer: Sendable {
         try file.close()
     }
 
-    /// In members of gzip of 4 MiB each.
+    /// Compresses zeros as gzip members of 4 MiB each.
     private static func compressedZeros(_ count: Int) throws -> Data {
         let size = 4 << 20
         let result = try ProcessRunner.run("gzip", ["-c"], input: Data(count: size))

@@ -9,7 +9,7 @@ struct JSONDocument: Codable, Sendable {
     var users: [User]
     var padding: String
 
-    /// 1,024 bytes.
+    /// The document as 1,024 bytes of JSON.
     static let text: String = {
         var text = #"{"users":["#
         var index = 0

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Runs asynchronous work, and blocks the thread until it is done. The thread must not be in Swift's concurrency pool.
+/// Runs asynchronous work and blocks the thread until it is done. Must not be called in Swift's concurrency pool.
 func blocking<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
     let outcome = Outcome<Value>()
     Task {

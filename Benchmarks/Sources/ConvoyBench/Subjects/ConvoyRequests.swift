@@ -4,7 +4,7 @@ import FoundationNetworking
 import Synchronization
 
 extension Subject {
-    /// Convoy with all requests enqueued at once, in a queue with a limit.
+    /// Convoy with all requests enqueued at once, in a queue with a concurrency limit.
     static func convoy(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
         Subject(name) { context in
             try ConvoyRequests(plan, context).measure { requests, count in
@@ -14,15 +14,14 @@ extension Subject {
         }
     }
 
-    /// Convoy with each request enqueued by the completion handler of an earlier one, and a number of requests in
-    /// flight.
+    /// Convoy with each request enqueued by the completion handler of an earlier one, and a constant number in flight.
     static func convoyFed(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
         Subject(name) { context in
             try ConvoyRequests(plan, context).measure { requests, count in requests.feed(count) }
         }
     }
 
-    /// As `convoy`, with operations that collect their metrics.
+    /// Like `convoy`, with operations that collect metrics.
     static func convoyMeasured(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)
@@ -34,7 +33,7 @@ extension Subject {
         }
     }
 
-    /// As `convoy`, with a monitor that receives all events of each operation.
+    /// Like `convoy`, with a monitor that receives all events of each operation.
     static func convoyMonitored(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)
@@ -49,7 +48,7 @@ extension Subject {
         }
     }
 
-    /// As `convoyFed`, with a policy that pins the server's key, and one for backup.
+    /// Like `convoyFed`, with a policy that pins the server's key and a backup key.
     static func convoyPinned(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)
@@ -71,7 +70,7 @@ final class ConvoyRequests: Sendable {
     private let leftToStart = Atomic<Int>(0)
     private let path: @Sendable () -> String
 
-    /// - Parameter path: makes the path of each request; nil for the plan's.
+    /// - Parameter path: Returns the path of each request; nil for that of the plan.
     init(_ plan: RequestPlan, _ context: Context, path: (@Sendable () -> String)? = nil) {
         self.plan = plan
         self.path = path ?? { plan.path }
@@ -85,7 +84,7 @@ final class ConvoyRequests: Sendable {
         }
     }
 
-    /// Warms up, and measures.
+    /// Warms up, then measures.
     func measure(_ requests: (ConvoyRequests, Int) -> Int) throws -> Sample {
         let warmUp = plan.warmUp(context), count = plan.requests(context)
         try BenchError.check(failed: requests(self, warmUp), of: warmUp)
@@ -95,14 +94,14 @@ final class ConvoyRequests: Sendable {
         return .rate(count, cost)
     }
 
-    /// Returns how many failed.
+    /// Enqueues all requests at once. Returns the number of failed requests.
     func enqueueAll(_ count: Int) -> Int {
         let countdown = Countdown(count)
         for _ in 0..<count { get(countdown) {} }
         return countdown.wait()
     }
 
-    /// Returns how many failed.
+    /// Enqueues requests as earlier ones complete. Returns the number of failed requests.
     func feed(_ count: Int) -> Int {
         let countdown = Countdown(count)
         leftToStart.store(count, ordering: .sequentiallyConsistent)

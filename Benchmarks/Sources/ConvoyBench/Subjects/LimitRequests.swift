@@ -12,9 +12,9 @@ extension Subject {
     }
 }
 
-/// Hands a plan to the C loop.
+/// Passes a plan to the C loop.
 enum LimitLoop {
-    /// - Throws: `BenchError` if it could not run, or a request failed.
+    /// - Throws: `BenchError` if the loop could not run, or a request failed.
     static func run(
         _ plan: RequestPlan, _ context: Context,
         _ loop: (UnsafePointer<limit_plan>, UnsafeMutablePointer<limit_result>) -> Int32
@@ -37,7 +37,7 @@ enum LimitLoop {
                 }
             }
         }
-        guard code == 0 else { throw BenchError("the C loop could not be set up") }
+        guard code == 0 else { throw BenchError("cannot set up the C loop") }
         try BenchError.check(failed: result.failed, of: plan.requests(context))
         return result
     }

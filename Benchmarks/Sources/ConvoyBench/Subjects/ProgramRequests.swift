@@ -16,7 +16,7 @@ extension Subject {
         }
     }
 
-    /// The `curl` program, with all URLs in one call; its start-up is included.
+    /// The `curl` program, with all URLs in one call, including its startup.
     static func curl(_ plan: RequestPlan) -> Subject {
         Subject("curl", needs: "curl") { context in
             let count = plan.requests(context)

@@ -1,12 +1,12 @@
 import Foundation
 
-/// GETs of one small resource, many times: what all subjects of the `small-get` cases do.
+/// Repeated GETs of one small resource, made by all subjects of the `small-get` cases.
 struct RequestPlan: Sendable {
     var path: String
     var fullCount: Int
     var inFlight: Int
     var usesHTTP2 = false
-    /// Whether it is over TLS; always with HTTP/2.
+    /// Whether TLS is used; always with HTTP/2.
     var isSecure = false
     var expectedBytes: Int
     /// Header fields of the C loop's requests.
@@ -15,14 +15,14 @@ struct RequestPlan: Sendable {
     /// The number of measured requests.
     func requests(_ context: Context) -> Int { context.count(fullCount) }
 
-    /// The number of requests before that, which open the connections.
+    /// The number of warm-up requests, which open the connections.
     func warmUp(_ context: Context) -> Int { max(inFlight * 2, 100) }
 
     func url(_ context: Context) -> URL { base(context).appendingPathComponent(path) }
 
     func base(_ context: Context) -> URL { usesHTTP2 || isSecure ? context.secureURL : context.url }
 
-    /// The same with fewer requests, for a subject that takes much longer.
+    /// Returns the same plan with fewer requests, for a subject that takes much longer.
     func reduced(to count: Int) -> RequestPlan {
         var plan = self
         plan.fullCount = min(count, fullCount)
