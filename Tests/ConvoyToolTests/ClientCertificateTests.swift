@@ -28,13 +28,13 @@ import Testing
     @Test func `a server that requires a certificate and gets none, or one that it does not know, says so`() async throws {
         let (server, _) = try members()
         expectRefusal(
-            try await get("--cacert", authority, url: server.url("/file")), "requires a certificate of the client",
+            try await get("--cacert", authority, url: server.url("/file")), "requires a client certificate",
             at: server)
         try TestCertificate.selfSigned(.client("eve")).write(to: files.url, name: "eve")
         expectRefusal(
             try await get(
                 "--cacert", authority, "--cert", path("eve.pem"), "--key", path("eve.key"), url: server.url("/file")),
-            "refuses the client's certificate", at: server)
+            "rejected the client certificate", at: server)
     }
 
     @Test func `--cert and --key that cannot be used are usage errors, before anything is connected`() async throws {

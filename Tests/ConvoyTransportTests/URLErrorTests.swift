@@ -45,12 +45,12 @@ import Testing
     }
 
     @Test(arguments: [
-        (CURLE_UNSUPPORTED_PROTOCOL, "Received HTTP/0.9 when not allowed", "did not answer with an HTTP response"),
-        (CURLE_HTTP2, "Error in the HTTP2 framing layer", "HTTP/2 connection has failed"),
-        (CURLE_HTTP2, "", "HTTP/2 connection has failed"),
+        (CURLE_UNSUPPORTED_PROTOCOL, "Received HTTP/0.9 when not allowed", "did not send a valid HTTP response"),
+        (CURLE_HTTP2, "Error in the HTTP2 framing layer", "HTTP/2 connection failed"),
+        (CURLE_HTTP2, "", "HTTP/2 connection failed"),
         (CURLE_HTTP2_STREAM, "Stream error in the HTTP/2 framing layer", "before the response was complete"),
         (CURLE_HTTP2_STREAM, "HTTP/2 stream 1 was not closed cleanly", "stream 1 was not closed"),
-        (CURLE_SEND_ERROR, "Connection died, tried 5 times before giving up", "closed before the server answered"),
+        (CURLE_SEND_ERROR, "Connection died, tried 5 times before giving up", "closed before the server responded"),
         (CURLE_SEND_ERROR, "Send failure: Broken pipe", "Broken pipe"),
     ])
     func `a message needs no knowledge of libcurl, whose text is kept`(result: CURLcode, text: String, part: String) throws {
