@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The gallery, driven by keys and the wheel, and looked at.
+/// The gallery program, controlled with keys and the mouse wheel, and checked by screenshots.
 @Suite(.serialized, .enabled(if: Programs.areRunnable, Programs.hint)) struct GalleryTests {
     @Test(arguments: [
         ([], "The URL is missing"), (["ftp://example.com/"], "no URL of a web server"), (["x"], "no URL of a web server"),
@@ -30,7 +30,7 @@ import Testing
         let folder = try PictureFolder(count: 1000)
         let gallery = try RunningGallery(folder.server.url("/"), ["--size", "900x700"])
         try gallery.waitForTitle("1000 pictures")
-        // Only what is in view is fetched.
+        // Only visible pictures are fetched.
         try eventually("the first pictures") { folder.requestedPictures.count >= 12 }
         let display = try Programs.display.get()
         try display.send(["mousemove", "400", "400"])
@@ -47,7 +47,7 @@ import Testing
         try gallery.key("Escape")
         try gallery.waitForTitle("1000 pictures")
 
-        #expect(folder.requestedPictures.count < 400, "what is out of view is loaded, too")
+        #expect(folder.requestedPictures.count < 400, "pictures out of view are loaded, too")
         let before = try display.picture(width: 900, height: 500, scaledTo: 240).pixels
         for _ in 0..<8 { try display.send(["click", "--delay", "25", "--repeat", "2", "5"]) }
         try eventually("the wheel to move the grid") {
@@ -101,7 +101,7 @@ import Testing
                 .appendingPathComponent("Screenshots/\(name)")
             var difference = Double.infinity
             if let directory = ProcessInfo.processInfo.environment["CONVOY_RECORD_SCREENSHOTS"] {
-                // To be looked at, and then kept.
+                // Wait until the window has settled, then record the screenshots.
                 sleep(4)
                 let picture = try display.picture(width: width * scale, height: height * scale, scaledTo: 240)
                 try picture.png.write(to: kept)
@@ -109,7 +109,7 @@ import Testing
                 try whole.png.write(to: URL(fileURLWithPath: directory).appendingPathComponent(name))
             }
             let expected = try VirtualDisplay.pixels(of: Data(contentsOf: kept))
-            // Polled, as the pictures come one after the other and become visible over a quarter of a second.
+            // Poll, because the pictures appear one after another and fade in over a quarter of a second.
             do {
                 try eventually(timeout: 20, "the picture \(name)") {
                     let seen = try display.picture(width: width * scale, height: height * scale, scaledTo: 240)
@@ -131,7 +131,7 @@ import Testing
         let light = try pixels("gallery-light-480-1x.png")
         let dark = try pixels("gallery-dark-480-1x.png")
         #expect(Screenshot.difference(light, dark) > Screenshot.tolerance)
-        // The last row of pictures is missing.
+        // Remove the last row of pictures.
         var short = light
         short.replaceSubrange((short.count * 4 / 5)..., with: Data(repeating: 250, count: short.count - short.count * 4 / 5))
         #expect(Screenshot.difference(light, short) > Screenshot.tolerance)
@@ -139,12 +139,13 @@ import Testing
     }
 }
 
-/// A comparison that another font or another hinting does not disturb.
+/// A comparison that tolerates different fonts and hinting.
 enum Screenshot {
-    /// Of 255, in the worst part.
+    /// The largest tolerated difference, of 255, in the worst part.
     static let tolerance = 24.0
 
-    /// The largest mean difference in a part of 24 rows, over all columns, in a picture that is 240 pixels wide.
+    /// Returns the largest mean difference in a part of 24 rows, over all columns, of pictures that are 240 pixels
+    /// wide.
     static func difference(_ one: Data, _ other: Data) -> Double {
         guard one.count == other.count, !one.isEmpty else { return .infinity }
         let part = 240 * 3 * 24
@@ -163,7 +164,7 @@ enum Screenshot {
     }
 }
 
-/// A folder of pictures on a web server, as nginx lists it.
+/// A folder of pictures on a web server, listed as by nginx.
 final class PictureFolder: Sendable {
     let server: TestServer
     let index: Data
@@ -184,7 +185,7 @@ final class PictureFolder: Sendable {
 
     var requestedPictures: Set<String> { Set(server.requests.map(\.path).filter { $0.hasSuffix(".bmp") }) }
 
-    /// A BMP of 96 x 96: a colour that is the number's, which gets darker downwards.
+    /// Returns a BMP of 96 x 96 pixels in a colour determined by the number, darker towards the bottom.
     static func picture(_ number: Int) -> Data {
         let side = 96
         var data = Data("BM".utf8)
@@ -198,7 +199,7 @@ final class PictureFolder: Sendable {
         }
         let color = [channel(2), channel(4), channel(0)]
         for row in 0..<side {
-            // The lowest row is the first.
+            // BMP stores the lowest row first.
             let light = 0.25 + 0.75 * Double(row) / Double(side)
             let pixel = color.map { UInt8(255 * $0 * light) }
             for _ in 0..<side { data.append(contentsOf: pixel) }
@@ -211,7 +212,7 @@ final class PictureFolder: Sendable {
     }
 }
 
-/// A gallery that runs until it is stopped.
+/// A gallery program that runs until it is stopped.
 final class RunningGallery: Sendable {
     let process: ChildProcess
     let downloads: URL
@@ -223,7 +224,7 @@ final class RunningGallery: Sendable {
         directory = try TemporaryDirectory(prefix: "convoy-gallery")
         downloads = directory.file("downloads")
         var environment = display.environment(scale: scale)
-        // The pictures of an earlier run are no part of this one.
+        // Do not use pictures from an earlier run.
         environment["XDG_CACHE_HOME"] = directory.file("cache").path
         process = try ChildProcess(
             Programs.path("Gallery"), [url.absoluteString, "--downloads", downloads.path] + options,
@@ -250,7 +251,7 @@ final class RunningGallery: Sendable {
         }
     }
 
-    /// Without a window manager the window has to be given the focus.
+    /// Sends a key. Without a window manager, the window must be given the focus first.
     func key(_ name: String) throws {
         guard let window = try window() else { throw ProcessError.didNotStart("no window: \(process.output)") }
         try display.send(["windowfocus", "--sync", window, "key", name])

@@ -2,7 +2,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Widgets that are bound to requests, in a program of their own on a display without a screen.
+/// Widgets bound to requests, in a separate program on a virtual display.
 @Suite(.serialized, .enabled(if: Programs.areRunnable, Programs.hint)) struct WidgetTests {
     @Test func `the main queue and the main actor run in GLib's main loop, and neither holds up the other`() throws {
         let seen = try Programs.run("loop")
@@ -79,13 +79,14 @@ import Testing
         let seen = try Programs.run("scroll", count, timeout: 300)
         #expect(seen.number("wrong") == 0)
         #expect(seen.number("finished") > 100)
-        // How long a frame takes in milliseconds is the machine's: nothing holds up the loop for long beside all the others.
+        // The duration of a frame in milliseconds depends on the machine, so compare the longest callback with the
+        // total.
         #expect(seen.double("longestMilliseconds") < seen.double("totalMilliseconds") / 30)
         if ProcessInfo.processInfo.environment["CONVOY_QUIET_MACHINE"] == "1" {
             #expect(seen.double("longestMilliseconds") < 8)
             #expect(seen.double("longestByClock") < 8)
         }
-        // What is being decoded, GTK's own drawings, and what is not given back yet are beside the cache.
+        // The limit includes images being decoded, GTK's own drawings, and memory that has not been returned yet.
         #expect(seen.number("grownKilobytes") < seen.number("cacheKilobytes") + (128 << 10))
         print("scrolling \(count) pictures: \(seen)")
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Images beyond the limits are errors before memory for them is allocated.
+/// Images that exceed the limits are rejected before memory is allocated for them.
 @Suite(.serialized) struct BombTests {
     @Test func `A bomb in any format is an error, and memory stays flat`() throws {
         let bombs: [ImageFormat: Data] = [
@@ -84,7 +84,7 @@ import Testing
     func `An XBM that gdk-pixbuf would take for a greater one has the size that was checked`(
         definition: String
     ) throws {
-        // Its loader, which ends the program when there is no memory, would ask for 2 GB.
+        // gdk-pixbuf's XBM loader would request 2 GB, and terminates the program if it gets no memory.
         let huge = "\(definition) 131072\n\(definition.replacing("width", with: "height")) 131072\n"
         let body = "#define a_width 1\n#define a_height 1\n\(huge)static char a_bits[] = {1};\n"
         let image = try #require(try decode(Data(body.utf8)))
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `Text in a PNG is not unpacked`() throws {
-        // Each chunk is 8 kB that unpack to 8 MB, which libpng would do as often as a thousand times.
+        // Each chunk is 8 kB that expand to 8 MB, which libpng would do up to a thousand times.
         let body = try Samples.saved("png")
         let end = body.count - 12
         var chunk = Data("zTXtnote\0\0".utf8)
@@ -115,7 +115,7 @@ import Testing
         let start = ContinuousClock.now
         #expect(try decode(body) == decode(Samples.gif))
         #expect(ProcessMeters.peakResidentKilobytes - before < 16_384)
-        // Real time, since gdk-pixbuf has no clock: the decoder takes half a minute for all of them.
+        // Wall-clock time, because gdk-pixbuf has no clock. Decoding all of them would take half a minute.
         #expect(ContinuousClock.now - start < .seconds(15))
     }
 
@@ -136,7 +136,7 @@ import Testing
             for _ in 1..<count { result += sized[scan.lowerBound..<(sized.count - 2)] }
             return result + [0xFF, 0xD9]
         }
-        // 8,000 x 8,000, the largest by default, with a scan for each component, and 4,000 x 4,000 with as much work.
+        // 8,000 x 8,000, the default maximum, with one scan per component, and 4,000 x 4,000 with as much work.
         for (count, size) in [(4, [0x1F, 0x40, 0x1F, 0x40]), (16, [0x0F, 0xA0, 0x0F, 0xA0])] as [(Int, [UInt8])] {
             let most = try scanned(count, size: size)
             _ = try most.withUnsafeBytes { try ImageLayout(ImageBytes($0), limits: .standard) }
@@ -154,7 +154,7 @@ import Testing
         let image = try #require(try decode(progressive(size: 1_600)))
         #expect(image.width == 1_600 && image.height == 1_600)
         #expect(image.pixels.allSatisfy { $0 == 128 })
-        // That of a camera has 24 million pixels, and the ten scans that libjpeg makes.
+        // A camera image has 24 million pixels, and the ten scans that libjpeg writes.
         let photograph = try replaced(
             in: progressive(size: 4_896), after: [0xFF, 0xC2, 0, 17, 8], with: [0x0F, 0xA0, 0x17, 0x70])
         _ = try photograph.withUnsafeBytes { try ImageLayout(ImageBytes($0), limits: .standard) }
@@ -172,7 +172,7 @@ import Testing
         round(100)
         let before = ProcessMeters.residentKilobytes
         round(300)
-        // 2,400 images and as many failures; leaking the largest would cost 160 kB each.
+        // 2,400 images and as many failures. Leaking the largest one would take 160 kB each time.
         #expect(ProcessMeters.residentKilobytes - before < 2048)
     }
 }
@@ -186,16 +186,17 @@ extension BombTests {
         replacing(body, at: try #require(body.range(of: Data(marker))).upperBound, with: bytes)
     }
 
-    /// A grey square in ten scans, as libjpeg makes them: the lowest frequency of all components, then three bands of each. A
-    /// block of the first takes one bit for each component, and 16,384 blocks of the others take two bytes.
+    /// Returns a grey square in ten scans, as written by libjpeg: the lowest frequency of all components, then three
+    /// bands of each. A block of the first scan takes one bit per component, and 16,384 blocks of the other scans take
+    /// two bytes.
     ///
-    /// - Parameter size: a multiple of 16.
+    /// - Parameter size: A multiple of 16.
     private func progressive(size: Int) -> Data {
         func segment(_ marker: UInt8, _ content: [UInt8]) -> [UInt8] {
             [0xFF, marker, UInt8((content.count + 2) >> 8), UInt8((content.count + 2) & 255)] + content
         }
         let sides = [UInt8(size >> 8), UInt8(size & 255)]
-        // Each table has one code, a single 0: of no difference, and of 16,384 and more blocks that end.
+        // Each table has one code, a single 0. It means no difference, or the end of 16,384 or more blocks.
         let code: [UInt8] = [1] + [UInt8](repeating: 0, count: 15)
         var data = Data([0xFF, 0xD8])
         data += segment(0xDB, [0] + [UInt8](repeating: 1, count: 64))
@@ -215,7 +216,7 @@ extension BombTests {
         return data + [0xFF, 0xD9]
     }
 
-    /// A directory and one strip of nothing.
+    /// Returns a directory and one empty strip.
     private func tiff(width: UInt32, height: UInt32, samples: UInt32 = 1, depth: UInt32 = 8) -> Data {
         let fields: [(UInt16, UInt32)] = [
             (256, width), (257, height), (258, depth), (259, 1), (262, 1), (273, 8), (277, samples), (278, height), (279, 1),
@@ -232,7 +233,7 @@ extension BombTests {
         #expect(failure(tiff(width: 1, height: 1, samples: 1 << 31, depth: 1 << 31)) != nil)
     }
 
-    /// This many zeros, compressed as by zlib: blocks with fixed codes that repeat 258 bytes at a time.
+    /// Returns this number of zeros, compressed as by zlib: blocks with fixed codes, each of which repeats 258 bytes.
     private func deflated(_ count: Int) throws -> Data {
         var output = Data([0x78, 0x9C])
         var bits: UInt64 = 0
@@ -256,7 +257,7 @@ extension BombTests {
         }
         put(0, 7)  // the end of the block
         put(0, 7)
-        // Adler-32 of zeros: 1, and the number of them.
+        // Adler-32 of zeros: 1, and their number.
         return output + Samples.bigEndian(UInt32((1 + runs * 258) % 65521) << 16 | 1)
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Truncated or damaged bodies: an error, never a crash.
+/// Truncated or damaged bodies cause errors, but never crashes.
 @Suite struct DamageTests {
     @Test(arguments: Samples.formats)
     func `A body that is cut short at any length is an error`(format: ImageFormat) throws {
@@ -14,7 +14,7 @@ import Testing
         for length in 1..<body.count {
             let part = body.prefix(length)
             do {
-                // The cut part can be a last newline, or a comment after the pixels.
+                // The removed part may be only a final newline, or a comment after the pixels.
                 let image = try #require(try decode(part))
                 #expect(image == whole && length >= body.count - 3 && format == .xbm, "\(format), \(length) bytes")
             } catch let error as NSError {
@@ -26,7 +26,7 @@ import Testing
     @Test(arguments: Samples.formats)
     func `A false header is an error or an image of its size, wherever the body is truncated`(format: ImageFormat) throws {
         let body = try #require(try Samples.all()[format])
-        // TIFF has its directory after the pixels.
+        // The directory of a TIFF follows the pixels.
         let header = format == .tiff ? body.indices.suffix(120) : body.indices.prefix(80)
         for place in header {
             for lie: UInt8 in [0, 1, 0x7F, 0x80, 0xFF] {
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `Truncated pixels inside a valid file are an error`() throws {
-        // A PNG of 5 x 3 whose compressed data ends well after one row, and a BMP whose rows are fewer than it says.
+        // A PNG of 5 x 3 whose compressed data ends after one row, and a BMP with fewer rows than declared.
         var row = Data([0]) + Samples.pixels(height: 1)
         var sums: (UInt32, UInt32) = (1, 0)
         for byte in row {
@@ -91,7 +91,7 @@ import Testing
         for round in 0..<12_000 {
             var body: Data
             if round % 10 == 0 {
-                // A valid start, so that more than the first bytes are read.
+                // A valid beginning, so that more than the first bytes are read.
                 body = seeds[Int(generator.next() % UInt64(seeds.count))].prefix(Int(generator.next() % 40))
                 body += generator.data(count: Int(generator.next() % 400))
             } else {
@@ -118,7 +118,7 @@ import Testing
                 #expect([NSURLErrorCannotDecodeContentData, NSURLErrorDataLengthExceedsMaximum].contains(error.code))
             }
         }
-        // Otherwise the decoders have not been reached.
+        // Otherwise the decoders were not reached.
         #expect(images > 1000)
     }
 }

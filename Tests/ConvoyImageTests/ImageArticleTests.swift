@@ -11,7 +11,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// The code in the module's article is the code that is compiled and run here.
+/// Compiles and runs the code of the module's article, and verifies that it is identical.
 @Suite struct ImageArticleTests {
     private let server: TestServer
     private let queue = DispatchQueue(label: "handlers")
@@ -41,7 +41,7 @@ import Testing
             let indent = lines.first?.prefix { $0 == " " }.count ?? 0
             return lines.dropLast().map { $0.dropFirst(min(indent, $0.prefix { $0 == " " }.count)) }.joined(separator: "\n")
         }
-        // The first block is a part of a manifest.
+        // The first block is part of a package manifest.
         #expect(Array(written.dropFirst()) == tested)
         #expect(tested.count == 7)
     }
@@ -126,7 +126,7 @@ import Testing
         let image = try await downloader.image(for: avatar)
         // Article ends
         #expect(image.size == ImageSize(width: 96, height: 96) && image.hasAlpha)
-        // 0x20, 0x40 and 0x80 in the middle, and nothing in the corner.
+        // 0x20, 0x40 and 0x80 in the centre, and a transparent corner.
         let middle = (48 * 96 + 48) * 4
         #expect(image.pixels[middle..<(middle + 4)] == Data([74, 74, 74, 255]) && image.pixels[3] == 0)
     }

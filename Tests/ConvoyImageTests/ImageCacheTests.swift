@@ -29,7 +29,7 @@ import Testing
         #expect(cache.memoryUsage == 990 && cache.count == 10)
         #expect(cache.image(for: try request(0)) != nil)
         cache.insert(try image(99), for: try request(10))
-        // 1,089 bytes, of which five images have to go.
+        // 1,089 bytes, of which five images must be removed.
         #expect(cache.memoryUsage == 594)
         for number in 1...5 { #expect(cache.image(for: try request(number)) == nil, "\(number)") }
         for number in [0, 6, 7, 8, 9, 10] { #expect(cache.image(for: try request(number)) != nil, "\(number)") }
@@ -42,7 +42,7 @@ import Testing
         #expect(try cache.count == 1 && cache.image(for: request(2)) == nil)
         cache.insert(try image(990), for: try request(3))
         #expect(try cache.memoryUsage == 990 && cache.image(for: request(3)) != nil)
-        // In its place an old one does not stay.
+        // A rejected image also removes the earlier one with the same key.
         cache.insert(try image(1002), for: try request(3))
         #expect(cache.memoryUsage == 0 && cache.count == 0)
     }
@@ -167,11 +167,11 @@ import Testing
             }
             #expect(pressure.isWatching)
         }
-        // The last cache has gone, and the thread with it.
+        // The last cache was released, and its thread has ended.
         try await waitUntil("the end of the watch") { !pressure.isWatching }
     }
 
-    /// Writes in place, as the kernel does.
+    /// Writes in place, like the kernel.
     private func write(_ text: String, to file: URL) throws {
         let handle = try FileHandle(forWritingTo: file)
         try handle.write(contentsOf: Data(text.utf8))
@@ -194,7 +194,7 @@ import Testing
         switch ImageCache().memoryPressureWatch {
         case .watching(let path): #expect(path.contains("memory"))
         case .unavailable(let reason): print("ImageCacheTests: no memory pressure here: \(reason)")
-        case .off: Issue.record("it was asked")
+        case .off: Issue.record("memory pressure is not watched")
         }
     }
 }

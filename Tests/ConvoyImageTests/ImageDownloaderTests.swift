@@ -32,7 +32,7 @@ import Testing
         let accept = try #require(rig.server.requests("/one").first?.headers["Accept"])
         #expect(accept.contains("image/*") && accept.contains("image/webp") == Samples.formats.contains(.webp))
         #expect(rig.server.requests("/one").first?.headers["User-Agent"] != nil)
-        // Once more, from memory: not before this returns, and without a request.
+        // From memory this time: not before this returns, and without a request.
         try await rig.waitUntilIdle()
         let isBefore = Atomic<Bool>(true)
         let late = LoadLog<Bool>()
@@ -90,7 +90,7 @@ import Testing
         try await rig.waitUntilIdle()
         try await waitUntil("an abandoned request") { rig.server.statistics.abandonedRequestCount == 1 }
         #expect(log.entries == [4])
-        // A new load does not join what was cancelled.
+        // A new load does not join a cancelled one.
         held.open()
         #expect(ImageRig.number(try await rig.downloader.image(for: rig.request("/two"))) == 1)
         #expect(rig.server.requests("/two").count == 2)
@@ -145,7 +145,7 @@ import Testing
 
     // MARK: Order
 
-    /// The order in which waiting downloads begin, behind one that holds the only slot.
+    /// Returns the order in which waiting downloads start after one that holds the only slot.
     private func order(
         _ prioritization: ImageDownloader.Prioritization,
         _ arrange: (ImageRig, (String, Operation.QueuePriority) -> ImageDownloadReceipt) throws -> Void
@@ -174,7 +174,7 @@ import Testing
         #expect(first == names)
         let last = try await order(.lifo) { _, load in for name in names { _ = load(name, .normal) } }
         #expect(last == names.reversed())
-        // Asked for again, an image is the last one; in the other order it keeps its place.
+        // An image that is requested again moves to the front; with `fifo`, it keeps its position.
         let again = try await order(.lifo) { _, load in for name in names + ["/b"] { _ = load(name, .normal) } }
         #expect(again == ["/b", "/d", "/c", "/a"])
         let kept = try await order(.fifo) { _, load in for name in names + ["/b"] { _ = load(name, .normal) } }
@@ -190,7 +190,7 @@ import Testing
             let joined = load("/d", .veryHigh)
             _ = load("/e", .high)
             #expect(rig.downloader.waitingDownloadCount == 5)
-            // `/d` falls back to the priority of the load that stays.
+            // `/d` falls back to the priority of the remaining load.
             #expect(joined.cancel() && other.priority == .low)
             normal.priority = .veryLow
             low.priority = .veryHigh
@@ -258,7 +258,7 @@ import Testing
         #expect(rig.server.requests.count == 2)
     }
 
-    // MARK: As whom
+    // MARK: Users
 
     @Test func `Requests with other credentials share neither a transfer nor an image`() async throws {
         let rig = try ImageRig()
@@ -414,7 +414,7 @@ import Testing
         #expect(rig.server.requests.count == 1)
     }
 
-    // MARK: While it arrives
+    // MARK: Previews
 
     @Test func `A progressive JPEG is shown while it arrives, only to a load that asks`() async throws {
         let rig = try ImageRig { $0.previewInterval = 0 }

@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    /// The colours without the alpha.
+    /// Returns the colours without alpha.
     private func rgb(_ image: Image) -> Data {
         guard image.hasAlpha else { return image.pixels }
         return Data(image.pixels.enumerated().filter { $0.offset % 4 != 3 }.map(\.element))
@@ -127,7 +127,7 @@ import Testing
         return pictures.reduce(header, +)
     }
 
-    /// A JPEG of 16 x 8 with an EXIF segment of one field.
+    /// Returns a JPEG of 16 x 8 with an EXIF segment that contains one field.
     private func exifOriented(_ orientation: UInt8) throws -> Data {
         var body = try Samples.saved("jpeg", width: 16, height: 8)
         let tiff: [UInt8] = [

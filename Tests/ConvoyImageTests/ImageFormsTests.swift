@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Animations, sizes, and formats of other loaders.
+/// Animations, sizes, and formats with external loaders.
 @Suite(.serialized) struct ImageFormsTests {
     @Test(arguments: [ImageFormat.gif, .webp].filter(Samples.formats.contains))
     func `An animation has its frames, their durations and its loop count`(format: ImageFormat) throws {
@@ -20,13 +20,13 @@ import Testing
         #expect(colors == [[255, 0, 0], [0, 255, 0], [0, 0, 255]])
         #expect(animation.frames.first?.image.pixels == image.pixels)
         #expect(image.byteCount == 3 * image.pixels.count)
-        // Each at the size that is needed.
+        // Each at the required size.
         let small = try ImageDecoder.image(
             body, ImageDecoding(size: ImageSize(width: 6, height: 6), allowsAnimation: true))
         #expect(small.animation?.frames.allSatisfy { $0.image.size == ImageSize(width: 6, height: 4) } == true)
         #expect(try decode(body)?.animation == nil)
         #expect(try decode(body)?.pixels.prefix(3) == Data([255, 0, 0]))
-        // Beyond its limit it is its first frame; beyond that of an image it is an error.
+        // An animation beyond its limit is reduced to its first frame; an image beyond the image limit is an error.
         let limits = ImageLimits(maximumAnimationPixelCount: 12 * 8 * 3 - 1)
         let still = try ImageDecoder.image(body, ImageDecoding(limits: limits, allowsAnimation: true))
         #expect(still.animation == nil && still.pixels.prefix(3) == Data([255, 0, 0]))
@@ -166,7 +166,7 @@ import Testing
         guard Samples.formats.contains(.avif) else { return }
         var body = try Samples.plain("avif", width: 200, height: 100)
         let limits = ImageLimits(maximumDimension: 150)
-        // The property says 100 x 100, and the bitstream 200 x 100.
+        // The property declares 100 x 100, and the bitstream 200 x 100.
         let property = try #require(body.range(of: Data("ispe".utf8)))
         body[property.upperBound + 7] = 100
         #expect(throws: ImageFault.dimension(200, 100, limit: 150)) {
@@ -207,10 +207,10 @@ import Testing
 
     @Test func `A thumbnail of 24 megapixels never takes the memory of all pixels`() throws {
         let body = try Samples.plain("jpeg", width: 6000, height: 4000)
-        // The first one loads what every other one needs, too.
+        // The first decoding loads what all others need, too.
         _ = try ImageDecoder.image(try Samples.plain("jpeg", width: 64, height: 64), ImageDecoding())
         guard ProcessMeters.resetPeak() else {
-            print("ImageFormsTests: the kernel does not reset the peak of memory")
+            print("ImageFormsTests: the kernel cannot reset the peak memory")
             return
         }
         func peak(_ decoding: ImageDecoding) throws -> (size: ImageSize, kilobytes: Int) {

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// A downloader of a test, with a server.
+/// A downloader with a test server.
 struct ImageRig {
     let server: TestServer
     let downloader: ImageDownloader
@@ -29,7 +29,7 @@ struct ImageRig {
             manager: HTTPRequestOperationManager(), cache: cache, configuration: configuration)
     }
 
-    /// Serves an image of one colour that encodes a number.
+    /// Serves an image in a single colour that encodes a number.
     func serve(_ path: String, _ number: Int = 1, gate: TestServer.Gate? = nil, headers: TestServer.Headers = [:]) throws {
         var response = TestServer.Response.bytes(try Self.numbered(number), type: "image/png")
         for field in headers.fields { response = response.header(field.name, field.value) }
@@ -49,13 +49,13 @@ struct ImageRig {
         ImageRequest(server.url(path), size: size, processors: processors)
     }
 
-    /// Waits until nothing runs or waits.
+    /// Waits until nothing is running or waiting.
     func waitUntilIdle() async throws {
         try await waitUntil("an idle downloader") { downloader.jobs.withLock { $0.isIdle } }
     }
 }
 
-/// Counts the decodings of the forms that it is a part of.
+/// Counts how often images with this processor are decoded.
 final class CountingProcessor: ImageProcessor {
     let identifier: String
     private let calls = Atomic<Int>(0)
@@ -68,7 +68,7 @@ final class CountingProcessor: ImageProcessor {
     }
 }
 
-/// What the handlers of several loads were called with, in order.
+/// The arguments with which the handlers of several loads were called, in order.
 final class LoadLog<Entry: Sendable>: Sendable {
     private let log = Locked<[Entry]>([])
     var entries: [Entry] { log.withLock { $0 } }

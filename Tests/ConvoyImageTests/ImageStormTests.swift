@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Random loads, cancels and changes of priority, from several threads, with random answers.
+/// Random loads, cancellations and priority changes from several threads, with random responses.
 @Suite(.serialized) struct ImageStormTests {
     private final class Counts: Sendable {
         let completions = Atomic<Int>(0)
@@ -24,7 +24,7 @@ import Testing
         weak var receipt: ImageDownloadReceipt?
     }
 
-    /// Released with the closure that holds it.
+    /// Released together with the closure that holds it.
     private final class Witness: Sendable {
         static let count = Atomic<Int>(0)
         init() { Self.count.add(1, ordering: .relaxed) }
@@ -105,7 +105,7 @@ import Testing
             default: return .bytes(body, type: "image/png")
             }
         }
-        // What a first load sets up for good is not a leak.
+        // Do not count what a first load sets up permanently as a leak.
         _ = try? await rig.downloader.image(for: rig.request("/0"))
         try await rig.waitUntilIdle()
         rig.downloader.manager.cancelAllOperations()
@@ -136,7 +136,7 @@ import Testing
         #expect(rig.downloader.activeDownloadCount == 0 && rig.downloader.waitingDownloadCount == 0)
         try await waitUntil("no receipt left") { counts.live.withLock { $0.allSatisfy { $0.receipt == nil } } }
         try await waitUntil("no closure left") { Witness.count.load(ordering: .relaxed) == 0 }
-        // Idle connections to the server stay, within their limit.
+        // Idle connections to the server stay open, within their limit.
         rig.server.dropConnections()
         try await waitUntil("no more descriptors than before") { ProcessMeters.openDescriptors <= descriptors + 8 }
     }

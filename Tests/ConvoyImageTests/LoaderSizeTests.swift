@@ -6,14 +6,15 @@ import Testing
 
 @testable import ConvoyImage
 
-/// The size in a body's layout is the one that the loader finds in its input.
+/// The size in a body's layout equals the size that the loader reports for its input.
 @Suite struct LoaderSizeTests {
     struct Size: Equatable {
         var width: Int
         var height: Int
     }
 
-    /// The size that a loader finds before it decodes anything; nil if it finds none. It has to decode an XBM for that.
+    /// Returns the size that a loader reports before it decodes anything; nil if it reports none. For an XBM, it has to
+    /// decode first.
     private func loaderSize(_ type: ImageFormat, _ pieces: [Data]) throws -> Size? {
         let loader = try #require(gdk_pixbuf_loader_new_with_type(type.rawValue, nil))
         defer { convoy_loader_unref(loader) }
@@ -41,7 +42,7 @@ import Testing
         return size
     }
 
-    /// The size in the layout of a body, and the one that the loader finds in its input.
+    /// Returns the size in the layout of a body, and the size that the loader reports for its input.
     private func sizes(_ body: Data) throws -> (ours: Size, loader: Size?)? {
         let found = body.withUnsafeBytes { bytes -> (ImageLayout, [Data])? in
             let limits = ImageLimits(maximumPixelCount: 4_000_000)
@@ -53,7 +54,7 @@ import Testing
         return (Size(width: layout.width, height: layout.height), try loaderSize(layout.decoder, given))
     }
 
-    /// Whole bodies of different sizes and kinds, and the same with other numbers in their headers.
+    /// Returns complete bodies of different sizes and kinds, or the same with other numbers in their headers.
     private func bodies(_ format: ImageFormat, _ generator: inout SplitMix64) throws -> Data {
         let width = Int.random(in: 1...40, using: &generator)
         let height = Int.random(in: 1...40, using: &generator)
@@ -72,7 +73,7 @@ import Testing
         case .jpeg, .bmp: body = try Samples.saved(format.rawValue, width: width, height: height)
         }
         for _ in 0..<Int.random(in: 0...4, using: &generator) {
-            // TIFF has its directory behind the pixels.
+            // The directory of a TIFF follows the pixels.
             let header = format == .tiff ? body.indices.suffix(200) : body.indices.prefix(80)
             guard let place = header.randomElement(using: &generator) else { break }
             body[place] =

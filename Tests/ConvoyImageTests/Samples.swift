@@ -6,12 +6,12 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Images whose every pixel is known, in each of the formats.
+/// Images with known pixels in each format.
 enum Samples {
     static let width = 5
     static let height = 3
 
-    /// Colours that differ from pixel to pixel.
+    /// Returns colours that differ from pixel to pixel.
     static func pixels(
         width: Int = width, height: Int = height, alpha: Bool = false, alphaValue: UInt8 = 255
     ) -> Data {
@@ -25,7 +25,7 @@ enum Samples {
         return data
     }
 
-    /// An image as gdk-pixbuf itself saves it.
+    /// Returns an image as saved by gdk-pixbuf.
     static func saved(
         _ type: String, width: Int = width, height: Int = height, alpha: Bool = false, alphaValue: UInt8 = 255,
         options: [String: String] = [:]
@@ -62,7 +62,7 @@ enum Samples {
         data.append(0x3B)
         return data
     }()
-    /// Codes of three bits: clear, 0, 1, 2, then, of four bits because the table has grown to eight, 3 and end.
+    /// Three-bit codes: clear, 0, 1, 2. Then four-bit codes, because the table has grown to eight entries: 3 and end.
     static let gifFrame: [UInt8] =
         [0x2C, 0, 0, 0, 0, 2, 0, 2, 0, 0, 2, 3]
         + packed([(4, 3), (0, 3), (1, 3), (2, 3), (3, 4), (5, 4)]) + [0]
@@ -78,7 +78,7 @@ enum Samples {
         return (0..<((count + 7) / 8)).map { UInt8(bits >> ($0 * 8) & 255) }
     }
 
-    /// Ten pixels in a row and one of them lower: two bytes a row, the least bit first.
+    /// Ten pixels in the first row and one in the second, with two bytes per row, least significant bit first.
     static let xbm = Data(
         """
         #define spot_width 10
@@ -88,7 +88,7 @@ enum Samples {
 
         """.utf8)
 
-    /// A PNG of any size that is all one byte, without the memory that its pixels would take.
+    /// Returns a PNG of any size filled with a single byte, without allocating memory for its pixels.
     static func pngBomb(width: UInt32, height: UInt32) -> Data {
         png([
             ("IHDR", bigEndian(width) + bigEndian(height) + Data([8, 6, 0, 0, 0])),
@@ -96,7 +96,7 @@ enum Samples {
         ])
     }
 
-    /// A PNG of these chunks.
+    /// Returns a PNG with these chunks.
     static func png(_ chunks: [(name: String, content: Data)]) -> Data {
         var data = Data(ImageLayout.pngSignature)
         for (name, content) in chunks {
@@ -118,11 +118,11 @@ enum Samples {
         return ~crc
     }
 
-    /// The formats that this machine has a loader for.
+    /// The formats for which a loader is installed.
     static let formats: [ImageFormat] = ImageFormat.allCases.filter { format in
         guard let package = format.loaderPackage else { return true }
         guard let loader = gdk_pixbuf_loader_new_with_type(format.rawValue, nil) else {
-            print("ConvoyImageTests: skipped \(format): there is no loader. Debian, Ubuntu: apt-get install \(package)")
+            print("ConvoyImageTests: skipped \(format): no loader installed. Debian, Ubuntu: apt-get install \(package)")
             return false
         }
         gdk_pixbuf_loader_close(loader, nil)
@@ -130,7 +130,7 @@ enum Samples {
         return true
     }
 
-    /// One small body of each format.
+    /// Returns one small body in each format.
     static func all() throws -> [ImageFormat: Data] {
         var bodies: [ImageFormat: Data] = [
             .png: try saved("png"), .jpeg: try saved("jpeg"), .bmp: try saved("bmp"), .ico: try saved("ico"),
@@ -151,12 +151,12 @@ func response(_ status: Int = 200, type: String = "image/png") throws -> HTTPURL
             url: exampleURL, statusCode: status, httpVersion: "HTTP/1.1", headerFields: ["Content-Type": type]))
 }
 
-/// The image that a body is.
+/// Decodes the image in a body.
 func decode(_ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer()) throws -> Image? {
     try serializer.responseObject(for: response(), data: data) as? Image
 }
 
-/// The error that a body gives.
+/// Returns the error for a body.
 func failure(_ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer()) -> NSError? {
     do {
         _ = try decode(data, serializer)

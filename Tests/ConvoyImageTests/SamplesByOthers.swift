@@ -33,7 +33,7 @@ extension Samples {
         DwAAAC8LwAEABxDR//4HIqL/AQA=
         """)
 
-    /// 20 x 16, four frames, of which each has a square of 6 x 6 at another place and with another alpha, and nothing else.
+    /// 20 x 16, four frames, each with only a square of 6 x 6 at a different position and with a different alpha.
     static let movingWebP = decoded(
         """
         UklGRu4AAABXRUJQVlA4WAoAAAASAAAAEwAADwAAQU5JTQYAAAAAAAAAAABBTk1GKAAAAAAAAAAAAAUAAAUAACgAAANWUDhMEAAAAC8FQAEABxBF
@@ -41,7 +41,7 @@ extension Samples {
         VlA4TBEAAAAvBUABEAdQvCJXpoeBiOh/AABBTk1GLAAAAAQAAAMAAAYAAAUAAEYAAAJWUDhMEwAAAC8GQAEQDzC0gzwysxTwqF9E/wMA
         """)
 
-    /// The same as the first animation, as a GIF.
+    /// The frames of `animatedWebP` as a GIF.
     static let animatedGIF = decoded(
         """
         R0lGODlhDAAIAIEAAP8AAAAAAAAAAAAAACH/C05FVFNDQVBFMi4wAwECAAAh+QQABQAAACwAAAAADAAIAAAIEgABCBxIsKDBgwgTKlzIsGHBgAAh
@@ -53,7 +53,7 @@ extension Samples {
         Data(base64Encoded: text, options: .ignoreUnknownCharacters) ?? Data()
     }
 
-    /// An image of one colour, of any size.
+    /// Returns an image in a single colour, of any size.
     static func plain(
         _ type: String, width: Int, height: Int, color: UInt32 = 0x2040_80FF, options: [String: String] = [:]
     ) throws -> Data {
@@ -71,7 +71,7 @@ extension Samples {
     }
 }
 
-/// An image of random pixels.
+/// Returns an image with random pixels.
 func randomImage(
     _ width: Int, _ height: Int, alpha: Bool, using generator: inout some RandomNumberGenerator
 ) throws -> Image {

@@ -108,7 +108,7 @@ struct BehaviourTests {
             let result = try ProcessRunner.run("gzip", ["-dc", file.path])
             let isWhole = behaviour != .gzipCutShort
             #expect((result.status == 0) == isWhole)
-            // A truncated gzip of an empty body is empty too.
+            // A truncated gzip of an empty body is also empty.
             if size > 0 || isWhole { #expect(resource.accepts(result.output) == isWhole) }
         }
     }

@@ -5,8 +5,8 @@ import Testing
 
 private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
-/// A client that is not ours. Skipped, with the reason, if there is no curl.
-@Suite(.enabled(if: curlIsInstalled, "there is no /usr/bin/curl here"))
+/// curl as an independent client. Skipped if it is not installed.
+@Suite(.enabled(if: curlIsInstalled, "/usr/bin/curl is not installed"))
 struct CurlTests {
     private func curl(_ arguments: String...) throws -> ProcessRunner.Result {
         try ProcessRunner.run("/usr/bin/curl", ["-sS", "--max-time", "20"] + arguments)

@@ -5,7 +5,7 @@ import Testing
 
 final class EffectTests {
     private let data = PatternBytes.data(count: 5000)
-    /// A released server is stopped.
+    /// Keeps the servers alive, because a released server stops.
     private var servers: [TestServer] = []
 
     private func client(_ response: TestServer.Response) throws -> (TestServer, RawClient) {

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Serialized, as they count the descriptors and the memory of the process.
+/// Serialized, because the tests count descriptors and memory of the process.
 @Suite(.serialized)
 struct EnduranceTests {
     @Test func `holds 1,000 slow connections at once and answers another one meanwhile`() throws {
@@ -30,7 +30,7 @@ struct EnduranceTests {
             let client = try RawClient(port: server.port)
             var bytes = random.data(count: Int.random(in: 1...3000, using: &random))
             if Bool.random(using: &random) { bytes = Data("POST / HTTP/1.1\r\nHost: x\r\n".utf8) + bytes }
-            // The server may have refused it, and closed, before the last byte.
+            // The server may have rejected the request and closed the connection before the last byte.
             do { try client.send(bytes) } catch {}
             client.finishSending()
             let answer = (try? client.readToEnd()) ?? Data()
@@ -57,7 +57,7 @@ struct EnduranceTests {
     @Test func `stops in the middle of transfers, delays, stalls, gates and handlers, and leaves no descriptor behind`()
         throws
     {
-        // Everything that the process opens only once is opened here.
+        // Open descriptors that the process opens only once.
         try TestServer().stop()
         let before = ProcessMeters.openDescriptors
         for _ in 0..<5 {
@@ -87,7 +87,7 @@ struct EnduranceTests {
             gate.open()
             for client in clients { client.close() }
         }
-        try eventually("descriptors to go back to \(before): \(ProcessMeters.descriptorTargets)") {
+        try eventually("descriptors to return to \(before): \(ProcessMeters.descriptorTargets)") {
             ProcessMeters.openDescriptors <= before
         }
     }
@@ -103,7 +103,7 @@ struct EnduranceTests {
             #expect(try RawClient(port: port).exchange("GET", "/self").text == "\(port)")
             server.stop()
         }
-        // The handler's thread releases it a moment after the response.
+        // The handler's thread releases it shortly after the response.
         try eventually("the server to go") { weakly == nil }
         let free: UInt16
         do { free = try TestServer().port }

@@ -29,7 +29,7 @@ struct OddNumberTests {
         try waiting.send("GET /delayed HTTP/1.1\r\nHost: h\r\n\r\n")
         try await server.wait { $0.requestCount == 1 }
         #expect(try RawClient(port: server.port).exchange("GET", "/quick").status == 200)
-        #expect(server.statistics.responseCount < 2, "the delayed response has been sent")
+        #expect(server.statistics.responseCount < 2, "the delayed response was sent")
         withExtendedLifetime(waiting) {}
     }
 
@@ -68,7 +68,7 @@ struct OddNumberTests {
             #expect(response.status == 206)
             #expect(response.body.withUnsafeBytes { PatternBytes.matches($0, offset: .max - 5) })
         }
-        // Of this one only the head: it begins at the first byte of all.
+        // Only the head of this one: it begins at the first byte.
         let shifted = try RawClient(port: server.port)
         try shifted.request("GET", "/shifted", headers: last)
         #expect(try shifted.response(toHead: true).status == 206)

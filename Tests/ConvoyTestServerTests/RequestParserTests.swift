@@ -4,11 +4,11 @@ import Testing
 
 @testable import ConvoyTestServer
 
-/// A request and the status that it must be refused with.
+/// A request and the status with which it must be rejected.
 struct Malformed: Sendable, CustomTestStringConvertible {
     let text: String
     let status: Int
-    // Escaped, so that each takes one line in the log.
+    // Escaped, so that it takes one line in the log.
     var testDescription: String { text.debugDescription }
 
     init(_ text: String, _ status: Int) {
@@ -18,7 +18,7 @@ struct Malformed: Sendable, CustomTestStringConvertible {
 }
 
 struct RequestParserTests {
-    /// All events of these bytes, passed in pieces of a given size, as text.
+    /// Returns all events for these bytes, passed in pieces of a given size, as text.
     private func parse(_ text: String, step: Int = .max, limit: Int = 1000) -> [String] {
         parse(Array(text.utf8), step: step, limit: limit)
     }

@@ -71,6 +71,6 @@ struct WaitingTests {
         #expect(server.requests.isEmpty && server.incompleteRequests.map(\.text) == ["half"])
     }
 
-    /// Calls a blocking function from a task; for waits that are known to be short.
+    /// Calls a blocking function from a task, for waits that are known to be short.
     private func blocking<Value>(_ body: () throws -> Value) rethrows -> Value { try body() }
 }

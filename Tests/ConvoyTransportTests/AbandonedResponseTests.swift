@@ -6,10 +6,10 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// An unsolicited response (RFC 9112, section 9.2) is never taken for the response to the next request, however the
-/// transfer before it left the connection.
+/// An unsolicited response (RFC 9112, section 9.2) is never mistaken for the response to the next request, no matter
+/// how the previous transfer left the connection.
 @Suite struct AbandonedResponseTests {
-    /// How a transfer ends.
+    /// The way in which a transfer ends.
     enum Departure: String, CaseIterable, Sendable {
         case success
         case cancellationAtHead
@@ -45,7 +45,7 @@ import Testing
         let text = text(for: departure)
         for round in 0..<(PropertyBudget.rounds(10)) {
             let gate = TestServer.Gate()
-            // The next request of a redirect follows at once, so its unsolicited response must already be there.
+            // The next request of a redirect follows immediately, so its unsolicited response must already be there.
             let response = TestServer.Response.raw(text + Self.unsolicited)
             server.route(
                 "GET", "/spoken",

@@ -3,7 +3,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A delegate that records all calls, and can wait for the end.
+/// A delegate that records all calls, and that can wait for the end of the transfer.
 final class Collector: URLConnectionDelegate {
     enum End: Sendable {
         case finished
@@ -23,7 +23,7 @@ final class Collector: URLConnectionDelegate {
 
     private let heard = Locked(Heard())
     let ended = DispatchSemaphore(value: 0)
-    /// What to do about a redirect; nil follows.
+    /// Decides about a redirect; nil to follow it.
     private let decision: (@Sendable (Redirect, @escaping @Sendable (URLRequest?) -> Void) -> Void)?
     private let onData: (@Sendable (any Connection) -> Void)?
     private let onFailure: (@Sendable (any Connection) -> Void)?
@@ -82,7 +82,7 @@ final class Collector: URLConnectionDelegate {
         ended.signal()
     }
 
-    /// All recorded calls, once the transfer has ended; nil if it did not.
+    /// Returns all recorded calls once the transfer has ended; nil if it did not end.
     func wait(within seconds: Double = 100) -> Heard? {
         guard ended.wait(timeout: .now() + seconds) == .success else { return nil }
         return heard.withLock { $0 }
@@ -106,7 +106,7 @@ extension Collector.Heard {
     var text: String { String(decoding: body, as: UTF8.self) }
 }
 
-/// Loads a request and returns the recorded calls; nil if it did not end.
+/// Loads a request and returns the recorded calls; nil if the transfer did not end.
 func load(
     _ request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
     thread: NetworkThread = .shared, delegate: Collector = Collector()

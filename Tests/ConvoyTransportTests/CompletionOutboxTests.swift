@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The order in which blocks of many threads run on a queue.
+/// The order in which blocks posted by many threads run on a queue.
 @Suite struct CompletionOutboxTests {
     private final class Log: Sendable {
         private let entries = Locked<[Int]>([])
@@ -22,14 +22,14 @@ import Testing
             if count == expected { done.signal() }
         }
 
-        /// The record, once it is complete.
+        /// Returns the log once it is complete.
         func wait() -> [Int]? {
             guard done.wait(timeout: .now() + 100) == .success else { return nil }
             return entries.withLock { $0 }
         }
     }
 
-    /// A loop on its own thread.
+    /// A run loop on its own thread.
     private final class Running: Sendable {
         let loop: NetworkRunLoop
         private let ended = DispatchSemaphore(value: 0)
@@ -70,7 +70,7 @@ import Testing
                 CompletionOutbox.post(to: queue) { log.note(number) }
                 posted.signal()
             }
-            // Every fourth block comes from a thread without turns.
+            // Every fourth block is posted by a thread without turns.
             if number % 4 == 3 { post() } else { loops[number % 4].loop.perform(post) }
             #expect(wait(posted))
         }
@@ -78,10 +78,10 @@ import Testing
         for running in loops { running.stop() }
     }
 
-    /// The lanes of the first two queues are always there.
+    /// The first two lanes always exist.
     @Test(arguments: [0, 3])
     func `what a turn has posted runs before its end when another thread wakes the queue`(otherQueues: Int) throws {
-        // Each runs one block, and another one waits.
+        // Each queue runs one block while another one waits.
         let isOver = DispatchSemaphore(value: 0)
         defer { for _ in 0..<otherQueues { isOver.signal() } }
         for _ in 0..<otherQueues {
@@ -97,7 +97,7 @@ import Testing
         running.loop.perform {
             CompletionOutbox.post(to: queue) { log.note(0) }
             begun.signal()
-            // The turn is not over, and the other thread's block has run.
+            // The turn has not ended, and the other thread's block has run.
             let isTold = told.wait(timeout: .now() + 100) == .success
             isToldInTime.withLock { $0 = isTold }
             CompletionOutbox.post(to: queue) { log.note(2) }
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    /// Each `DispatchQueue.main` is another object on Linux.
+    /// On Linux, each `DispatchQueue.main` is a different object.
     @Test func `the main queue is one queue`() throws {
         let running = try Running()
         for _ in 0..<50 {
@@ -140,7 +140,7 @@ import Testing
             }
             #expect(wait(posted))
             CompletionOutbox.post(to: .main) { log.note(1) }
-            // The turn has not ended, so only the second can have woken the queue for both.
+            // The turn has not ended, so only the second post can have woken the queue for both.
             #expect(log.wait() == [0, 1])
             isOver.signal()
         }
@@ -201,7 +201,7 @@ import Testing
         running.loop.perform {
             for group in 0..<20 {
                 let (one, two) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-                // Three that cannot end one after the other.
+                // Three blocks that cannot finish one after another.
                 CompletionOutbox.post(to: queue) {
                     log.note(one.wait(timeout: .now() + 100) == .success ? group : -1)
                 }
@@ -262,7 +262,7 @@ import Testing
             }
             #expect(log.wait()?.count == 200)
         }
-        try eventually(timeout: 20, "the queue and the blocks to be let go of") { queue == nil && token == nil }
+        try eventually(timeout: 20, "the queue and the blocks to be released") { queue == nil && token == nil }
         running.stop()
     }
 }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// How many connections libcurl keeps.
+/// The number of connections that libcurl keeps.
 @Suite struct ConnectionLimitTests {
     @Test(arguments: [
         (0, 256, 64), (0, 1024, 256), (0, 65_536, 1024), (10, 65_536, 1024), (600, 1024, 768), (4096, 65_536, 8192),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A connection of HTTP/2 from which nothing comes any more may be dead, and nothing says so.
+/// A silent HTTP/2 connection may be dead without any sign.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
 struct DeadConnectionTests {
     private let server = Result { try TestServer() }

@@ -6,10 +6,10 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Running out of descriptors makes transfers wait, not fail, as long as others can finish.
+/// Without free descriptors, transfers wait instead of failing, as long as others can finish.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"), .serialized)
 struct DescriptorTests {
-    // A server in another process: its end of a connection must not need a descriptor of this one.
+    // A server in another process, so that its ends of connections do not need descriptors of this one.
     let nginx: Nginx
 
     init() throws { nginx = try Nginx() }
@@ -51,17 +51,18 @@ struct DescriptorTests {
             for _ in 0..<10 {
                 claim = nil
                 last.withLock { $0 = [] }
-                // Not wanted any more.
+                // No longer wanted.
                 thread.awaitDescriptors(1, after: nil, while: { false }, then: note)
                 #expect(opened.wait(timeout: .now() + 100) == .success)
-                // Nothing runs, so that some may be free for this one alone.
+                // Nothing is running, so descriptors may be available for this one alone.
                 thread.awaitDescriptors(1, after: nil, while: { true }, then: note)
                 #expect(opened.wait(timeout: .now() + 100) == .success)
-                // While that one has its claim, there is nothing to wait for.
+                // While that one holds its claim, there is nothing to wait for.
                 claim = DescriptorClaim(1)
                 for _ in 0..<3 { thread.awaitDescriptors(1, after: claim, while: { true }, then: note) }
                 for _ in 0..<3 { #expect(opened.wait(timeout: .now() + 100) == .success) }
-                // What an earlier test has left may have been closed meanwhile, so that there was a descriptor after all.
+                // Descriptors of an earlier test may have been closed in the meantime, so that one was available after
+                // all.
                 let freed = takeAll()
                 taken += freed
                 if freed.isEmpty { break }
@@ -70,7 +71,7 @@ struct DescriptorTests {
             thread.awaitDescriptors(1, after: nil, while: { true }, then: note)
             withExtendedLifetime(claim) {}
         }
-        // There are descriptors again.
+        // Descriptors are available again.
         #expect(opened.wait(timeout: .now() + 100) == .success)
         #expect(last.withLock { $0.last } == false)
     }
@@ -78,7 +79,7 @@ struct DescriptorTests {
     @Test func `files that are opened together do not count on the same descriptors`() throws {
         try withDescriptors(100) {
             var claims: [DescriptorClaim] = []
-            // Fewer than there are numbers, though none is taken.
+            // Claims run out before the descriptors do, although none of them is used.
             while claims.count < 10_000, let claim = NetworkThread.claimDescriptors(2) { claims.append(claim) }
             #expect(claims.count < 10_000)
             claims.removeLast()
@@ -87,10 +88,10 @@ struct DescriptorTests {
     }
 
     @Test func `connections leave some descriptors for what is open for a moment`() throws {
-        // 16 MB at 8 MB/s: none of them ends while the others take what there is.
+        // 16 MB at 8 MB/s: none of them ends while the others use up the descriptors.
         try nginx.add(Data(count: 16_000_000), as: "slow")
         let thread = NetworkThread()
-        // Those that have been closed are not counted any more, and none twice.
+        // Closed sockets are no longer counted, and none is counted twice.
         var small = URLRequest(url: nginx.url("small"))
         small.setValue("close", forHTTPHeaderField: "Connection")
         for _ in 0..<30 { #expect(try #require(load(small, thread: thread)).isFinished) }
@@ -106,7 +107,7 @@ struct DescriptorTests {
             while transfers[0].1.ended.wait(timeout: .now() + .milliseconds(1)) == .timedOut {
                 least = min(least, (0..<Int32(mayBeOpen.rlim_cur)).count { fcntl($0, F_GETFD) < 0 })
             }
-            // One less while a socket is opened and given back, and one that something else has opened.
+            // One less while a socket is opened and closed again, and one opened by other code.
             let kept = min(8, Int(mayBeOpen.rlim_cur) / 8)
             #expect(kept - 2...kept ~= least)
             #expect(transfers[0].1.heardSoFar.isFinished)
@@ -119,7 +120,7 @@ struct DescriptorTests {
         var request = URLRequest(url: nginx.url("small"))
         request.setValue("close", forHTTPHeaderField: "Connection")
         let thread = NetworkThread()
-        // Those that have been closed are not counted any more.
+        // Closed sockets are no longer counted.
         for _ in 0..<3 { #expect(try #require(load(request, thread: thread)).isFinished) }
         let last = try withDescriptors(2) { try #require(load(request, thread: thread)) }
         #expect(last.isFinished)
@@ -132,11 +133,12 @@ struct DescriptorTests {
         return taken
     }
 
-    /// Calls `body` while the process may open only this many more descriptors.
+    /// Calls `body` while the process may open only this number of additional descriptors.
     private func withDescriptors<Result>(_ count: Int, _ body: () throws -> Result) throws -> Result {
         var old = rlimit()
         try #require(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) == 0)
-        // The lowest number above which there are no more: a higher one may be open since the process was started.
+        // The lowest limit with exactly this number of free descriptors below it. Higher ones may have been open since
+        // the process started.
         let free = (0..<Int32(clamping: old.rlim_cur)).lazy.filter { fcntl($0, F_GETFD) < 0 }
         var new = old
         new.rlim_cur = rlim_t(try #require(free.dropFirst(count).first))

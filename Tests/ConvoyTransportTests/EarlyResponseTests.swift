@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Responses that come while the request's body is still awaited.
+/// Responses that arrive while more of the request's body is expected.
 @Suite struct EarlyResponseTests {
     private let server: TestServer
     private let thread = NetworkThread()
@@ -45,8 +45,8 @@ import Testing
                 next.httpBodyStream = InputStream(data: Data("again".utf8))
                 let replaced = next
                 gate.signal()
-                // When the reading is over, and the network thread knows. (The redirect may have come before
-                // libcurl asked for the body.)
+                // Continue when reading has ended and the network thread knows it. (The redirect may have arrived
+                // before libcurl requested the body.)
                 if isBegun.wait(timeout: .now()) == .success { _ = isRead.wait(timeout: .now() + 30) }
                 DispatchQueue.global().async { thread.perform { thread.perform { decide(replaced) } } }
             })
@@ -67,7 +67,7 @@ import Testing
                 // After the turns in which the response could have ended without the decision.
                 DispatchQueue.global().async { thread.perform { thread.perform { thread.perform { decide(replaced) } } } }
             })
-            // Without a limit nothing else ends the wait.
+            // Without a timeout, nothing else ends the wait.
             let heard = try upload(stream, to: "/moved", collector, timeout: 0)
             #expect(heard.isFinished && heard.text == "arrived", "\(heard.ends)")
         }
@@ -87,7 +87,7 @@ import Testing
     }
 }
 
-/// A body whose first byte is available when a gate opens.
+/// A body whose first byte is available once a gate opens.
 private final class GatedStream: InputStream {
     let gate = DispatchSemaphore(value: 0)
     let isBegun = DispatchSemaphore(value: 0)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What a connection knows of one request and its response is forgotten whole when the next exchange begins.
+/// The state of a request and its response is completely discarded when the next exchange begins.
 @Suite struct ExchangeTests {
     let server: TestServer
     let thread = NetworkThread()
@@ -46,7 +46,7 @@ import Testing
         cache.answers["/next"] = .hit(StoredResponse("stored"), revalidates: false)
         let heard = try #require(get("/lost", cache: cache))
         #expect(heard.isFinished && heard.text == "stored")
-        // Twice in vain, and then without the cache.
+        // Two failed attempts, then one without the cache.
         #expect(cache.asked == ["/lost", "/lost", "/next"])
         #expect(server.requests.map(\.path) == ["/lost"])
     }
@@ -92,7 +92,7 @@ import Testing
         }
         let answer = DispatchSemaphore(value: 0)
         let keeper = AskingKeeper { [thread] in
-            // The turn in which the head came has ended by then.
+            // By then, the turn in which the head arrived has ended.
             for _ in 0..<3 {
                 thread.perform { answer.signal() }
                 answer.wait()
@@ -120,7 +120,7 @@ import Testing
         let answer = DispatchSemaphore(value: 0)
         let delegate = Collector()
         let ended = delegate.ended
-        // Should the response wait for the answer, it is given after all.
+        // If the response does wait for the answer, this gives it.
         DispatchQueue.global().async {
             _ = ended.wait(timeout: .now() + 10)
             ended.signal()
@@ -132,7 +132,7 @@ import Testing
         #expect(heard.heads.map(\.statusCode) == [200])
     }
 
-    /// A server's message of NTLM ([MS-NLMP], section 2.2.1.2), without a name of its own.
+    /// An NTLM challenge of a server ([MS-NLMP], section 2.2.1.2) without a target name.
     private static let ntlmChallenge: String = {
         var bytes = Array("NTLMSSP\0".utf8) + [2, 0, 0, 0]
         bytes += [0, 0, 0, 0, 48, 0, 0, 0]  // No target name.
@@ -143,7 +143,7 @@ import Testing
     }()
 }
 
-/// A cache that answers as a test wants it to, by path, and stores nothing.
+/// A cache that responds by path as configured by a test, and stores nothing.
 private final class ScriptedCache: ResponseCache {
     private struct State {
         var answers: [String: CacheAnswer] = [:]
@@ -158,7 +158,7 @@ private final class ScriptedCache: ResponseCache {
         set { state.withLock { $0.answers = newValue } }
     }
 
-    /// What is served in place of an error.
+    /// The response to serve instead of an error.
     var stale: StoredResponse? {
         get { state.withLock { $0.stale } }
         set { state.withLock { $0.stale = newValue } }
@@ -207,7 +207,7 @@ private final class StoredResponse: ServableResponse {
         length = text.utf8.count
     }
 
-    /// One whose file is gone.
+    /// A response whose file has been removed.
     init(unreadableLength: Int) {
         bytes = nil
         length = unreadableLength
@@ -218,15 +218,15 @@ private final class StoredResponse: ServableResponse {
     }
 }
 
-/// A keeper of cookies whose user is asked about each.
+/// A cookie store that asks the user about each cookie.
 private final class AskingKeeper: CookieKeeper {
     private let count = Atomic(0)
     private let answer: @Sendable () -> Void
 
-    /// - Parameter answer: returns when the user has answered.
+    /// - Parameter answer: Returns once the user has answered.
     init(answer: @escaping @Sendable () -> Void) { self.answer = answer }
 
-    /// How many responses' cookies it was given.
+    /// The number of responses whose cookies were passed.
     var taken: Int { count.load(ordering: .relaxed) }
 
     var isEmpty: Bool { true }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A server that breaks the protocol gives one typed error, and the next request works.
+/// A server that violates the protocol causes one typed error, and the next request succeeds.
 @Suite struct FaultTests {
     let server: TestServer
 
@@ -74,7 +74,7 @@ import Testing
         try expect(.networkConnectionLost, from: .raw("HTTP/1.1 204 No Content\r\nServer: x\r\n\t\n").closing())
     }
 
-    /// libcurl takes it for the end of the head. The connection must not be used again.
+    /// libcurl mistakes it for the end of the head. The connection must not be used again.
     @Test func `a line of the head that begins with a bare CR`() throws {
         try expect(.badServerResponse, from: .raw("HTTP/1.1 204 No Content\r\n\rServer: x\r\n\r\n"))
     }
@@ -105,14 +105,14 @@ import Testing
         try expect(.badServerResponse, from: .raw(String(repeating: "\u{0}", count: 100)).closing())
     }
 
-    /// libcurl 7.88 takes it for a response without a status, so that a 304 would have a body.
+    /// libcurl 7.88 treats it as a response without a status, so that a 304 would have a body.
     @Test(arguments: ["q.1", "1.q", "1.1q", "\u{FF}.1", "."])
     func `a version of HTTP that is none`(version: String) throws {
         try expect(
             .badServerResponse, from: .raw("HTTP/\(version) 304 Not Modified\r\nContent-Length: 4\r\n\r\nbody").closing())
     }
 
-    /// libcurl 7.88 reads such a name without regard to case.
+    /// libcurl 7.88 reads such a name case-insensitively.
     @Test func `a status line with another name than HTTP`() throws {
         try expect(.badServerResponse, from: .raw("HtTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody").closing())
     }

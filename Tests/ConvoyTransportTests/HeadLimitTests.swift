@@ -2,13 +2,13 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// How much of a head is taken: up to each limit, and not a byte more.
+/// Heads are accepted exactly up to each limit.
 @Suite struct HeadLimitTests {
     private func take(_ line: String, _ parser: inout HeadParser) -> HeadParser.Step {
         Array(line.utf8).withUnsafeBytes { parser.take($0) }
     }
 
-    /// A field of so many bytes, with the end of its line.
+    /// Returns a field with this number of bytes, including its line ending.
     private func field(_ count: Int) -> String { "X: " + String(repeating: "a", count: count - 5) + "\r\n" }
 
     @Test func `all heads of a response together have 256 KiB`() {

@@ -6,10 +6,10 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A transfer whose bytes are held back.
+/// Transfers whose bytes are held back.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
 struct HeldBackTests {
-    /// Finally with the end of the body among the bytes that wait in libcurl.
+    /// At last, the end of the body is among the bytes that wait in libcurl.
     @Test(arguments: [true, false])
     func `a transfer paused after each block delays no other and arrives whole`(usesHTTP2: Bool) throws {
         let nginx = try Nginx()
@@ -31,7 +31,7 @@ struct HeldBackTests {
         while collector.body.count < bytes.count {
             try held.waitOrThrow(timeout: 30, "a block after \(collector.body.count) bytes")
             let other = try #require(
-                load(URLRequest(url: nginx.url("small")), thread: thread, delegate: Collector()), "it is held up")
+                load(URLRequest(url: nginx.url("small")), thread: thread, delegate: Collector()), "the request is held back")
             #expect(other.text == "hello world")
             connection.resumeReceiving()
         }

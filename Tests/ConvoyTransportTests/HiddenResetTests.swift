@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Streams of HTTP/2 that are reset where libcurl 7.88 does not look at it.
+/// HTTP/2 streams that are reset when libcurl 7.88 does not notice it.
 @Suite(.enabled(if: FrameServer.isInstalled, "needs \(FrameServer.installHint)"))
 struct HiddenResetTests {
     private let server: TestServer
@@ -44,7 +44,7 @@ struct HiddenResetTests {
         try eventually("\(count) streams are held") { frames.output.split(separator: "\n").count { $0 == "HELD" } == count }
     }
 
-    /// Everything before its response has arrived with it.
+    /// Waits for a response. Everything sent before it has arrived, too.
     private func awaitResponse() throws {
         try answer("/between", .whole, fields: [["content-length", "500"]])
         let between = Collector()
@@ -52,7 +52,7 @@ struct HiddenResetTests {
         #expect(try #require(between.wait()).isFinished)
     }
 
-    /// Keeps the network thread from reading until a block has run.
+    /// Blocks the network thread until a closure has run.
     private func whileBlocked(_ block: () throws -> Void) throws {
         let (isBlocked, isReady) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         _ = thread.perform {
@@ -68,7 +68,7 @@ struct HiddenResetTests {
         try eventually("\(count) requests for \(path)") { server.requests.count { $0.path == path } == count }
     }
 
-    /// libcurl keeps the bytes that a paused transfer has not taken if another transfer uses its connection.
+    /// libcurl keeps the bytes that a paused transfer has not accepted if another transfer uses its connection.
     @Test func `bytes of a transfer that was reset while it was held up do not reach the next one`() throws {
         let (gate, late) = (TestServer.Gate(), TestServer.Gate())
         try answer("/cut", .held, count: 100_000, stop: 100_000)
@@ -90,7 +90,8 @@ struct HiddenResetTests {
         try awaitRequests(1, to: "/flood")
         try awaitRequests(1, to: "/late")
 
-        // In one turn, the network thread sees the end of the stream, then another connection, and then the order to go on.
+        // In one turn, the network thread handles the end of the stream, then another connection, and then the
+        // resumption.
         try whileBlocked {
             gate.open()
             try eventually("the stream is reset") { frames.output.contains("FLOODED") }
@@ -114,8 +115,8 @@ struct HiddenResetTests {
         }
     }
 
-    /// The rest of another stream, which is held up too, fills what room libcurl has for it, and the transfer looks at its own
-    /// stream only after that.
+    /// The rest of another stream, which is also held back, fills libcurl's buffer. Only then does the transfer check
+    /// its own stream.
     @Test func `a response without a length that was reset while it was held up is not whole`() throws {
         let gate = TestServer.Gate()
         try answer("/cut", .held, count: 1_000, stop: 1_000)
@@ -130,7 +131,7 @@ struct HiddenResetTests {
         try awaitRequests(1, to: "/flood")
         gate.open()
         try eventually("the stream is reset") { frames.output.contains("FLOODED") }
-        // What arrived before this response has been read with it.
+        // Everything that arrived before this response has been read.
         let ping = Collector()
         URLConnection(request: URLRequest(url: server.url("/ping")), delegate: ping, thread: thread).start()
         #expect(try #require(ping.wait()).isFinished)
@@ -146,7 +147,7 @@ struct HiddenResetTests {
         let second = try connect("/small", small)
         defer { second.cancel() }
         try awaitHeld(1)
-        // What is short has room.
+        // A short response fits into the buffer.
         let beside = Collector()
         _ = try connect("/whole", beside)
         #expect(try #require(beside.wait()).isFinished)

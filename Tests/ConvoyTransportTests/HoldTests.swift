@@ -7,14 +7,14 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What holds a transfer up, and what lets it go on.
+/// Holding transfers back and resuming them.
 @Suite struct HoldTests {
     let server: TestServer
     let thread = NetworkThread()
 
     init() throws { server = try TestServer() }
 
-    /// Waits until the network thread has had so many turns.
+    /// Waits for a number of turns of the network thread.
     private func turns(_ count: Int) {
         for _ in 0..<count {
             let turn = DispatchSemaphore(value: 0)
@@ -83,7 +83,7 @@ import Testing
             let heard = try #require(
                 load(
                     request, configuration: configuration, thread: thread,
-                    delegate: Collector(decision: { $1(nil) })), "it did not end")
+                    delegate: Collector(decision: { $1(nil) })), "the transfer did not end")
             #expect(heard.error?.code == .cannotDecodeContentData && heard.ends.count == 1)
             let next = try #require(load(URLRequest(url: server.url("/there")), thread: thread))
             #expect(next.isFinished && next.text == "there")
@@ -91,7 +91,7 @@ import Testing
     }
 }
 
-/// A streamed body of an announced length.
+/// Streamed bodies with an announced length.
 @Suite struct AnnouncedLengthTests {
     let server: TestServer
 
@@ -107,7 +107,7 @@ import Testing
         request.setValue(length, forHTTPHeaderField: "Content-Length")
         let collector = Collector()
         URLConnection(request: request, delegate: collector, thread: .shared).start()
-        return try #require(collector.wait(within: 30), "it did not end")
+        return try #require(collector.wait(within: 30), "the transfer did not end")
     }
 
     @Test(arguments: ["", "x", "hello"]) func `it ends with its last byte though the stream never ends`(text: String) throws
@@ -124,7 +124,7 @@ import Testing
     }
 }
 
-/// A stream that has some bytes, and then neither more nor an end, until its gate opens.
+/// A stream that has some bytes, and then neither provides more nor ends until its gate opens.
 private final class EndlessStream: InputStream {
     let gate = DispatchSemaphore(value: 0)
     private var rest: Data

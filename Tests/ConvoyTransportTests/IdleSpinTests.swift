@@ -6,8 +6,8 @@ import Testing
     private var lingering = IdleSpin()
     private var now: UInt64 = 1_000_000_000
 
-    /// Hands something over and gets an answer after a delay in nanoseconds. Returns how long the loop would have
-    /// polled.
+    /// Passes work to another thread and gets a response after a delay in nanoseconds. Returns how long the loop would
+    /// have polled.
     private mutating func exchange(taking time: UInt64) -> UInt64 {
         lingering.begin(at: now)
         var looked: UInt64 = 0

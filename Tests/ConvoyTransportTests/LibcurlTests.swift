@@ -3,7 +3,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// The library that this process has loaded, which need not be the one that it was built with.
+/// The library loaded by this process, which may differ from the one used to build it.
 @Suite struct LibcurlTests {
     private static let expected = ProcessInfo.processInfo.environment["CONVOY_EXPECTED_LIBCURL"] ?? ""
 
@@ -18,7 +18,7 @@ import Testing
         print("libcurl \(version), \(String(cString: curl_version()))")
         #expect(info.pointee.version_num == UInt32(LIBCURL_VERSION_NUM))
         #expect(version.hasPrefix(Self.expected))
-        // A file without a size, of which Foundation would read only a page at once.
+        // A file without a size, of which Foundation would read only one page.
         let file = try #require(FileHandle(forReadingAtPath: "/proc/self/maps"))
         let maps = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
         let paths = maps.split(separator: "\n").compactMap { $0.firstIndex(of: "/").map($0.suffix(from:)) }

@@ -7,10 +7,10 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A network thread for which the system has no descriptors. In XCTest, whose tests run one at a time, as the limit
-/// applies to the whole process.
+/// Starting a network thread without free descriptors. The tests use XCTest, which runs them serially, because the
+/// limit applies to the entire process.
 final class NetworkThreadStartTests: XCTestCase {
-    /// Runs a body while the process can open nothing.
+    /// Runs a closure while the process cannot open any descriptors.
     private func withoutDescriptors<Result>(_ body: () throws -> Result) throws -> Result {
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()

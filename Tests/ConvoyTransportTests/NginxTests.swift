@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Tests with a server that is not ours.
+/// Tests with nginx as an independent server.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
 struct NginxTests {
     let nginx: Nginx
@@ -75,7 +75,7 @@ struct NginxTests {
         }
     }
 
-    /// libcurl 7.88 keeps the bytes that a paused transfer has not taken if another transfer uses its connection.
+    /// libcurl 7.88 keeps the bytes that a paused transfer has not accepted if another transfer uses its connection.
     @Test func `bytes that a cancelled transfer left unread do not reach the next`() throws {
         let (old, new) = (Data(repeating: 0x41, count: 300_000), Data(repeating: 0x42, count: 300_000))
         _ = try nginx.add(old, as: "old.bin")
@@ -100,7 +100,7 @@ struct NginxTests {
             let cancelled = Collector(onData: holding)
             let first = connect("old.bin", cancelled)
             try begun.waitOrThrow()
-            // On the same connection: when this has arrived, more of the other has too.
+            // It uses the same connection: once this has arrived, more of the other response has, too.
             let between = Collector()
             _ = connect("text.txt", between)
             #expect(try #require(between.wait()).body == text)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Invalid times chosen by the user.
+/// Invalid timeouts set by the user.
 @Suite struct OddNumberTests {
     let server: TestServer
 

@@ -2,7 +2,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The programs beside the tests.
+/// The programs that the tests run.
 enum Programs {
     #if GTK
     static let areRunnable = VirtualDisplay.isInstalled
@@ -11,7 +11,7 @@ enum Programs {
     #endif
     static let hint: Comment = "GTK 4, Xvfb, xdotool or ImageMagick is not installed"
 
-    /// One for all tests: each program has a window of its own on it.
+    /// The display shared by all tests. Each program has its own window on it.
     static let display = Result { try VirtualDisplay(width: 3300, height: 2000) }
 
     static func path(_ name: String) throws -> String {
@@ -19,7 +19,7 @@ enum Programs {
         return tests.deletingLastPathComponent().appendingPathComponent(name).path
     }
 
-    /// What a scenario of `WidgetProgram` has seen.
+    /// Runs a scenario of `WidgetProgram` and returns what it observed.
     static func run(
         _ arguments: String..., accessibility: String = "none", timeout: TimeInterval = 120
     ) throws -> [String: Any] {
@@ -28,7 +28,7 @@ enum Programs {
             path("WidgetProgram"), arguments, environment: environment, timeout: timeout)
         let line = result.text.split(separator: "\n").last.map(String.init) ?? ""
         try #require(result.status == 0, "\(result.text)\n\(result.errorText)")
-        // GTK writes of a mistake in its use, and goes on.
+        // GTK only logs programming errors.
         #expect(!result.errorText.contains("CRITICAL"), "\(result.errorText)")
         return try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any], "\(line)")
     }

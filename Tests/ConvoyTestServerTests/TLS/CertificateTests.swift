@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite(.enabled(if: OpenSSLProgram.isInstalled, "there is no openssl here"))
+@Suite(.enabled(if: OpenSSLProgram.isInstalled, "openssl is not installed"))
 struct CertificateTests {
     typealias Profile = TestCertificate.Profile
 

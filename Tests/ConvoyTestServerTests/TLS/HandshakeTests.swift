@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite(.enabled(if: TLSClient.isInstalled, "there is no curl or no openssl here"))
+@Suite(.enabled(if: TLSClient.isInstalled, "curl or openssl is not installed"))
 struct HandshakeTests {
     private let root: TestCertificate
     private let identity: TestCertificate

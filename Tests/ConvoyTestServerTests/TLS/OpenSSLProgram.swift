@@ -2,26 +2,27 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// The program `openssl`, which reads the certificates and speaks TLS with the server: neither is our code.
+/// The `openssl` program, which independently reads the certificates and connects to the server.
 enum OpenSSLProgram {
-    /// Whether it can be run.
+    /// Whether the program is installed.
     static let isInstalled = OpenSSLServer.isInstalled
 
-    /// Runs it; a failure is in the result.
+    /// Runs the program. A failure is part of the result.
     static func run(_ arguments: [String], input: Data = Data()) throws -> ProcessRunner.Result {
         try ProcessRunner.run("openssl", arguments, input: input, timeout: 30)
     }
 
-    /// A certificate as text, as `openssl x509 -text` prints it.
+    /// Returns a certificate as text, as printed by `openssl x509 -text`.
     static func text(_ certificate: TestCertificate) throws -> String {
         let result = try run(["x509", "-noout", "-text", "-inform", "DER"], input: certificate.derData)
         return result.status == 0 ? shortened(result.text) : result.errorText
     }
 
-    /// What it prints, with names as OpenSSL has written them since 3.2.
+    /// Returns the output with names in the format of OpenSSL 3.2 and later.
     static func shortened(_ text: String) -> String { text.replacingOccurrences(of: " = ", with: "=") }
 
-    /// What `openssl verify` says about a certificate and its chain, with its root in the store: "OK" or the reason.
+    /// Returns the result of `openssl verify` for a certificate and its chain, with its root in the store: "OK" or the
+    /// reason.
     static func verify(_ certificate: TestCertificate, _ arguments: String...) throws -> String {
         let directory = try TemporaryDirectory()
         let root = try directory.write(Data(certificate.root.pem.utf8), to: "root.pem")

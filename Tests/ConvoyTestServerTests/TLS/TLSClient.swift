@@ -2,9 +2,9 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// curl and `openssl s_client` as clients of a server, which trust one root.
+/// curl and `openssl s_client` as clients of a server, trusting one root.
 struct TLSClient {
-    /// Whether both programs can be run.
+    /// Whether both programs are installed.
     static let isInstalled =
         OpenSSLProgram.isInstalled && FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
@@ -16,16 +16,16 @@ struct TLSClient {
         self.root = try directory.write(Data(root.pem.utf8), to: "root.pem")
     }
 
-    /// Runs curl, with nothing but its errors on its standard error.
+    /// Runs curl, which writes only errors to standard error.
     func curl(_ arguments: String...) throws -> ProcessRunner.Result { try curl(arguments) }
 
-    /// Runs curl, with nothing but its errors on its standard error.
+    /// Runs curl, which writes only errors to standard error.
     func curl(_ arguments: [String]) throws -> ProcessRunner.Result {
         try ProcessRunner.run(
             "/usr/bin/curl", ["-sS", "--max-time", "30", "--cacert", root.path] + arguments, timeout: 60)
     }
 
-    /// Sends a request with `openssl s_client`, and returns all that it prints: the handshake and the response.
+    /// Sends a request with `openssl s_client` and returns its output: the handshake and the response.
     func session(_ server: TestServer, _ path: String = "/", _ arguments: String...) throws -> String {
         let request = "GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         let result = try OpenSSLProgram.run(

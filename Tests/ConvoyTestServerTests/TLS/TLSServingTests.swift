@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite(.enabled(if: TLSClient.isInstalled, "there is no curl or no openssl here"))
+@Suite(.enabled(if: TLSClient.isInstalled, "curl or openssl is not installed"))
 struct TLSServingTests {
     private let root: TestCertificate
     private let identity: TestCertificate
@@ -84,7 +84,7 @@ struct TLSServingTests {
             directory: client.directory.url, log: client.directory.file("log"))
         try server.wait { $0.activeRequestCount == 1 }
         for _ in 0..<5 { #expect(try client.curl(server.url("/quick").absoluteString).text == "quick") }
-        // The last quick one counts until its connection has been served.
+        // The last fast request counts as active until its connection has been served.
         try server.wait { $0.activeRequestCount == 1 }
         #expect(slow.isRunning)
         server.stop()
@@ -153,7 +153,7 @@ struct TLSServingTests {
         let gate = TestServer.Gate()
         server.route("/*", .pattern(count: 5000).held(by: gate))
         let opener = Thread {
-            // In vain the requests time out, and the test fails.
+            // If this times out, so do the requests, and the test fails.
             _ = try? server.wait(timeout: 25) { $0.activeRequestCount == 200 }
             gate.open()
         }

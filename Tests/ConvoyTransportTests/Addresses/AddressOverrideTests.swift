@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A host is connected to where the configuration says, and is the same host in every other respect.
+/// A host is connected to at the configured address, and is otherwise treated as the same host.
 @Suite struct AddressOverrideTests {
     private func get(
         _ text: String, _ overrides: [String: String], on thread: NetworkThread = NetworkThread(),
@@ -59,7 +59,7 @@ import Testing
         for _ in 0..<3 {
             #expect(try get("http://api.invalid/", ["api.invalid": "127.0.0.1:\(one.port)"], on: thread).text == "one")
             #expect(try get("http://api.invalid/", ["api.invalid": "127.0.0.1:\(two.port)"], on: thread).text == "two")
-            // No other request does.
+            // No other request uses the override.
             #expect(try get("http://api.invalid/", [:], on: thread).error?.code == .cannotFindHost)
         }
         #expect(one.totalConnectionCount == 1 && two.totalConnectionCount == 1)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Connections leave from where the configuration says, and serve only requests that say the same.
+/// Connections are made from the configured source, and serve only requests with the same source.
 @Suite struct ConnectionSourceTests {
     private func get(
         _ text: String, from source: ConnectionSource?, on thread: NetworkThread = NetworkThread()
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// The number that tells connections apart is one that the system could take for that of an interface.
+    /// The number that separates connections must not be mistaken for that of an interface.
     @Test func anIPv6AddressIsReachedAsWell() throws {
         let counter = try AcceptCounter()
         var request = URLRequest(url: try #require(URL(string: "http://[::1]:\(counter.port)/")))
@@ -69,7 +69,7 @@ import Testing
     @Test func addressesOfTheOtherFamilyArePassedOver() throws {
         let server = try PeerServer()
         defer { server.stop() }
-        // It has an IPv6 address as well, on most machines.
+        // On most machines, the name has an IPv6 address as well.
         let heard = try get("http://localhost:\(server.port)/", from: address("127.0.0.2"))
         #expect(heard.text == "127.0.0.2 1", "\(heard.ends)")
     }

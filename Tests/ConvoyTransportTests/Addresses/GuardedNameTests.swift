@@ -7,7 +7,8 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A name leads nowhere that the guard does not allow, however many addresses it has and however often it changes them.
+/// A name never leads to an address that the guard rejects, however many addresses it has and however often they
+/// change.
 final class GuardedNameTests: NamespaceTestCase {
     private func get(
         _ host: String, _ port: UInt16, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread(),
@@ -45,7 +46,7 @@ final class GuardedNameTests: NamespaceTestCase {
                 let before = DispatchTime.now()
                 let heard = try get("\(name).example", server.port, guardedBy: notLoopbackTwo())
                 XCTAssertEqual(heard.text, "hello", "\(name): \(heard.ends)")
-                // libcurl would try the next address much later of itself.
+                // On its own, libcurl would try the next address much later.
                 XCTAssertLessThan(DispatchTime.now().uptimeNanoseconds - before.uptimeNanoseconds, 3_000_000_000, name)
             }
         }
@@ -83,7 +84,7 @@ final class GuardedNameTests: NamespaceTestCase {
         }
     }
 
-    /// The name of an attacker's server has a public address while it is checked, and an inner one afterwards.
+    /// The name of an attacker's server has a public address while it is checked, and an internal one afterwards.
     func testANameThatChangesItsAddressDoesNotGetPastTheGuard() throws {
         try inNamespace {
             let names = try ScriptedNameServer { name, isIPv6, count in
@@ -91,19 +92,20 @@ final class GuardedNameTests: NamespaceTestCase {
             }
             let (server, counter, thread) = (try server(), try AcceptCounter(), NetworkThread())
             XCTAssertEqual(try get("rebound.example", server.port, guardedBy: notLoopbackTwo(), on: thread).text, "hello")
-            // A program that looks it up itself, to check it, gets one address; libcurl, on another thread, another.
+            // A program that resolves the name itself to check it gets one address; libcurl, on another thread, gets
+            // another.
             let heard = try get("rebound.example", counter.port, guardedBy: notLoopbackTwo(), on: NetworkThread())
             XCTAssertEqual(heard.error?.addressRefusal?.address.description, "127.0.0.2", "\(heard.ends)")
             XCTAssertEqual(heard.error?.code, .dataNotAllowed)
             XCTAssertEqual(counter.takeCount(), 0)
             XCTAssertGreaterThan(names.queries(for: "rebound.example"), 2)
             let second = try get("rebound.example", counter.port, guardedBy: nil, on: NetworkThread())
-            XCTAssertEqual(second.error?.code, .timedOut, "without a guard it is reached: the test can fail")
+            XCTAssertEqual(second.error?.code, .timedOut, "without a guard, the address is reached")
             XCTAssertEqual(counter.takeCount(), 1)
         }
     }
 
-    /// In the namespace this machine has the address at which clouds keep their secrets, and one as on the internet.
+    /// In the namespace, this machine has the address of cloud metadata services, and a public one.
     func testNothingIsSentToALinkLocalAddress() throws {
         try inNamespace {
             _ = try ScriptedNameServer { name, isIPv6, _ in
@@ -128,12 +130,12 @@ final class GuardedNameTests: NamespaceTestCase {
             }
             XCTAssertEqual(try get("[2001:db8::1]", counter.port, guardedBy: local).error?.code, .dataNotAllowed)
             XCTAssertEqual(counter.takeCount(), 0)
-            // All of them could have been reached.
+            // Without the guard, all of them can be reached.
             for host in ["169.254.169.254", "metadata.example", "[2001:db8::1]"] {
                 XCTAssertEqual(try get(host, counter.port, guardedBy: nil, timeout: 0.3).error?.code, .timedOut)
                 XCTAssertGreaterThan(counter.takeCount(), 0, host)
             }
-            // And so are addresses as on the internet where the connection is distinguished by a number.
+            // Public addresses can be reached as well, even if the connection is distinguished by a number.
             var configuration = ConnectionConfiguration()
             configuration.connectionSource = .interface("lo")
             var request = URLRequest(url: try XCTUnwrap(URL(string: "http://[2001:db8::1]:\(counter.port)/")))

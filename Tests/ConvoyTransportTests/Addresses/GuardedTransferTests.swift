@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Nothing is sent to an address that the guard refuses, whatever leads there.
+/// Nothing is sent to an address that the guard rejects, no matter how the request gets there.
 @Suite struct GuardedTransferTests {
     private func get(
         _ address: String, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread(),
@@ -33,7 +33,7 @@ import Testing
         #expect(heard.heads.isEmpty && heard.body.isEmpty, sourceLocation: sourceLocation)
     }
 
-    /// Each spelling, and the address that it comes to.
+    /// The spellings, and the addresses that they stand for.
     @Test(arguments: [
         ("127.0.0.1", "127.0.0.1"), ("0x7f.1", "127.0.0.1"), ("0x7f000001", "127.0.0.1"), ("017700000001", "127.0.0.1"),
         ("2130706433", "127.0.0.1"), ("127.1", "127.0.0.1"), ("0", "0.0.0.0"), ("0.0.0.0", "0.0.0.0"),
@@ -47,7 +47,7 @@ import Testing
         let counter = try AcceptCounter()
         let heard = try get("http://\(host):\(counter.port)/", guardedBy: .publicAddresses)
         if heard.error?.code == .badURL || heard.error?.code == .cannotFindHost {
-            // Not every spelling is one to Foundation and to libcurl.
+            // Foundation and libcurl do not accept every spelling.
             #expect(["127.0.0.1.", "[fe80::1%25lo]", "[fe80::1%251]"].contains(host), "\(heard.ends)")
         } else {
             expectRefusal(heard, of: address, host)
@@ -55,7 +55,7 @@ import Testing
         #expect(counter.takeCount() == 0)
     }
 
-    /// No socket is opened: a connection that is refused when it stands has been seen by the server.
+    /// No socket is opened: the server would see a connection that is rejected only after it is established.
     @Test(arguments: [
         ["127.0.0.0/8", "::1"], ["::ffff:127.0.0.0/104", "::1/128"], ["127.0.0.1", "::1"], ["::ffff:7f00:1", "::/0"],
     ])
@@ -74,7 +74,7 @@ import Testing
             #expect(try get("http://\(host):\(server.port)/", guardedBy: own).error?.code == .dataNotAllowed)
         }
         #expect(server.totalConnectionCount == 0)
-        // The test can fail: what is not denied gets there.
+        // Control: an address that is not denied is reached.
         let other = AddressGuard(deny: [try IPNetwork("10.0.0.0/8")])
         #expect(try get("http://0.0.0.0:\(server.port)/", guardedBy: other).text == "secret")
     }
@@ -88,7 +88,7 @@ import Testing
             #expect(["127.0.0.1", "::1"].contains(heard.error?.addressRefusal?.address.description))
         }
         #expect(counter.takeCount() == 0)
-        // The test can fail: without a guard it is reached.
+        // Control: without a guard, the address is reached.
         var request = URLRequest(url: try #require(URL(string: "http://localhost:\(counter.port)/")))
         request.timeoutInterval = 0.2
         #expect(load(request)?.error?.code == .timedOut)
@@ -128,7 +128,7 @@ import Testing
         expectRefusal(try get(address, guardedBy: .publicAddresses, on: thread), of: "127.0.0.1")
         #expect(server.requests.count == 1)
         #expect(server.totalConnectionCount == 1)
-        // Those who may are served as before, by a connection that is there as well.
+        // Requests without this guard are still served, over an existing connection.
         for _ in 0..<2 { #expect(try get(address, guardedBy: .loopbackOnly, on: thread).text == "secret") }
         expectRefusal(try get(address, guardedBy: .publicAddresses, on: thread), of: "127.0.0.1")
         #expect(server.requests.count == 3)
@@ -141,7 +141,7 @@ import Testing
         let thread = NetworkThread()
         var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
         configuration.proxy = .none
-        // One transfer over HTTP/2 is under way, and held back in the middle.
+        // One transfer over HTTP/2 is in progress, and held back halfway.
         let other = Collector(onData: { $0.suspendReceiving() })
         let connection = URLConnection(
             request: URLRequest(url: nginx.secureURL("large.bin")), configuration: configuration, delegate: other,
@@ -153,7 +153,7 @@ import Testing
         }
         #expect(["127.0.0.1"].contains(heard.error?.addressRefusal?.address.description), "\(heard.ends)")
         #expect(heard.heads.isEmpty)
-        // The other one goes on on the same connection.
+        // The other transfer continues on the same connection.
         while other.wait(within: 0.01) == nil { connection.resumeReceiving() }
         #expect(other.heardSoFar.body.count == 4 << 20)
         #expect(other.heardSoFar.isFinished)
@@ -168,7 +168,7 @@ import Testing
         #expect(refused.error?.addressRefusal?.isProxy == true)
         #expect(refused.error?.localizedDescription.contains("proxy") == true)
         #expect(proxy.totalConnectionCount == 0)
-        // What the proxy connects to is not seen.
+        // The guard does not see what the proxy connects to.
         let passed = try get("http://169.254.169.254/", guardedBy: .loopbackOnly) { $0.proxy = through }
         #expect(passed.text == "by proxy")
     }

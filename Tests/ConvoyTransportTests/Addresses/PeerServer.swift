@@ -3,7 +3,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// A server on all addresses of this machine that answers with the client's address, and the number of the connection.
+/// A server on all local addresses that responds with the client's address and the number of the connection.
 final class PeerServer: Sendable {
     let port: UInt16
     private let listener: Int32

@@ -1,13 +1,13 @@
 import CEpoll
 import Foundation
 
-/// The marks of the packets of a socket. A test's client and server are in one process, so that both ends can be asked.
+/// The marks of a socket's packets. Client and server of a test run in the same process, so both ends can be queried.
 struct SocketMarks: Equatable {
-    /// That of the type of service, or of the traffic class: the DSCP, and two bits that are 0.
+    /// The type of service or traffic class: the DSCP, and two zero bits.
     var byte: Int32
     var priority: Int32
 
-    /// Those of the connections of this process to that port.
+    /// Returns the marks of this process's connections to a port.
     static func ofClients(of port: UInt16) -> [SocketMarks] {
         descriptors { peerPort($0) == port }.map { descriptor in
             let isIPv6 = option(descriptor, SOL_SOCKET, SO_DOMAIN) == AF_INET6
@@ -17,8 +17,8 @@ struct SocketMarks: Equatable {
         }
     }
 
-    /// The bytes that came with the first packets of the IPv4 connections to that port, in the order of their descriptors
-    /// at the server.
+    /// Returns the type-of-service bytes received with the first packets of the IPv4 connections to a port, in the
+    /// order of the server's descriptors.
     static func received(at port: UInt16) -> [Int32] {
         descriptors { ownPort($0) == port && peerPort($0) != nil }.compactMap { descriptor in
             var yes: Int32 = 1
@@ -30,10 +30,10 @@ struct SocketMarks: Equatable {
         }
     }
 
-    /// `IP_PKTOPTIONS` of `<linux/in.h>`: what a control message would say of the last packet.
+    /// `IP_PKTOPTIONS` of `<linux/in.h>`: the control messages for the last packet.
     private static let packetOptions: Int32 = 9
 
-    /// The value of the control message for the type of service: a length, a level and a type come before it.
+    /// Returns the value of the control message for the type of service, which follows a length, a level and a type.
     private static func byte(in control: ArraySlice<UInt8>) -> Int32? {
         let header = MemoryLayout<cmsghdr>.size
         var rest = control
@@ -62,7 +62,7 @@ struct SocketMarks: Equatable {
     private static func ownPort(_ descriptor: Int32) -> UInt16? { port { getsockname(descriptor, $0, $1) } }
     private static func peerPort(_ descriptor: Int32) -> UInt16? { port { getpeername(descriptor, $0, $1) } }
 
-    /// The port is at the same place in the addresses of both families.
+    /// The port is at the same offset in the addresses of both families.
     private static func port(
         _ ask: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
     ) -> UInt16? {

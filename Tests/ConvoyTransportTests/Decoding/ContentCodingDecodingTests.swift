@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What `Content-Encoding` says (RFC 9110, sections 5.3, 5.6.1 and 8.4.1).
+/// The parsing of `Content-Encoding` (RFC 9110, sections 5.3, 5.6.1 and 8.4.1).
 @Suite struct ContentCodingDecodingTests {
     @Test(
         arguments: [

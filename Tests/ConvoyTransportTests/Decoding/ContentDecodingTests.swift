@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The decoded bytes are those that were encoded, however they arrive and however they are consumed.
+/// The decoded bytes are the original ones, however they arrive and however they are consumed.
 @Suite struct ContentDecodingTests {
     private static let small = pageLike(300, seed: 1)
     private static let large = pageLike(700_000, seed: 2)
@@ -100,7 +100,7 @@ import Testing
         #expect(probe.decoder.hasPending)
         for start in stride(from: first, to: body.count, by: 10_000) {
             try probe.feed(Array(body[start..<min(start + 10_000, body.count)]))
-            #expect(probe.blockSizes.count <= 1, "The sink was called although it had refused.")
+            #expect(probe.blockSizes.count <= 1, "The sink was called although it had suspended delivery.")
             #expect(probe.decoder.encodedByteCount < body.count)
         }
         #expect(probe.decoder.hasPending)
@@ -172,7 +172,7 @@ import Testing
         let wrong = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 400) { round in
             let index = round % bodies.count
-            // Some stop in the middle, with an unfinished state.
+            // Some stop halfway, with an unfinished state.
             let isCut = round % 3 == 0
             let body = isCut ? Array(bodies[index].dropLast(20)) : bodies[index]
             let probe = try? DecoderProbe([.zstd])

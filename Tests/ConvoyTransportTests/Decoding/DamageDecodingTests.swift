@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A body that is damaged, or not encoded as the head says, is an error and never a crash.
+/// A body that is damaged, or not encoded as declared, causes an error and never a crash.
 @Suite struct DamageDecodingTests {
     private static let text = pageLike(500, seed: 6)
 
@@ -39,7 +39,7 @@ import Testing
     @Test func `A gzip header's checksum is verified`() throws {
         var member = try Encoders.gzip(Self.text)
         member[3] |= 0x02
-        // The CRC-32 of the ten bytes, its lower half (RFC 1952, section 2.3.1).
+        // The lower half of the CRC-32 of the ten bytes (RFC 1952, section 2.3.1).
         let checksum = CRC32.of(Array(member[..<10]))
         let good = member[..<10] + [UInt8(checksum & 0xFF), UInt8(checksum >> 8 & 0xFF)] + member[10...]
         #expect(try DecoderProbe([.gzip]).decode(Array(good)) == Self.text)
@@ -60,8 +60,8 @@ import Testing
     }
 
     @Test func `A zstd frame has to be as long as it declares`() throws {
-        // With an empty last block, where the library does not look: magic, a descriptor that declares a length in one
-        // byte, the length, the block's header (RFC 8878, section 3.1.1).
+        // The library does not check a frame whose last block is empty: magic number, a descriptor that declares a
+        // length in one byte, the length, the header of the block (RFC 8878, section 3.1.1).
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 1, 0, 0]
         #expect(try DecoderProbe([.zstd]).decode(frame, pieceSize: 1).isEmpty)
         var longer = frame
@@ -92,8 +92,8 @@ import Testing
     }
 
     @Test func `A zstd frame has the same outcome however it is split`() throws {
-        // A compressed block of no bytes, which is invalid. The library takes it for an empty one, but not in a frame
-        // that it sees whole.
+        // A compressed block of no bytes, which is invalid. The library treats it as empty, unless it sees the complete
+        // frame.
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 5, 0, 0]
         let failures = [1, 5, 9].map { pieceSize in
             decodingFailure { () throws(DecodingFailure) in
@@ -165,24 +165,24 @@ import Testing
     }
 
     @Test func `zlib's format with a preset dictionary is an error`() {
-        // RFC 1950, section 2.2: FDICT is set, and an identifier follows.
+        // FDICT is set, and an identifier follows (RFC 1950, section 2.2).
         #expect(isCorrupt([0x78, 0xBB, 1, 2, 3, 4, 5, 6], .deflate, "dictionary"))
     }
 
-    // This can only fail with a library that was built to read them.
+    // This can fail only with a library built to read legacy formats.
     @Test(arguments: [0x22, 0x24, 0x25, 0x26, 0x27, 0x1E] as [UInt8])
     func `zstd's formats from before its standard are errors`(first: UInt8) {
         #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))
     }
 
-    // Asked about a frame whose beginning it knows already, the library took what follows for an older format.
+    // If the library already knows the beginning of a frame, it would mistake what follows for a legacy format.
     @Test(arguments: [1, 2, 3, 4, 5, 6, .max])
     func `a format from before the standard in the middle of a frame's beginning is an error`(size: Int) {
         let old: [UInt8] = [
             0x27, 0xB5, 0x2F, 0xFD, 0, 0, 0x60, 0, 0x0B, 0x20, 0x28, 3, 0x3D, 0, 0x0B, 0, 0, 0x30, 0xFE, 0xFF, 0xFF, 0x0B,
             0x0B,
         ]
-        // Behind the first byte, and where the descriptor has its reserved bit set.
+        // After the first byte, and at a descriptor with its reserved bit set.
         for body in [[0x28] + old, [0x28, 0xB5, 0x2F, 0xFD, 0x1E] + old.dropFirst()] {
             #expect(throws: DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))) {
                 try DecoderProbe([.zstd]).decode(body, pieceSize: size)
@@ -192,8 +192,8 @@ import Testing
 
     @Test func `zstd's window may be 8 MiB and no greater`() throws {
         var body = try Encoders.zstd(Self.text, windowLog: 17)
-        // The descriptor of the window follows that of the frame, which says that there is one (RFC 8878, section
-        // 3.1.1.1): five bits for the power of two above 10, and three for eighths on top.
+        // The window descriptor follows the frame descriptor, which indicates its presence (RFC 8878, section 3.1.1.1).
+        // It has five bits for the power of two above 10, and three for eighths.
         try #require(body[4] & 0x20 == 0)
         body[5] = (23 - 10) << 3
         #expect(try DecoderProbe([.zstd]).decode(body, pieceSize: 9) == Self.text)
@@ -204,7 +204,7 @@ import Testing
     }
 }
 
-/// The checksum of gzip (RFC 1952, section 8), bit by bit.
+/// The CRC-32 of gzip (RFC 1952, section 8), computed bit by bit.
 private enum CRC32 {
     static func of(_ bytes: [UInt8]) -> UInt32 {
         ~bytes.reduce(UInt32.max) { sum, byte in

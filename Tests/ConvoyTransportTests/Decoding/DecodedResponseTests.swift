@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Encoded bodies as responses: what the delegate gets, and what is an error.
+/// Responses with encoded bodies: what the delegate receives, and which are errors.
 @Suite struct DecodedResponseTests {
     let server: TestServer
     let text = Array(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 400).utf8)
@@ -103,7 +103,7 @@ import Testing
         let zeros = [UInt8](repeating: 7, count: 3 << 20)
         let isOpen = Locked(true)
         let delegate = Collector(onData: { connection in
-            // One block at a time, each requested from another thread.
+            // Blocks are delivered one by one, each requested from another thread.
             connection.suspendReceiving()
             isOpen.withLock { $0 = false }
             DispatchQueue.global().async {
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test func `a paused delegate gets the rest before the end`() throws {
-        // All of the encoded body is there at once; the end of the transfer waits for the delegate.
+        // The complete encoded body arrives at once, and the end of the transfer waits for the delegate.
         let zeros = [UInt8](repeating: 7, count: 1 << 20)
         let delegate = Collector(onData: { connection in
             connection.suspendReceiving()

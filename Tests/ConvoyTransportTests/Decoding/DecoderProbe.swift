@@ -2,7 +2,7 @@ import ConvoyTestSupport
 
 @testable import ConvoyTransport
 
-/// A decoder with a sink that collects the bytes, and can refuse more after each block.
+/// A decoder with a sink that collects the bytes and can suspend delivery after each block.
 final class DecoderProbe {
     let decoder: ContentDecoder
     private(set) var output: [UInt8] = []
@@ -11,7 +11,7 @@ final class DecoderProbe {
     private(set) var greatestExpansion = 0.0
     var refuses = false
     var gathers = true
-    /// Runs in the sink, once.
+    /// Called once, in the sink.
     var inSink: (() throws -> Void)?
 
     init(_ codings: [ContentCoding], limit: Double? = nil) throws(DecodingFailure) {
@@ -26,7 +26,7 @@ final class DecoderProbe {
 
     func resume() throws(DecodingFailure) { try decoder.resume(into: take) }
 
-    /// Feeds in pieces, resuming until nothing is pending, and finishes.
+    /// Decodes in pieces, resuming until nothing is pending, and finishes.
     func decode(_ bytes: [UInt8], pieceSize: Int = .max) throws(DecodingFailure) -> [UInt8] {
         var start = 0
         while start < bytes.count {
@@ -39,7 +39,7 @@ final class DecoderProbe {
         return output
     }
 
-    /// The result of `finish` now.
+    /// The error that `finish` throws now.
     var failureAtFinish: DecodingFailure? {
         do throws(DecodingFailure) {
             try decoder.finish()
@@ -64,7 +64,7 @@ final class DecoderProbe {
     }
 }
 
-/// The failure of a call that should fail; nil when it does not.
+/// Returns the error of a call that should throw; nil if it does not.
 func decodingFailure(_ body: () throws(DecodingFailure) -> some Any) -> DecodingFailure? {
     do throws(DecodingFailure) {
         _ = try body()
@@ -74,7 +74,7 @@ func decodingFailure(_ body: () throws(DecodingFailure) -> some Any) -> Decoding
     }
 }
 
-/// Text that compresses about as a web page does, and is the same for the same seed.
+/// Returns text that compresses about as well as a web page, determined by the seed.
 func pageLike(_ count: Int, seed: UInt64) -> [UInt8] {
     var generator = SplitMix64(seed: seed)
     let words = (0..<64).map { _ in

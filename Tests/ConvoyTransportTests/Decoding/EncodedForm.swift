@@ -1,6 +1,6 @@
 @testable import ConvoyTransport
 
-/// The forms in which a server may send a body: each coding, unusual variants of its format, and stacks.
+/// The forms in which a server may send a body: each coding, unusual variants of its format, and stacked codings.
 enum EncodedForm: CaseIterable {
     case gzip, gzipMembers, gzipNamed, gzipStored
     case zlib, bareDeflate
@@ -8,7 +8,7 @@ enum EncodedForm: CaseIterable {
     case zstd, zstdBare, zstdFrames
     case gzipInBrotli, gzipInGzip, allInAll
 
-    /// In the order of application.
+    /// The codings in the order of their application.
     var codings: [ContentCoding] {
         switch self {
         case .gzip, .gzipMembers, .gzipNamed, .gzipStored: [.gzip]
@@ -21,7 +21,7 @@ enum EncodedForm: CaseIterable {
         }
     }
 
-    /// The encoded bytes, in parts. After each of them, the body may look complete.
+    /// Returns the encoded bytes in parts. After each part, the body may appear complete.
     func parts(_ bytes: [UInt8]) throws -> [[UInt8]] {
         let half = bytes.count / 2
         switch self {
@@ -32,7 +32,7 @@ enum EncodedForm: CaseIterable {
                 try Encoders.gzip(Array(bytes[half...])), try Encoders.gzip([]),
             ]
         case .gzipNamed:
-            // A name and an extra field, which zlib's encoder leaves out when it is not asked.
+            // A name and an extra field, which zlib's encoder omits by default.
             var member = try Encoders.gzip(bytes)
             member[3] |= 0x04 | 0x08
             member.insert(contentsOf: [3, 0, 1, 2, 3] + Array("a name".utf8) + [0], at: 10)

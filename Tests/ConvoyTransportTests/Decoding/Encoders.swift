@@ -4,9 +4,9 @@ import CZstd
 import Foundation
 import Testing
 
-/// The encoders of zlib, Brotli and zstd, in one go.
+/// One-shot encoders of zlib, Brotli and zstd.
 enum Encoders {
-    /// - Parameter windowBits: zlib's: 31 for gzip, 15 for the zlib format, -15 for bare data.
+    /// - Parameter windowBits: The value for zlib: 31 for gzip, 15 for the zlib format, -15 for raw data.
     static func deflate(_ bytes: [UInt8], windowBits: Int32, level: Int32 = 6) throws -> [UInt8] {
         var stream = z_stream()
         try #require(
@@ -41,14 +41,14 @@ enum Encoders {
         return Array(output[..<count])
     }
 
-    /// - Parameter windowLog: the window's size as a power of two; 0 for the library's choice.
+    /// - Parameter windowLog: The base-2 logarithm of the window size; 0 for the library's choice.
     static func zstd(_ bytes: [UInt8], hasChecksum: Bool = true, windowLog: Int32 = 0) throws -> [UInt8] {
         let context = try #require(ZSTD_createCCtx())
         defer { ZSTD_freeCCtx(context) }
         ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, hasChecksum ? 1 : 0)
         if windowLog > 0 {
             ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, windowLog)
-            // With it, a frame's window would be its content.
+            // Otherwise a frame's window would be its content.
             ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0)
         }
         var output = [UInt8](repeating: 0, count: ZSTD_compressBound(bytes.count))
@@ -57,7 +57,7 @@ enum Encoders {
         return Array(output[..<count])
     }
 
-    /// A frame without content (RFC 8878, section 3.1.2).
+    /// Returns a frame without content (RFC 8878, section 3.1.2).
     static func skippableFrame(_ bytes: [UInt8]) -> [UInt8] {
         let count = UInt32(bytes.count)
         return [0x5A, 0x2A, 0x4D, 0x18] + (0..<4).map { UInt8(truncatingIfNeeded: count >> ($0 * 8)) } + bytes

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A decompression bomb is an error before it takes memory or time.
+/// A decompression bomb is rejected before it takes memory or time.
 @Suite(.serialized) struct ExpansionDecodingTests {
     private static let size = 64 << 20
 
@@ -31,7 +31,7 @@ import Testing
             Bomb(testDescription: "zstd", codings: [.zstd], body: Encoders.zstd(zeros)),
             Bomb(
                 testDescription: "zstd, window of 8 MiB", codings: [.zstd], body: Encoders.zstd(zeros, windowLog: 23)),
-            // Nothing comes out at the end: what is inside is one frame to skip.
+            // The result is empty, because the inner body is a single skippable frame.
             Bomb(
                 testDescription: "gzip of a skippable frame", codings: [.zstd, .gzip],
                 body: Encoders.gzip(Encoders.skippableFrame(zeros))),
@@ -40,7 +40,7 @@ import Testing
 
     @Test func `A bomb in any coding stops after the first 4 MiB, in bounded memory`() throws {
         for bomb in try Self.bombs.get() {
-            // zstd's and Brotli's windows are what they are; the bomb is 64 MiB.
+            // The windows of zstd and Brotli cannot be reduced; the bomb is 64 MiB.
             try expectGrowth(below: 24 << 10, of: bomb) {
                 let probe = try DecoderProbe(bomb.codings, limit: 250)
                 probe.gathers = false
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    /// Allocations of other tests at the same time count too, so the minimum of several attempts is taken.
+    /// Concurrent tests allocate memory as well, so use the minimum of several attempts.
     private func expectGrowth(below limit: Int, of bomb: Bomb, decode: () throws -> Void) throws {
         var least = Int.max
         for _ in 0..<20 where least >= limit {
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test func `The limit counts the encoded bytes read so far, not all that arrived`() throws {
-        // An incompressible megabyte after a bomb: it would raise the limit for the bomb by 250 MB.
+        // An incompressible megabyte after a bomb, which would raise the limit for the bomb by 250 MB.
         let ballast = Array(SplitMix64.bytes(1 << 20, seed: 9))
         let body = try Encoders.gzip([UInt8](repeating: 0, count: 32 << 20)) + Encoders.gzip(ballast)
         let failure = decodingFailure { () throws(DecodingFailure) in
@@ -149,7 +149,7 @@ import Testing
     }
 }
 
-/// How far the resident memory has risen since a moment.
+/// The growth of the peak resident memory since a moment.
 private struct PeakMemory {
     private let before = ProcessMeters.residentKilobytes
     private let isMeasured: Bool
@@ -157,8 +157,8 @@ private struct PeakMemory {
     init() {
         let isSanitized = ProcessMeters.holdsOnToFreedMemory
         isMeasured = !isSanitized && ProcessMeters.resetPeak()
-        if isSanitized { print("memory is not measured: the address sanitizer holds on to what is freed") }
-        if !isSanitized, !isMeasured { print("memory is not measured: the kernel does not reset its peak") }
+        if isSanitized { print("memory is not measured: the address sanitizer retains freed memory") }
+        if !isSanitized, !isMeasured { print("memory is not measured: the kernel cannot reset the peak") }
     }
 
     var grownKilobytes: Int { isMeasured ? ProcessMeters.peakResidentKilobytes - before : 0 }

@@ -6,7 +6,8 @@ import Testing
 @testable import ConvoyTransport
 
 extension Encoders {
-    /// The encoded form of each piece of a body, from a server that flushes after each, as for an event stream.
+    /// Returns the encoded form of each piece of a body, from a server that flushes after each piece, as for an event
+    /// stream.
     static func flushing(_ pieces: [[UInt8]], _ coding: ContentCoding) throws -> [[UInt8]] {
         switch coding {
         case .gzip: try flushingDeflate(pieces, windowBits: 31)
@@ -17,7 +18,7 @@ extension Encoders {
         }
     }
 
-    /// Room for a piece, and for what flushing adds.
+    /// Returns a buffer for a piece and the overhead of flushing.
     private static func room(_ piece: [UInt8]) -> [UInt8] { [UInt8](repeating: 0, count: piece.count * 2 + 1024) }
 
     private static func flushingDeflate(_ pieces: [[UInt8]], windowBits: Int32) throws -> [[UInt8]] {

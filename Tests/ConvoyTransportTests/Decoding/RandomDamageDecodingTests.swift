@@ -6,7 +6,8 @@ import Testing
 
 /// Valid bodies with random damage, and noise, from a printed seed.
 ///
-/// 5,000 bodies; `CONVOY_DECODING_ROUNDS` sets another number, and `CONVOY_DECODING_SEED` a printed seed.
+/// Runs 5,000 bodies by default. `CONVOY_DECODING_ROUNDS` sets another number, and `CONVOY_DECODING_SEED` a printed
+/// seed.
 @Suite struct RandomDamageDecodingTests {
     private static func number(_ name: String) -> UInt64? {
         ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) }
@@ -54,7 +55,7 @@ import Testing
             let size = Int.random(in: 1...50, using: &generator)
             let whole = outcome(damaged, sample.form.codings, pieceSize: .max)
             let pieces = outcome(damaged, sample.form.codings, pieceSize: size)
-            // If several things are wrong, either may be found first.
+            // If several things are wrong, either may be detected first.
             let areEqual = whole == pieces || !whole.isSuccess && !pieces.isSuccess
             #expect(areEqual, "round \(round), \(sample.form), pieces of \(size), seed \(Self.seed)")
             if whole.isSuccess { successes += 1 }
@@ -68,21 +69,21 @@ import Testing
         for form in [EncodedForm.gzip, .gzipStored, .zlib, .gzipInBrotli, .gzipInGzip] {
             let text = pageLike(2_000, seed: generator.next())
             let body = try form.encode(text)
-            // Without its header, zlib's format looks like raw data, which has no checksum.
+            // Without its header, the zlib format looks like raw data, which has no checksum.
             for index in body.indices.dropFirst(form == .zlib ? 2 : 0) {
                 var damaged = body
                 damaged[index] ^= UInt8.random(in: 1...255, using: &generator)
                 let outcome = outcome(damaged, form.codings, pieceSize: .max)
-                // A gzip header has bytes that do not matter, such as the time.
+                // A gzip header has irrelevant bytes, such as the time.
                 guard case .decoded(let other) = outcome, other != text else { continue }
-                // Adler-32 is so weak that a changed distance of a copy can keep it.
+                // Adler-32 is so weak that it may not change with the distance of a copy.
                 let isCollision = form == .zlib && Self.adler32(other) == Self.adler32(text)
                 #expect(isCollision, "\(form), byte \(index), seed \(Self.seed)")
             }
         }
     }
 
-    /// The checksum of zlib's format (RFC 1950, section 8.2).
+    /// The Adler-32 checksum of the zlib format (RFC 1950, section 8.2).
     private static func adler32(_ bytes: [UInt8]) -> UInt32 {
         var (sum, sums) = (UInt32(1), UInt32(0))
         for byte in bytes {

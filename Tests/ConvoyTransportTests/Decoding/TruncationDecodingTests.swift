@@ -2,9 +2,9 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A truncated body is never taken for a complete one.
+/// A truncated body is never accepted as complete.
 @Suite struct TruncationDecodingTests {
-    /// The lengths at which a prefix of a body is a complete body.
+    /// Returns the lengths at which a prefix of a body is a complete body.
     private func completeCounts(_ form: EncodedForm, _ text: [UInt8]) throws -> Set<Int> {
         var count = 0
         var counts: Set = [0]

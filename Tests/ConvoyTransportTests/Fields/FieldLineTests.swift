@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Where a field begins and ends (RFC 9112, section 5), in every place that has fields.
+/// The boundaries of fields (RFC 9112, section 5), wherever fields occur.
 @Suite struct FieldLineTests {
     /// The fields that the library reads, with values whose parts are separated by a space.
     static let fields = [
@@ -22,7 +22,7 @@ import Testing
         "WWW-Authenticate: Digest realm=\"a b\", nonce=\"c\", qop=\"auth\"", "X-Colon: a b: c", "X-Empty:",
     ]
 
-    /// A field folded at each of its spaces and at its end, in several forms.
+    /// Returns a field folded at each of its spaces and at its end, in several forms.
     static func folded(_ field: String) -> [String] {
         let forms = ["\r\n ", "\n\t", " \t\r\n \t ", "\r\n \r\n\t\r\n "]
         let spaces = field.indices.filter { field[$0] == " " }
@@ -60,7 +60,7 @@ import Testing
         #expect(parser.setsCookies)
     }
 
-    /// libcurl cannot be given the value of a continuation.
+    /// libcurl ignores the value of a continuation.
     @Test(arguments: [
         ("Content-Length:\r\n 7", false), ("Content-Length: 7\r\n 0", false), ("Content-Length: 7\r\n ,8", false),
         ("Content-Length: 7\r\n ", true), ("Content-Length: 7\r\n , 7", true), ("Content-Length: 7,\r\n 7", false),

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Feeds text to the readers of heads, line by line as libcurl does.
+/// Feeds text to the parsers of heads, line by line like libcurl.
 enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
     case final
     case interim
@@ -15,7 +15,7 @@ enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(self)" }
 
-    /// What a reader made of some field lines.
+    /// The result of parsing field lines.
     enum Reading: Equatable {
         /// The fields, as `name: value`.
         case fields([String])
@@ -35,7 +35,7 @@ enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
         return lines
     }
 
-    /// Takes complete lines until one is refused, and returns the last step.
+    /// Passes complete lines until one is rejected, and returns the last step.
     static func feed(_ text: [UInt8], to parser: inout HeadParser) -> HeadParser.Step {
         var step = HeadParser.Step.more
         for line in lines(text) {
@@ -51,7 +51,7 @@ enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
             contentLength: parser.contentLength, isEncoded: !parser.contentEncodings.isEmpty, bytes: parser.bytes)
     }
 
-    /// Reads field lines, each with its line end, in this place of a response.
+    /// Parses field lines, each with its line ending, at this place of a response.
     func read(_ fields: String, status: Int = 200) throws -> Reading {
         var parser = HeadParser()
         func text(_ start: String) -> [UInt8] { Array((start + "\r\n" + fields + "\r\n").utf8) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Folded fields, and lines that are not fields, as they come over a connection.
+/// Folded fields, and lines that are not fields, received over a connection.
 @Suite struct FoldedResponseTests {
     let server: TestServer
 
@@ -23,7 +23,7 @@ import Testing
     private static let ok = "HTTP/1.1 200 OK\r\n"
     private static let chunks = "5\r\nhello\r\n0\r\n\r\n"
 
-    /// libcurl ignores the continuation, and so would take the chunks, or a part of the body, for the body.
+    /// libcurl ignores the continuation, and would therefore deliver the chunks, or only part of the body.
     @Test(arguments: [
         "Transfer-Encoding:\r\n chunked\r\n\r\n" + Self.chunks, "Transfer-Encoding : chunked\r\n\r\n" + Self.chunks,
         "Transfer-Encoding\t: chunked\r\n\r\n" + Self.chunks,

@@ -5,15 +5,16 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Compares the reader of heads with an independent one, which reads a complete head as text.
+/// Compares the parser of heads with an independent one, which parses a complete head as text.
 @Suite struct GeneratedHeadTests {
-    /// What a head means; nil if it is malformed.
+    /// The meaning of a head; nil if it is malformed.
     struct Meaning: Equatable {
         var fields: [String]
         var contentLength: Int64?
         var isChunked: Bool
 
-        /// Reads a head by the letter of RFC 9112, and of libcurl, which reads framing from the first line of a field only.
+        /// Parses a head strictly by RFC 9112, and like libcurl, which reads framing only from the first line of a
+        /// field.
         init?(reference head: [UInt8]) {
             guard !head.contains(0) else { return nil }
             func text(_ bytes: some Sequence<UInt8>) -> String {
@@ -58,7 +59,7 @@ import Testing
             }
         }
 
-        /// Reads a head as the library does.
+        /// Parses a head with the library.
         init?(library head: [UInt8]) throws {
             var parser = HeadParser()
             let step = FieldPlace.feed(head, to: &parser)
@@ -99,7 +100,7 @@ import Testing
                 name + (chance(60) && name.first?.isLetter == true ? "" : ":") + pick(["", " ", " ", "\t "]) + value
                 + pick(["\r\n", "\r\n", "\n", " \r\n"])
         }
-        // Latin-1, so that there are bytes that are not UTF-8.
+        // Latin-1, so that some bytes are not valid UTF-8.
         return (head + pick(["\r\n", "\n"])).unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
     }
 
@@ -118,7 +119,7 @@ import Testing
                     adjusted == found, "\(String(decoding: head, as: UTF8.self).debugDescription)")
             }
         }
-        // Both kinds must occur often for the comparison to mean anything.
+        // Both results must occur often for the comparison to be meaningful.
         #expect(refused > 1000 && refused < 9000, "\(refused)")
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The bytes of a request's metrics are those that were on the wire.
+/// The byte counts in a request's metrics match the transmitted bytes.
 @Suite struct ByteCountTests {
     let server: TestServer
     let text = Array(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 400).utf8)
@@ -28,7 +28,7 @@ import Testing
         return heard
     }
 
-    /// How long the head was that the server received.
+    /// The length of the head received by the server.
     private func headLength(of request: RecordedRequest) -> Int64 {
         let lines =
             ["\(request.method) \(request.target) \(request.version)"]
@@ -164,7 +164,7 @@ import Testing
             let received = Int(metrics.countOfResponseHeaderBytesReceived)
             #expect(received > fields && received < fields + 40, "\(received)")
             if !metrics.isReusedConnection { opened += 1 }
-            // Who waits for the connection of another does not wait for a name or for TLS.
+            // A request that waits for another one's connection does not wait for DNS or TLS.
             if metrics.isReusedConnection { #expect(metrics.duration(of: .tls) == 0 && metrics.secured != nil) }
         }
         #expect(opened == 1)

@@ -2,7 +2,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// What holds for all metrics.
+/// Checks what holds for all metrics.
 func expectConsistency(_ metrics: TransactionMetrics, sourceLocation: SourceLocation = #_sourceLocation) {
     let moments = [
         metrics.nameFound, metrics.connected, metrics.tunnelEstablished, metrics.secured, metrics.firstByte,
@@ -15,12 +15,12 @@ func expectConsistency(_ metrics: TransactionMetrics, sourceLocation: SourceLoca
     }
     let durations = TransactionPhase.allCases.map(metrics.duration(of:))
     #expect(durations.allSatisfy { $0 >= 0 }, "\(metrics)", sourceLocation: sourceLocation)
-    // To the last bit.
+    // The sum is exact.
     #expect(durations.reduce(0, +) == metrics.duration, "\(metrics)", sourceLocation: sourceLocation)
 }
 
-/// A phase took at least as long as the server made it last, to within the time in which the two sides notice a connection,
-/// and longer than all others together.
+/// Checks that a phase took at least as long as the server delayed it, with a tolerance for the time in which the two
+/// sides detect a connection, and longer than all other phases together.
 func expect(
     _ phase: TransactionPhase, of metrics: TransactionMetrics, toHaveTaken delay: TimeInterval,
     sourceLocation: SourceLocation = #_sourceLocation

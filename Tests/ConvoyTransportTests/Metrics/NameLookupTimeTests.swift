@@ -6,7 +6,7 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// The time for finding a name, with a name server that is slow.
+/// The time of DNS lookups with a slow name server.
 final class NameLookupTimeTests: NamespaceTestCase {
     private var configuration: ConnectionConfiguration {
         var configuration = ConnectionConfiguration()
@@ -33,7 +33,7 @@ final class NameLookupTimeTests: NamespaceTestCase {
             XCTAssertEqual(TransactionPhase.allCases.map(metrics.duration(of:)).reduce(0, +), metrics.duration)
             XCTAssertEqual(metrics.remoteAddress, "127.0.0.1")
 
-            // The name is known now, and the connection is not there.
+            // The name is now cached, but the connection no longer exists.
             let again = try XCTUnwrap(load(URLRequest(url: url), configuration: configuration, thread: thread))
             let second = try XCTUnwrap(again.metrics.first)
             XCTAssertFalse(second.isReusedConnection)

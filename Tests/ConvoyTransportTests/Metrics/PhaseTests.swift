@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The time of a request belongs to the phase in which it passed.
+/// The time of a request is attributed to the right phase.
 @Suite struct PhaseTests {
     let server: TestServer
 
@@ -69,7 +69,7 @@ import Testing
         defer { relay.stop() }
         var configuration = Self.configuration
         configuration.proxy = .proxy(try Proxy("http://127.0.0.1:\(relay.port)"))
-        // Makes libcurl ask for a tunnel for plain text, too.
+        // Makes libcurl request a tunnel for plain text, too.
         if !isSecure { configuration.addressOverrides = ["localhost": "127.0.0.1"] }
         let url = URL(string: "http\(isSecure ? "s" : "")://localhost:\(port)/")
         let metrics = try metrics(url, configuration)
@@ -77,7 +77,7 @@ import Testing
         #expect(metrics.isProxyConnection && metrics.tunnelEstablished != nil)
         #expect((metrics.secured != nil) == isSecure)
         #expect(metrics.remotePort == Int(relay.port))
-        // What is said to the proxy is no part of the request.
+        // The messages to the proxy are not part of the request.
         let recorded = try #require((isSecure ? trusted.server : server).requests.last)
         #expect(metrics.countOfRequestHeaderBytesSent < 250, "\(metrics.countOfRequestHeaderBytesSent) \(recorded)")
     }
@@ -208,7 +208,7 @@ import Testing
         DispatchQueue.global().asyncAfter(deadline: .now() + 0.5) { connection.cancel() }
         let heard = try #require(collector.wait())
         guard case .cancelled = heard.ends.first else {
-            Issue.record("it ended as \(heard.ends)")
+            Issue.record("the transfer ended with \(heard.ends)")
             return
         }
         #expect(heard.metrics.count == 1)

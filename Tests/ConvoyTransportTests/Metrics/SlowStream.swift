@@ -1,6 +1,6 @@
 import Foundation
 
-/// A stream whose blocks of 100 bytes each take a while to be there.
+/// A stream whose blocks of 100 bytes become available slowly.
 final class SlowStream: InputStream {
     private var blocks: Int
     private let pause: TimeInterval

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The arithmetic of phases.
+/// The computation of phase durations.
 @Suite struct TransactionMomentsTests {
     @Test func `whatever was reached, the durations of the phases add up to the whole`() {
         var random = SplitMix64(seed: 7)

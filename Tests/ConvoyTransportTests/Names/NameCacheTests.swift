@@ -6,7 +6,7 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// The answer of a name server is used for as long as the configuration says.
+/// DNS results are cached for the configured time.
 final class NameCacheTests: NamespaceTestCase {
     func testTheAnswerOfANameServerIsUsedForAsLongAsIsSaid() throws {
         try inNamespace {
@@ -25,7 +25,7 @@ final class NameCacheTests: NamespaceTestCase {
                     let before = names.queries(for: name)
                     let heard = try XCTUnwrap(load(URLRequest(url: url), configuration: configuration, thread: thread))
                     XCTAssertEqual(heard.text, "hello", "\(heard.ends)")
-                    // The next one needs a new connection.
+                    // The next request needs a new connection.
                     server.dropConnections()
                     return names.queries(for: name) - before
                 }

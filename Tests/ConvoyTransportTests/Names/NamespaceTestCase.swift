@@ -2,14 +2,14 @@ import ConvoyTestSupport
 import Foundation
 import XCTest
 
-/// Tests that run in a mount and a network namespace of their own. They are in XCTest, whose tests can be run one by one:
-/// each test runs itself again in a child process there.
+/// Tests that run in a separate mount and network namespace. They use XCTest, whose tests can be run individually: each
+/// test runs itself again in a child process in the namespace.
 class NamespaceTestCase: XCTestCase {
     /// Set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"
 
-    /// Runs the body in a child process that runs only this test, with no network but the loopback interface, and no name
-    /// server but one that the body starts.
+    /// Runs the body in a child process that runs only this test, with no network other than the loopback interface,
+    /// and no name server except one that the body starts.
     func inNamespace(_ body: () throws -> Void, name: String = #function) throws {
         if ProcessInfo.processInfo.environment[Self.mark] != nil { return try body() }
         guard SilentNameServer.isPossible else { throw XCTSkip("needs \(SilentNameServer.hint)") }
@@ -18,6 +18,6 @@ class NamespaceTestCase: XCTestCase {
         let result = try SilentNameServer.run(
             program, [test], environment: [Self.mark: "1"], retryInterval: 5, timeout: 150)
         XCTAssertEqual(result.status, 0, result.text + result.errorText)
-        XCTAssertTrue(result.text.contains("Executed 1 test"), "it ran something else: \(result.text)")
+        XCTAssertTrue(result.text.contains("Executed 1 test"), "the wrong test ran: \(result.text)")
     }
 }

@@ -6,12 +6,12 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A name server that never answers delays only the transfers that need it. In XCTest, whose tests can be run one by
-/// one: each test runs itself again in a child process, in which that name server is the only one.
+/// A name server that never responds delays only the transfers that need it. The tests use XCTest, whose tests can be
+/// run individually: each test runs itself again in a child process, in which that name server is the only one.
 final class SilentNameServerTests: XCTestCase {
     /// Set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"
-    /// Seconds until the resolver asks again. It gives up after twice that time.
+    /// The time in seconds until the resolver repeats a query. It gives up after twice that time.
     private static let retryInterval = 15
 
     /// Runs the body with the silent name server, in a child process that runs only this test.
@@ -23,10 +23,10 @@ final class SilentNameServerTests: XCTestCase {
         let result = try SilentNameServer.run(
             program, [test], environment: [Self.mark: "1"], retryInterval: Self.retryInterval, timeout: 150)
         XCTAssertEqual(result.status, 0, result.text + result.errorText)
-        XCTAssertTrue(result.text.contains("Executed 1 test"), "it ran something else: \(result.text)")
+        XCTAssertTrue(result.text.contains("Executed 1 test"), "the wrong test ran: \(result.text)")
     }
 
-    /// Begins a transfer to a name, and returns when the name server has been asked for it.
+    /// Begins a transfer to a name, and returns once the name server has received a query for it.
     private func askForName(
         _ names: SilentNameServer, timeout: TimeInterval, on thread: NetworkThread
     ) throws -> (URLConnection, Collector) {
@@ -39,13 +39,13 @@ final class SilentNameServerTests: XCTestCase {
         return (connection, collector)
     }
 
-    /// A transfer that needs no name runs to its end before the resolver asks a second time, let alone gives up.
+    /// Checks that a transfer that needs no DNS finishes before the resolver repeats its query.
     private func expectOthersToGoOn(_ server: TestServer, _ names: SilentNameServer, on thread: NetworkThread) throws {
         let asked = names.queries
         let heard = try XCTUnwrap(load(URLRequest(url: server.url("/quick")), thread: thread))
         XCTAssertEqual(heard.text, "quick")
-        // It asks for two kinds of addresses, at nearly the same time.
-        XCTAssertLessThanOrEqual(names.queries, max(asked, 2), "it waited for the resolver")
+        // The resolver queries two kinds of addresses at nearly the same time.
+        XCTAssertLessThanOrEqual(names.queries, max(asked, 2), "the transfer waited for the resolver")
     }
 
     private func server() throws -> TestServer {
@@ -69,7 +69,7 @@ final class SilentNameServerTests: XCTestCase {
             let (connection, collector) = try askForName(names, timeout: 0, on: thread)
             connection.cancel()
             try expectOthersToGoOn(server, names, on: thread)
-            guard case .cancelled? = collector.wait()?.ends.first else { return XCTFail("it was not cancelled") }
+            guard case .cancelled? = collector.wait()?.ends.first else { return XCTFail("the transfer was not cancelled") }
         }
     }
 
@@ -78,7 +78,7 @@ final class SilentNameServerTests: XCTestCase {
             let (server, thread) = (try server(), NetworkThread())
             let (_, collector) = try askForName(names, timeout: 0.2, on: thread)
             XCTAssertEqual(collector.wait()?.error?.code, .timedOut)
-            XCTAssertLessThanOrEqual(names.queries, 2, "it was told when the resolver had given up")
+            XCTAssertLessThanOrEqual(names.queries, 2, "the transfer ended only after the resolver had given up")
             try expectOthersToGoOn(server, names, on: thread)
         }
     }
@@ -96,9 +96,9 @@ final class SilentNameServerTests: XCTestCase {
             for (connection, _) in pairs { connection.cancel() }
             let heard = try XCTUnwrap(load(URLRequest(url: server.url("/quick")), thread: thread))
             XCTAssertEqual(heard.text, "quick")
-            XCTAssertLessThanOrEqual(names.queries, 10, "it waited for the resolver")
+            XCTAssertLessThanOrEqual(names.queries, 10, "the transfers waited for the resolver")
             for (_, collector) in pairs {
-                guard case .cancelled? = collector.wait()?.ends.first else { return XCTFail("it was not cancelled") }
+                guard case .cancelled? = collector.wait()?.ends.first else { return XCTFail("the transfer did not end") }
             }
         }
     }

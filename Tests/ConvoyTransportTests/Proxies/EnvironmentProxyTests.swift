@@ -5,13 +5,14 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// Which proxy the environment names for a URL. In XCTest, whose tests run one at a time, as they share the environment.
+/// The proxy that the environment specifies for a URL. The tests use XCTest, which runs them serially, because they
+/// share the environment.
 final class EnvironmentProxyTests: XCTestCase {
     private static let names = [
         "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
     ]
 
-    /// The proxies for http and for https to a host, with these variables and no others.
+    /// Returns the proxies for http and https to a host, with only these variables set.
     private func proxies(_ variables: [String: String], for host: String = "example.com") throws -> [String?] {
         try withEnvironment(Dictionary(uniqueKeysWithValues: Self.names.map { ($0, variables[$0] ?? "") })) {
             try [false, true].map { isSecure in

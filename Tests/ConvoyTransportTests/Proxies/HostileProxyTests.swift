@@ -6,11 +6,11 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A proxy is asked for a tunnel (RFC 9110, section 9.3.6) and sends something else. Whatever it sends in plain text is
-/// never taken for the response of the https origin. In XCTest, whose tests run one at a time, as they share the
-/// environment.
+/// A proxy that should open a tunnel (RFC 9110, section 9.3.6) sends something else. Nothing that it sends in plain
+/// text is ever mistaken for the response of the https origin. The tests use XCTest, which runs them serially, because
+/// they share the environment.
 final class HostileProxyTests: XCTestCase {
-    /// The answers to the request for a tunnel. A client that checks CONNECT's status detects all but the last.
+    /// The responses to CONNECT. A client that checks the status of CONNECT detects all but the last.
     private static func lies(_ evil: URL) -> [(name: String, answer: ConnectProxy.Behaviour)] {
         func full(_ status: String, _ fields: String = "") -> ConnectProxy.Behaviour {
             .says("HTTP/1.1 \(status)\r\n\(fields)Content-Length: 6\r\n\r\nforged")
@@ -53,7 +53,7 @@ final class HostileProxyTests: XCTestCase {
 
     private let bank = URL(string: "https://bank.invalid/secret")
 
-    /// Sends a request through the proxy, with separate connections.
+    /// Sends a request through the proxy on separate connections.
     private func ask(_ request: URLRequest, through proxy: ConnectProxy) throws -> Collector.Heard {
         try withEnvironment(["https_proxy": proxy.address]) { try XCTUnwrap(load(request, thread: NetworkThread())) }
     }
@@ -155,7 +155,7 @@ final class HostileProxyTests: XCTestCase {
         ])
     }
 
-    /// libcurl reads the body of a 407 byte by byte to its end, and returns only then.
+    /// libcurl reads the entire body of a 407 byte by byte, and returns only then.
     func testARefusalWhoseBodyHasNoEndIsAnErrorAndHoldsUpNobody() throws {
         let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\n"
         try expectErrorThatHoldsUpNobody([
@@ -170,7 +170,7 @@ final class HostileProxyTests: XCTestCase {
         let url = try XCTUnwrap(bank)
         for (name, behaviour) in endless {
             let proxy = try ConnectProxy(behaviour)
-            // It ends connections that may be stuck.
+            // Closes connections that may be stuck.
             defer { proxy.stop() }
             let thread = NetworkThread()
             let collector = Collector()
@@ -190,7 +190,7 @@ final class HostileProxyTests: XCTestCase {
     }
 
     func testATunnelToAServerThatIsNotTheOriginIsRefused() throws {
-        // It has a certificate of its own authority, for another name.
+        // The server has a certificate from its own authority, for another name.
         let other = try OpenSSLServer(.status)
         let proxy = try ConnectProxy(.tunnels(to: other.port))
         defer { proxy.stop() }

@@ -4,8 +4,8 @@ import Foundation
 import FoundationNetworking
 import XCTest
 
-/// Proxies from the environment. In XCTest, whose tests run one at a time in a separate process, as they share the
-/// environment.
+/// Proxies from the environment. The tests use XCTest, which runs them serially in a separate process, because they
+/// share the environment.
 final class ProxyTests: XCTestCase {
     func testAProxyFromTheEnvironmentIsUsed() throws {
         let server = try TestServer()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A proxy is read as curl reads it, and no text that is made of it shows its credential.
+/// A proxy is parsed like in curl, and none of its texts contains the credential.
 @Suite struct ProxyTextTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let text: String
@@ -51,7 +51,7 @@ import Testing
         #expect(proxy.host == expected.host)
         #expect(proxy.port == expected.port)
         #expect(proxy.credential == expected.credential)
-        // From its parts it is the same, and so is what libcurl gets.
+        // A proxy created from the parts is the same, and so is the text for libcurl.
         #expect(try Proxy(proxy.kind, host: proxy.host, port: proxy.port, credential: proxy.credential) == proxy)
         let told = try Proxy(proxy.libcurlText)
         #expect(told.kind == proxy.kind && told.host == proxy.host && told.port == proxy.port)

@@ -6,13 +6,13 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Requests through proxies as they are in use.
+/// Requests through real proxy programs.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct RealProxyTests {
-    /// A program, what is spoken with it, and whether it wants to know the user.
+    /// A proxy program, its protocol, and whether it requires a user.
     enum Way: String, CaseIterable, Sendable {
         case squid, squidWithUser, microsocks, microsocksResolvingHere, microsocksWithUser, danted, danted4
 
-        /// The program, if it speaks SOCKS.
+        /// The program, if it uses SOCKS.
         private var program: SocksProgram.Kind? {
             switch self {
             case .squid, .squidWithUser: nil
@@ -35,7 +35,7 @@ import Testing
             return ProxyCredential(user: "ada", password: "p%41 w:@/é")
         }
 
-        /// Whether the program is there; if not, says what is missing.
+        /// Whether the program is installed. If not, prints what is missing.
         var isThere: Bool {
             if program?.isInstalled ?? SquidProxy.isInstalled { return true }
             print("skipped: needs \(program?.installHint ?? SquidProxy.installHint)")
@@ -70,7 +70,7 @@ import Testing
         let program = try way.start()
         let proxy = try way.proxy(at: program.port, as: way.credential)
         let thread = NetworkThread()
-        // The name of this machine could be looked up as an address on which nginx does not listen.
+        // This machine's name could resolve to an address on which nginx does not listen.
         let secure = try #require(URL(string: "https://127.0.0.1:\(nginx.securePort)/credentials"))
         for url in [nginx.url("credentials"), secure] {
             for round in 1...3 {
@@ -79,7 +79,7 @@ import Testing
                 #expect(heard.heads.map(\.statusCode) == [200])
             }
         }
-        // It was the proxy that connected.
+        // The connection was made by the proxy.
         program.stop()
         let heard = try get(nginx.url("small"), through: .proxy(proxy), trusting: nginx, on: NetworkThread())
         #expect(heard.error?.code == .cannotConnectToHost)
@@ -98,7 +98,7 @@ import Testing
             try way.proxy(at: program.port, as: ProxyCredential(user: "eve", password: "p%41 w:@/é")),
         ]
         for url in [nginx.url("small"), nginx.secureURL("small")] {
-            // Each handle has been used with the credential before.
+            // Each handle has already used the credential.
             #expect(try get(url, through: .proxy(right), trusting: nginx, on: thread).text == "hello world")
             for stranger in strangers {
                 let heard = try get(url, through: .proxy(stranger), trusting: nginx, on: thread)
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    /// The name does not exist, so the side that looks it up reports it.
+    /// The name does not exist, so the side that resolves it reports the error.
     @Test func whoLooksUpANameIsAsTheKindSays() throws {
         guard Way.microsocks.isThere else { return }
         let nginx = try Nginx()
@@ -141,7 +141,7 @@ import Testing
                 let excepting = ProxySelection.proxy(try Proxy(proxy.address), except: ["localhost"])
                 #expect(try get(url, through: excepting, trusting: nginx, on: thread).text == "hello world")
             }
-            // The second time the tunnels are there, and each request finds its own.
+            // In the second round, the tunnels exist, and each request finds the right one.
             #expect(proxies.map(\.heads.count) == [1, 1], "\(round)")
         }
     }

@@ -7,10 +7,10 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// An https origin through a tunnel: the response is the origin's, whatever the proxy's own answer looks like. In
-/// XCTest, whose tests run one at a time, as they share the environment.
+/// An https origin through a tunnel: the response is the origin's, whatever the proxy's own response contains. The
+/// tests use XCTest, which runs them serially, because they share the environment.
 final class TunnelTests: XCTestCase {
-    /// Fields that would be significant in a response, in an answer that is not one (RFC 9110, section 9.3.6).
+    /// Fields that would be significant in a response, in a proxy's response to CONNECT (RFC 9110, section 9.3.6).
     private static let misleading = """
         HTTP/1.1 200 OK\r
         ETag: "proxy"\r
@@ -37,7 +37,7 @@ final class TunnelTests: XCTestCase {
 
     private let text = Data(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 5_000).utf8)
 
-    /// The honest ways to the server: a real proxy, if there is one, and a few odd ones.
+    /// The honest routes to the server: a real proxy, if installed, and a few unusual ones.
     private func forEachTunnel(
         _ body: (_ name: String, _ nginx: Nginx, _ load: (URLRequest) throws -> Collector.Heard) throws -> Void
     ) throws {
@@ -81,7 +81,7 @@ final class TunnelTests: XCTestCase {
 
     func testAFileIsItself() throws {
         try forEachTunnel { name, nginx, load in
-            // Twice: the second time the tunnel is there.
+            // Send it twice: the second time, the tunnel already exists.
             for _ in 0..<2 {
                 let heard = try load(URLRequest(url: nginx.secureURL("text.txt")))
                 expectOrigin(heard, 200, name)
@@ -133,7 +133,7 @@ final class TunnelTests: XCTestCase {
         let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
         var request = URLRequest(url: nginx.secureURL("credentials"))
         request.setValue("Bearer origin", forHTTPHeaderField: "Authorization")
-        // By the request's own field, and as part of the proxy's URL.
+        // Set by the request's own field, and as part of the proxy's URL.
         request.setValue("Basic field", forHTTPHeaderField: "Proxy-Authorization")
         let byField = try withEnvironment(["https_proxy": proxy.address]) {
             try XCTUnwrap(load(request, configuration: configuration, thread: NetworkThread()))
@@ -188,7 +188,7 @@ final class TunnelTests: XCTestCase {
         _ = try nginx.add(PatternBytes.data(count: 1 << 20), as: "file.bin")
         let proxy = try ConnectProxy(.tunnels(to: nginx.securePort, saying: Self.misleading))
         defer { proxy.stop() }
-        // In the handshake, and in the body.
+        // During the handshake, and in the body.
         for count in [100, 300_000] {
             proxy.cut(afterBytes: count)
             let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
@@ -202,7 +202,7 @@ final class TunnelTests: XCTestCase {
         }
     }
 
-    /// An interim answer to CONNECT is odd; a client may give up, but must not be misled.
+    /// An interim response to CONNECT is unusual; a client may fail, but must not be misled.
     func testAnInterimAnswerBeforeATunnelIsNotTheResponse() throws {
         guard Nginx.isInstalled else { throw XCTSkip("needs \(Nginx.installHint)") }
         let nginx = try Nginx()
@@ -221,7 +221,7 @@ final class TunnelTests: XCTestCase {
 
     func testARealProxysRefusalIsAFailure() throws {
         guard Tinyproxy.isInstalled else { throw XCTSkip("needs \(Tinyproxy.installHint)") }
-        // To a port that it does not allow, and to one where no server listens.
+        // To a port that the proxy does not allow, and to one without a server.
         let port = try LoopbackPort.free()
         for allowed in [port == 65535 ? 1 : port + 1, port] {
             let proxy = try Tinyproxy(connectPorts: [allowed])

@@ -6,12 +6,12 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Requests over a Unix socket in place of the network.
+/// Requests over a Unix socket instead of the network.
 @Suite struct UnixSocketTests {
     private func get(_ text: String, over socket: String?, on thread: NetworkThread) throws -> Collector.Heard {
         var configuration = ConnectionConfiguration()
         configuration.unixSocket = socket
-        // Not used: there is nothing for a proxy to connect to.
+        // Not used, because a proxy would have nothing to connect to.
         configuration.proxy = .proxy(try Proxy("http://127.0.0.1:1"))
         if socket == nil { configuration.proxy = .none }
         let url = try #require(URL(string: text))
@@ -30,7 +30,7 @@ import Testing
             let heard = try get("http://no-such-host.invalid/path?x=1", over: path, on: thread)
             #expect(heard.text.hasPrefix("GET /path?x=1 HTTP/1.1\r\nHost: no-such-host.invalid\r\n"), "\(heard.ends)")
         }
-        // The second one found the connection of the first, where libcurl can.
+        // The second request reuses the connection of the first, if libcurl supports that.
         #expect(server.connectionCount == (isAbstract ? 2 : 1))
     }
 

@@ -4,13 +4,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A delegate that records when how many bytes came and went.
+/// A delegate that records when bytes were received and sent.
 final class PaceRecorder: URLConnectionDelegate {
     struct Pace: Sendable {
         let start: MonotonicTime
-        /// The time, and how many bytes had come by then.
+        /// The times, and the total number of bytes received by then.
         var received: [(time: MonotonicTime, total: Int)] = []
-        /// The same for bytes that were sent.
+        /// The times, and the total number of bytes sent by then.
         var sent: [(time: MonotonicTime, total: Int)] = []
         var isRight = true
         var hasHead = false
@@ -27,7 +27,7 @@ final class PaceRecorder: URLConnectionDelegate {
             if case .failed(let error) = end { error } else { nil }
         }
 
-        /// By how many bytes one side was ahead of the rate at most.
+        /// Returns the maximum number of bytes by which a direction exceeded the rate.
         static func excess(
             of samples: [(time: MonotonicTime, total: Int)], over rate: Double, since start: MonotonicTime
         )
@@ -42,12 +42,12 @@ final class PaceRecorder: URLConnectionDelegate {
 
     var paceSoFar: Pace { pace.withLock { $0 } }
 
-    /// How often `noteTurn` was called.
+    /// The number of calls of `noteTurn`.
     var turns: Int { pace.withLock { $0.turns } }
 
     func noteTurn() { pace.withLock { $0.turns += 1 } }
 
-    /// All of it, when the transfer has ended; nil if it did not.
+    /// Returns the complete record once the transfer has ended; nil if it did not.
     func wait(within seconds: Double = 100) -> Pace? {
         guard ended.wait(timeout: .now() + seconds) == .success else { return nil }
         return paceSoFar
@@ -80,7 +80,7 @@ final class PaceRecorder: URLConnectionDelegate {
     }
 }
 
-/// Starts a transfer under these limits.
+/// Starts a transfer with these limits.
 @discardableResult
 func start(
     _ request: URLRequest, receiving: [RateLimit] = [], sending: [RateLimit] = [], stall: StallLimit? = nil,
