@@ -8,14 +8,14 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Where a `Location` leads: the request is for exactly that URL, and never goes to another host.
+/// The target of a `Location`: the request is for exactly that URL, and never goes to another host.
 @Suite struct ReferenceTests {
     let server: TestServer
     var host: String { "127.0.0.1:\(server.port)" }
 
     init() throws { server = try TestServer() }
 
-    /// The request after a redirect from `/dir/?start`, or the error.
+    /// Returns the request after a redirect from `/dir/?start`, or the error.
     private func follow(_ location: [UInt8]) throws -> (target: String?, error: URLError?) {
         var response = Data("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: ".utf8)
         response += location + Data("\r\n\r\n".utf8)
@@ -31,7 +31,7 @@ import Testing
     @Test(arguments: ReferenceCase.all) func `a Location is resolved as the RFC says`(given: ReferenceCase) throws {
         let location = Array(given.reference(to: host).utf8)
         let (target, error) = try follow(location)
-        // Programs may use such a reference, but a server that sends one is up to something.
+        // Programs may use such a reference, but a server that sends one is suspicious.
         let expected = location.contains { $0 < 0x20 || $0 == 0x7F } ? nil : given.target
         #expect(target == expected)
         #expect((error == nil) == (expected != nil), "\(String(describing: error))")
@@ -65,7 +65,7 @@ import Testing
 
     // MARK: libcurl
 
-    /// The host to which libcurl would connect; nil for a URL that it refuses.
+    /// Returns the host to which libcurl would connect; nil for a URL that it rejects.
     private func hostOfCurl(_ url: String) -> String? {
         let handle = curl_url()
         defer { curl_url_cleanup(handle) }
@@ -98,7 +98,7 @@ import Testing
         for _ in 0..<5_000 {
             let reference = (0..<Int.random(in: 1...8, using: &random))
                 .map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
-            // URLs that libcurl refuses are not requested.
+            // URLs that libcurl rejects are not requested.
             guard let url = URLReference.url(reference, relativeTo: base), let scheme = url.scheme?.lowercased(),
                 ["http", "https"].contains(scheme), let host = hostOfCurl(url.absoluteString)
             else { continue }

@@ -5,20 +5,20 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Heads with very many fields, and fields whose bytes came from a server.
+/// Heads with very many fields, and fields whose bytes come from a server.
 @Suite struct RepeatedFieldTests {
     private func head(_ count: Int, _ name: String = "a") throws -> ResponseHead {
         ResponseHead(
             url: try #require(URL(string: "http://host/")), statusCode: 200, headers: (0..<count).map { _ in (name, "") })
     }
 
-    /// What grows with the square would take 64 times as long: between that and 8 times there is room for a busy machine.
+    /// Quadratic growth would take 64 times as long. Between that and 8 times, there is a margin for a busy machine.
     @Test func `eight times as many lines of one field take eight times as long`() throws {
         let (small, large) = (try head(5_000), try head(40_000))
         let works: [(String, (ResponseHead) -> Int)] = [
             ("joined", { $0["A"]?.utf8.count ?? 0 }), ("lines", { $0.bytes(of: "A").count }),
             ("fields", { $0.fields.count }),
-            // Foundation's value is made once.
+            // Foundation's value is created once.
             ("response", { $0.copied.urlResponse?.allHeaderFields.count ?? 0 }),
         ]
         for (name, work) in works {
@@ -88,7 +88,7 @@ import Testing
 }
 
 extension ResponseHead {
-    /// One that nothing was asked of.
+    /// Returns a head that has not been queried yet.
     fileprivate var copied: ResponseHead {
         ResponseHead(url: url, statusCode: statusCode, headers: fields.map { ($0.name, $0.value) })
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A request arrives at the server exactly as given, or is refused before a byte of it is sent.
+/// A request arrives at the server exactly as given, or is rejected before a byte of it is sent.
 @Suite struct RequestTests {
     let server: TestServer
 
@@ -138,7 +138,7 @@ import Testing
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBodyStream = stream
-        request.timeoutInterval = 0.2  // waiting for one's own stream is not the server's silence
+        request.timeoutInterval = 0.2  // does not count while waiting for the request's own stream
         let slow = Collector()
         URLConnection(request: request, delegate: slow).start()
         #expect(stream.isReading.wait(timeout: .now() + 100) == .success)
@@ -176,7 +176,7 @@ import Testing
             #expect(!"\(error) \(error.userInfo)".contains("love") && "\(error)".contains("credential"))
         }
         #expect(server.totalConnectionCount == 0)
-        // An `@` elsewhere is no user name.
+        // An `@` elsewhere does not indicate a user name.
         #expect(load(server.url("/echo?mail=ada@example.com"))?.isFinished == true)
     }
 
@@ -191,7 +191,7 @@ import Testing
     }
 }
 
-/// Blocks in its first read until it may continue.
+/// A stream that blocks in its first read until it may continue.
 private final class BlockingStream: InputStream {
     let isReading = DispatchSemaphore(value: 0)
     let mayGoOn = DispatchSemaphore(value: 0)

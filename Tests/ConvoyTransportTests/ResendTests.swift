@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What happens to a request whose kept-alive connection turns out to be closed.
+/// Requests whose keep-alive connection turns out to be closed.
 @Suite struct ResendTests {
     let server: TestServer
     let thread = NetworkThread()
@@ -16,7 +16,7 @@ import Testing
         server.route("GET", "/fine", .text("fine"))
     }
 
-    /// Leaves a connection that is kept alive.
+    /// Leaves a keep-alive connection.
     private func keepConnection() throws {
         let heard = try #require(load(URLRequest(url: server.url("/fine")), thread: thread))
         #expect(heard.isFinished)
@@ -92,12 +92,12 @@ import Testing
     }
 
     @Test func `an option that libcurl refuses is refused each time`() throws {
-        // Longer than libcurl takes a string to be.
+        // Longer than the maximum length of a string in libcurl.
         let url = server.url("/" + String(repeating: "a", count: 9_000_000))
         let first = try #require(load(URLRequest(url: url), thread: thread)?.error)
         let second = try #require(load(URLRequest(url: url), thread: thread)?.error)
         #expect(first.code == second.code)
-        #expect(second.code != .badServerResponse, "it was sent")
+        #expect(second.code != .badServerResponse, "the request was sent")
         #expect(server.requests.isEmpty)
     }
 

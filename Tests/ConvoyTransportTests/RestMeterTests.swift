@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// When the rest of a response is given up that changes no result.
+/// The decision to stop reading the rest of a response that does not affect the result.
 @Suite struct RestMeterTests {
     private let second: UInt64 = 1_000_000_000
 

@@ -8,9 +8,9 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The run loop, with each of its pollers.
+/// The run loop with each of its pollers.
 @Suite struct RunLoopTests {
-    /// A loop on its own thread.
+    /// A run loop on its own thread.
     private final class Running: Sendable {
         let loop: NetworkRunLoop
         private let ended = DispatchSemaphore(value: 0)
@@ -61,7 +61,7 @@ import Testing
                 nanoseconds.withLock { $0.append(time.tv_sec * 1_000_000_000 + time.tv_nsec) }
             }
             try eventually { nanoseconds.withLock { $0.count } == count }
-            // In this time it has nothing to do.
+            // Nothing to do during this time.
             usleep(100_000)
         }
         let times = nanoseconds.withLock { $0 }
@@ -75,7 +75,7 @@ import Testing
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
         try #require(socketpair(AF_UNIX, type, 0, &pair) == 0)
         defer { for descriptor in pair { close(descriptor) } }
-        // It has a byte to read, and no space for more.
+        // The socket has a byte to read, but no space for more.
         let block = [UInt8](repeating: 0, count: 4096)
         while write(pair[0], block, block.count) > 0 {}
         #expect(write(pair[1], block, 1) == 1)
@@ -102,7 +102,7 @@ import Testing
                     if number == 199 { done.signal() }
                 }
                 loop.schedule(timer, at: now + UInt64(number) * 100_000)
-                // Moved to the same time again, and some cancelled.
+                // Some are moved to the same time again, and some cancelled.
                 loop.schedule(timer, at: now + 1_000_000_000)
                 loop.schedule(timer, at: now + UInt64(number) * 100_000)
                 if number % 10 == 3 { cancelled.append(timer) }
@@ -131,7 +131,7 @@ import Testing
             struct Box: @unchecked Sendable { let again: Again }
             let box = Box(again: again)
             if let timer = again.timer { loop.schedule(timer, at: 1) }
-            // After the timer has begun.
+            // After the timer has started.
             loop.perform {
                 loop.perform {
                     box.again.isOver = true
@@ -172,7 +172,7 @@ import Testing
                     calls.withLock { $0 += 1 }
                     try? loop.unwatch(descriptor)
                     close(descriptor)
-                    // Further reports of this turn and the next would come before that.
+                    // Further reports in this turn and the next would come before that.
                     loop.perform { loop.perform { ended.signal() } }
                 }
                 try? loop.watch(readEnd, for: .readable, handler: reader)

@@ -28,18 +28,18 @@ import Testing
         }
     }
 
-    /// What a handler does to another descriptor that is ready in the same batch.
+    /// A handler's change to another descriptor that is ready in the same batch.
     enum Change: CaseIterable {
         /// Stops watching it, and reuses its number for an idle socket.
         case unwatchedAndReplaced
-        /// The same, but it is closed without unwatching it.
+        /// Closes it without unwatching it, and reuses its number for an idle socket.
         case replaced
-        /// Watches it for something else.
+        /// Watches it for another event.
         case changed
         case unwatched
     }
 
-    /// Runs a loop on this thread, one of the steps in each turn.
+    /// Runs a loop on this thread, with one step per turn.
     private func run(_ loop: NetworkRunLoop, _ steps: [() -> Void]) {
         struct Script: @unchecked Sendable {
             let loop: NetworkRunLoop
@@ -60,7 +60,7 @@ import Testing
         let loop = try NetworkRunLoop(poller: kind)
         let (one, two, quiet) = (try Pair(), try Pair(), try Pair())
         defer { for pair in [one, two, quiet] { pair.closeBoth() } }
-        // Both are ready before the loop first looks: one batch.
+        // Both are ready before the loop first checks, so they are in one batch.
         #expect(write(one.far, "x", 1) == 1 && write(two.far, "x", 1) == 1)
         var first: [Int32] = []
         var wrong: [FileEvents] = []
@@ -80,7 +80,7 @@ import Testing
                 dup2(quiet.near, other)
                 try? loop.watch(other, for: .readable, handler: late)
             case .changed:
-                // Its buffer is full: it is not ready for this.
+                // Its buffer is full, so it is not ready for writing.
                 var flags = fcntl(other, F_GETFL)
                 flags |= O_NONBLOCK
                 _ = fcntl(other, F_SETFL, flags)

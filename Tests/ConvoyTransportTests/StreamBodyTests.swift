@@ -5,11 +5,11 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A body from a stream, while the network takes nothing of it.
+/// A body from a stream while the network accepts nothing.
 @Suite struct StreamBodyTests {
     let thread = NetworkThread()
 
-    /// Fills a buffer on the network thread, as the transfer does.
+    /// Fills a buffer on the network thread, like the transfer.
     private func fill(_ body: StreamBody, _ count: Int) -> [UInt8]? {
         struct Box: @unchecked Sendable { let body: StreamBody }
         let box = Box(body: body)
@@ -41,7 +41,7 @@ import Testing
     }
 }
 
-/// A stream that gives one byte with each call.
+/// A stream that provides one byte per call.
 private final class BytewiseStream: InputStream {
     let isDone = DispatchSemaphore(value: 0)
     private let count: Int

@@ -3,26 +3,26 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What holds a transfer up, in every order of what its source, its receiver and its holders do, with actions that are
-/// carried out late.
+/// Holding a transfer back, in every order of events of its source, receiver and hold owners, with actions that are
+/// executed late.
 @Suite struct TransferStateTests {
     typealias State = TransferState
 
-    /// A source with blocks of bytes, a receiver, and the actions that were not carried out yet.
+    /// A source with blocks of bytes, a receiver, and the pending actions.
     private struct World: Hashable {
         var state = State()
-        /// Blocks that the source still has.
+        /// The blocks that the source still has.
         var blocks: Int
         /// Whether the source waits until it may continue.
         var isPaused = false
-        /// Whether the source has said that it has ended.
+        /// Whether the source has reported its end.
         var hasEnded = false
-        /// Blocks that were taken and not passed on.
+        /// The blocks that were taken but not passed on.
         var kept = 0
         var delivered = 0
         var ends = 0
         var isStopped = false
-        /// The holds that their owners have put, and not lifted.
+        /// The holds that their owners have added and not removed.
         var owned: TransferHolds = []
         var pending: [State.Action] = []
 
@@ -33,16 +33,16 @@ import Testing
             if action != .nothing { pending.append(action) }
         }
 
-        /// Carries out an action, perhaps long after it was decided.
+        /// Executes an action, possibly long after it was decided.
         mutating func carryOut(_ action: State.Action) {
             switch action {
             case .nothing: break
             case .run(let receiving, _):
                 if receiving { isPaused = false }
-                // Kept bytes come before those of the source.
+                // Kept bytes are delivered before those of the source.
                 if state.hasKept { handle(.kept) }
             case .drain:
-                // There may be another hold since: then the bytes stay.
+                // If there is another hold in the meantime, the bytes are kept.
                 guard state.isFree, kept > 0 else { return }
                 delivered += kept
                 kept = 0
@@ -93,19 +93,19 @@ import Testing
     ]
 
     private func expectPromises(_ world: World, _ total: Int) {
-        #expect(world.state.holds == world.owned, "somebody's hold was lifted by another: \(world)")
+        #expect(world.state.holds == world.owned, "a hold was lifted by someone other than its owner: \(world)")
         #expect(world.ends + world.pending.filter { $0 == .end || $0 == .stopped }.count <= 1, "it ended twice: \(world)")
         #expect(world.blocks + world.kept + world.delivered == total, "a block was lost: \(world)")
         if world.ends == 1, !world.isStopped {
-            #expect(world.delivered == total && world.hasEnded, "it ended before its bytes had come: \(world)")
+            #expect(world.delivered == total && world.hasEnded, "it ended before its last byte: \(world)")
         }
-        // Every wait ends: by an action that is on its way, or when a hold is removed.
+        // Every wait ends, either by a pending action or when a hold is removed.
         if !world.state.isOver, world.state.isFree, world.isPaused || world.kept > 0 || world.hasEnded {
-            #expect(!world.pending.isEmpty, "nobody tells the source to go on: \(world)")
+            #expect(!world.pending.isEmpty, "the source is not resumed: \(world)")
         }
     }
 
-    /// Lifts every hold, carries everything out, and lets the source do its part: then the end has come.
+    /// Lifts every hold, executes all actions, and lets the source continue until the transfer ends.
     private func expectItEnds(_ start: World, _ total: Int) {
         var world = start
         for hold in Self.holders { world.lift(hold) }
@@ -133,7 +133,7 @@ import Testing
             var frontier = [World(blocks: total)]
             while !frontier.isEmpty {
                 var next: [World] = []
-                // Late actions pile up without end if none is carried out.
+                // Late actions accumulate without limit if none is executed.
                 for world in frontier where world.pending.count <= 3 {
                     func add(_ change: (inout World) -> Void) {
                         var changed = world
@@ -194,7 +194,7 @@ import Testing
                     let action = world.pending.remove(at: index)
                     world.carryOut(action)
                 }
-                // A late order to go on may find a hold, and bytes that are refused then. That is no loss.
+                // A late resumption may encounter a hold, so that bytes are refused. That is not a loss.
                 guard world.blocks + world.kept + world.delivered == total, world.state.holds == world.owned else {
                     Issue.record("\(world)")
                     return

@@ -7,9 +7,9 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// One transfer uses a bounded share of each turn of the run loop.
+/// A transfer uses a bounded share of each turn of the run loop.
 @Suite struct TurnShareTests {
-    /// Counts the turns of a thread's loop, and what its transfers receive in each.
+    /// Counts the turns of a thread's loop, and the bytes that its transfers receive in each.
     private final class TurnCounter: Sendable {
         struct Counts {
             var turns = 0
@@ -21,7 +21,7 @@ import Testing
 
         let counts = Locked(Counts())
 
-        /// Begins a turn: the block that this passes to the thread runs in the next one.
+        /// Begins a turn. The block that this passes to the thread runs in the next turn.
         func beginTurn(of thread: NetworkThread) {
             let isOver = counts.withLock { counts in
                 counts.turns += 1
@@ -62,12 +62,12 @@ import Testing
         func connectionDidCancel(_ connection: any Connection) { ended.signal() }
     }
 
-    /// What a transfer does with its bytes.
+    /// The handling of a transfer's bytes.
     enum Kind: CaseIterable {
         case download, downloadHTTP2, upload, uploadHTTP2
-        /// A body that decoding makes a thousand times larger.
+        /// A body that decoding expands a thousandfold.
         case decoded, decodedHTTP2
-        /// A stored response in memory, as it is and encoded.
+        /// A stored response in memory, unencoded and encoded.
         case replayed, replayedEncoded
 
         var isSecure: Bool { [.downloadHTTP2, .uploadHTTP2, .decodedHTTP2].contains(self) }
@@ -78,7 +78,7 @@ import Testing
 
     private static let size = 32 << 20
 
-    /// Runs equal transfers on one thread, and returns how many bytes they move in a turn at most.
+    /// Runs equal transfers on one thread, and returns the maximum number of bytes that they move in a turn.
     private func mostInTurn(_ kind: Kind, transfers: Int = 1) throws -> Int {
         let nginx = try Nginx()
         let body = kind.isDecoded ? Data(count: Self.size) : PatternBytes.data(count: Self.size)
@@ -113,17 +113,17 @@ import Testing
         }
     }
 
-    /// A share is rounded up to whole reads, blocks and pieces.
+    /// A share is rounded up to complete reads, blocks and pieces.
     private static let piece = max(ConnectionConfiguration().receiveBufferSize, ContentDecoder.blockSize, 128 << 10)
 
     @Test(arguments: Kind.allCases)
     func `a fast transfer moves a bounded number of bytes in a turn`(kind: Kind) throws {
-        // The turn's events are handled before the block that counts the turn, so two shares may meet in one count.
+        // The events of a turn are handled before the block that counts it, so two shares may fall into one count.
         let most = try mostInTurn(kind)
         #expect(most <= 2 * (TurnShares.share + Self.piece), "\(most) bytes")
     }
 
-    // The streams of an HTTP/2 connection share what one read of it brings.
+    // The streams of an HTTP/2 connection share the bytes of one read.
     @Test(arguments: Kind.allCases.filter { !$0.isSecure })
     func `fast transfers together move a bounded number of bytes in a turn`(kind: Kind) throws {
         let most = try mostInTurn(kind, transfers: 6)
@@ -137,7 +137,7 @@ import Testing
         for size in stride(from: 100_000, through: 600_000, by: isSecure ? 39_973 : 9_973) {
             let name = "\(size)"
             try nginx.add(PatternBytes.data(count: size), as: name)
-            // Nothing else wakes the loop: no turns are counted.
+            // Nothing else wakes the loop, because turns are not counted.
             var request = URLRequest(url: isSecure ? nginx.secureURL(name) : nginx.url(name))
             request.timeoutInterval = 10
             let heard = try #require(load(request, configuration: configuration, thread: NetworkThread()))
@@ -146,7 +146,7 @@ import Testing
     }
 }
 
-/// A cache that has one response for every request.
+/// A cache that has one response for all requests.
 private final class StoredBody: ResponseCache, ResponseCacheExchange, ServableResponse {
     let head: CachedHead
     let length: Int

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Responses are checked: only a complete final head and a complete body are a success.
+/// Responses are validated: only a complete final head with a complete body is a success.
 @Suite struct WireTests {
     let server: TestServer
 
@@ -36,7 +36,7 @@ import Testing
         let whole = Array(text.utf8)
         for count in 0..<whole.count {
             let heard = try heard(.raw(Data(whole[..<count])))
-            // If only the last line end of the last chunk is missing, no content is missing.
+            // If only the last line ending of the last chunk is missing, the content is complete.
             if count >= whole.count - 2, text.hasSuffix("0\r\n\r\n") { continue }
             #expect(heard.error?.code == .networkConnectionLost, "cut at \(count): \(heard)")
             #expect(heard.ends.count == 1)
@@ -131,7 +131,7 @@ import Testing
         configuration.timeoutIntervalForHead = 0.3
         let late = try heard(.text("late").failing(.stallBeforeHead), timeout: 60, configuration: configuration)
         #expect(late.error?.code == .timedOut)
-        // The body may take longer than that.
+        // The body may take longer than the head.
         let slow = try heard(
             .drip(Data("0123456789".utf8), chunk: 1, interval: 0.1), timeout: 60, configuration: configuration)
         #expect(slow.isFinished && slow.text == "0123456789")
@@ -141,7 +141,7 @@ import Testing
     func `an unrequested transfer coding is an error`(coding: String) throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: \(coding)\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
-        // The other one if libcurl detects it itself, as 8.14 does.
+        // The latter if libcurl detects it itself, like version 8.14.
         let codes: [URLError.Code?] = [.badServerResponse, .cannotDecodeContentData]
         #expect(codes.contains(heard.error?.code))
         #expect(heard.body.isEmpty)
@@ -181,7 +181,7 @@ import Testing
         }
         let empty = try heard(.raw(head + "0\r\n\r\n"))
         #expect(empty.error?.code == .badServerResponse)
-        // What has no body cannot be split; and an interim response is not the response.
+        // A response without a body cannot be split, and an interim response is not the response.
         for status in [204, 304] {
             let none = try heard(
                 .raw("HTTP/1.1 \(status) None\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"))

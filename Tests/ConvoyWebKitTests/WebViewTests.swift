@@ -10,7 +10,7 @@ enum WebViews {
     #endif
 }
 
-/// Web views, in a program of their own on a display without a screen.
+/// Web views in a separate program on a virtual display.
 @Suite(.serialized, .enabled(if: WebViews.areRunnable, "WebKitGTK, Xvfb, xdotool or ImageMagick is not installed"))
 struct WebViewTests {
     @Test func `a page comes through the engine, and its text can be changed before it is shown`() throws {
@@ -25,7 +25,7 @@ struct WebViewTests {
         #expect(seen["address"] as? Bool == true, "the page's address is the one after the redirect")
         #expect(seen["hasMoved"] as? Bool == true)
         #expect(seen["cookie"] as? String == "key=value")
-        #expect(seen["requests"] as? Int == 2, "WebKit asks for nothing itself")
+        #expect(seen["requests"] as? Int == 2, "WebKit sends no requests itself")
         #expect(seen["data"] as? String == "200")
         #expect((seen["missing"] as? String)?.isEmpty == false && seen["missing"] as? String != "200")
         #expect(seen["thrown"] as? String == "-1017")

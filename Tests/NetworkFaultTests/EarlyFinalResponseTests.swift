@@ -7,10 +7,10 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A response that is complete before the request's body was sent ends the operation, whatever then happens to the stream
-/// or the connection (RFC 9113, section 8.1; RFC 9112, section 9.5).
+/// A response that is complete before the request's body has been sent ends the operation, regardless of what then
+/// happens to the stream or the connection (RFC 9113, section 8.1; RFC 9112, section 9.5).
 @Suite(.serialized) struct EarlyFinalResponseTests {
-    /// What the server does after its response.
+    /// The server's action after its response.
     enum Sequel: String, CaseIterable, Sendable { case nothing, resetNoError, resetCancel, close, resetConnection }
 
     static let statuses = [200, 204, 303, 413, 503]
@@ -59,13 +59,13 @@ import Testing
         let ends = sequel == .close || sequel == .resetConnection
         for status in Self.statuses {
             for size in Self.sizes {
-                // Twice, so that an existing connection is used too.
+                // Twice, so that a reused connection is tested as well.
                 for round in 0..<2 {
                     let operation = try send(
                         to: "https://localhost:\(server.port)/\(status)/\(size)/\(round)", configuration, size: size,
                         isStreamed: isStreamed, thread: ends ? NetworkThread() : shared)
                     let name: Comment = "\(status), \(size) bytes, round \(round), \(sequel)"
-                    // A connection that is reset may lose what was sent before.
+                    // A reset connection may lose bytes sent earlier.
                     if sequel == .resetConnection, (operation.error as? URLError)?.code == .networkConnectionLost {
                         continue
                     }

@@ -4,27 +4,27 @@ import Foundation
 /// A recording that is replayed with one fault.
 struct FaultCase: Sendable, CustomStringConvertible {
     enum Fault: Sendable {
-        /// The server closes the connection behind so many bytes.
+        /// The server closes the connection after this number of bytes.
         case cut(Int)
-        /// The server resets the connection behind so many bytes.
+        /// The server resets the connection after this number of bytes.
         case reset(Int)
-        /// Nothing follows on so many bytes.
+        /// The server sends nothing after this number of bytes.
         case stall(Int)
-        /// One byte at a time.
+        /// The bytes are sent one by one.
         case drip
-        /// The response comes twice at once.
+        /// The response is sent twice at once.
         case doubled
-        /// A byte is another one. Behind the response the server closes the connection, or it waits.
+        /// One byte is changed. After the response, the server either closes the connection or waits.
         case damage(at: Int, to: UInt8, waits: Bool)
     }
 
     let number: Int
     let recording: RecordedResponses
-    /// Which response of the recording has the fault.
+    /// The index of the response with the fault in the recording.
     let exchange: Int
     let fault: Fault
 
-    /// The response of the recording with the fault.
+    /// The response with the fault.
     var response: RecordedResponse { recording.responses[exchange] }
 
     var description: String {
@@ -37,7 +37,7 @@ struct FaultCase: Sendable, CustomStringConvertible {
         return "case \(number), \(recording.recording.name), response \(exchange): \(fault) \(place)"
     }
 
-    /// What the server does with a request for one of the recording's targets, or with any other.
+    /// Returns the server's response to a request for one of the recording's targets, or for any other.
     func play(for target: String) -> Play {
         guard let index = recording.responses.firstIndex(where: { $0.exchange.target == target }) else {
             return Play(bytes: Self.notFound, isSound: true)
@@ -52,13 +52,13 @@ struct FaultCase: Sendable, CustomStringConvertible {
         case .reset(let count): return Play(bytes: Array(bytes[..<count]), end: .reset)
         case .stall(let count): return Play(bytes: Array(bytes[..<count]), end: .stall)
         case .drip: return Play(bytes: bytes, piece: 1, end: sound, isSound: true)
-        // Behind a body that the end of the connection ends, nothing else can come.
+        // Nothing can follow a body that ends with the connection.
         case .doubled: return Play(bytes: response.endsConnection ? bytes : bytes + bytes, end: sound, isSound: true)
         case .damage(_, _, let waits): return Play(bytes: damaged, end: waits ? .open : .finish)
         }
     }
 
-    /// The bytes of the response with the damage.
+    /// The damaged bytes of the response.
     var damaged: [UInt8] {
         var bytes = response.bytes
         if case .damage(let position, let value, _) = fault { bytes[position] = value }
@@ -68,9 +68,9 @@ struct FaultCase: Sendable, CustomStringConvertible {
     private static let notFound = Array("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone".utf8)
     private static let notFoundOutcome = FaultOutcome(status: 404, body: Array("none".utf8))
 
-    // MARK: What must come of it
+    // MARK: Expectations
 
-    /// What the operation may end with.
+    /// The outcomes allowed for the operation.
     var expectation: FaultExpectation {
         guard let last = recording.responses.last else { return FaultExpectation() }
         let whole = last.outcome, isLast = exchange == recording.responses.count - 1
@@ -78,7 +78,7 @@ struct FaultCase: Sendable, CustomStringConvertible {
         case .drip, .doubled: return FaultExpectation(outcomes: [whole], mustSucceed: true)
         case .cut(let count):
             if count == response.bytes.count { return FaultExpectation(outcomes: [whole], mustSucceed: true) }
-            // Nothing distinguishes such a body from a shorter one.
+            // Such a body cannot be distinguished from a shorter one.
             if isLast, response.isEndedByConnection, count >= response.headLength, response.exchange.decoded == nil {
                 let body = Array(response.bytes[response.headLength..<count])
                 return FaultExpectation(outcomes: [FaultOutcome(status: whole.status, body: body)], mustSucceed: true)
@@ -90,7 +90,7 @@ struct FaultCase: Sendable, CustomStringConvertible {
     }
 
     private func unfinished(at count: Int, _ whole: FaultOutcome, _ isLast: Bool) -> FaultExpectation {
-        // The rest of a redirect's body matters to nobody, nor what is behind the last chunk.
+        // The rest of a redirect's body is irrelevant, as is anything after the last chunk.
         let isEnough = isLast ? count >= response.endOfLastChunk : count >= response.headLength
         return FaultExpectation(outcomes: isEnough ? [whole] : [])
     }
@@ -102,7 +102,7 @@ struct FaultCase: Sendable, CustomStringConvertible {
             let reading = MessageReader.read(damaged, to: method, hasEnded: !waits, leniency)
             switch reading {
             case .response(let read): expectation.outcomes += outcomes(of: read)
-            // The rest of a redirect's body matters to nobody.
+            // The rest of a redirect's body is irrelevant.
             case .head(let read) where Self.isRedirect(read): expectation.outcomes += outcomesOfRedirect
             default: break
             }
@@ -116,13 +116,13 @@ struct FaultCase: Sendable, CustomStringConvertible {
         return expectation
     }
 
-    /// What a client may make of a response.
+    /// Returns the outcomes with which a client may interpret a response.
     private func outcomes(of read: MessageReader.Response) -> [FaultOutcome] {
         read.outcomes(to: response.exchange.method, decoded: response.exchange.decoded)
             + (Self.isRedirect(read) ? outcomesOfRedirect : [])
     }
 
-    /// A damaged redirect may lead to any other response, or nowhere.
+    /// The outcomes of a damaged redirect, which may lead to any other response, or nowhere.
     private var outcomesOfRedirect: [FaultOutcome] { recording.responses.map(\.outcome) + [Self.notFoundOutcome] }
 
     private static func isRedirect(_ read: MessageReader.Response) -> Bool {
@@ -131,14 +131,14 @@ struct FaultCase: Sendable, CustomStringConvertible {
 }
 
 extension MessageReader.Response {
-    /// What a client may make of it, if it follows no redirect.
+    /// Returns the outcomes with which a client may interpret the response, if it follows no redirect.
     ///
-    /// - Parameter decoded: the decoded body of the recording.
+    /// - Parameter decoded: The decoded body of the recording.
     func outcomes(to method: String, decoded: String?) -> [FaultOutcome] {
         var bodies = [body]
         let codings = values("content-encoding").joined(separator: ",").lowercased()
         if !codings.isEmpty, status != 206, method != "HEAD", !body.isEmpty {
-            // Not every byte of the encoded form matters to the decoded one, whose checksum is tested.
+            // Not every byte of the encoded body affects the decoded one, whose checksum is verified.
             let isKnown = ["gzip", "x-gzip", "deflate", "br", "zstd"].contains(codings)
             let right = decoded.map { Array($0.utf8) }
             if isKnown { bodies = right.map { [$0] } ?? [] } else if let right { bodies.append(right) }
@@ -147,7 +147,7 @@ extension MessageReader.Response {
     }
 }
 
-/// What an operation has ended with.
+/// The outcome of an operation.
 struct FaultOutcome: Equatable, Sendable, CustomStringConvertible {
     var status: Int
     var body: [UInt8]
@@ -157,18 +157,18 @@ struct FaultOutcome: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What an operation may end with; it may fail unless it must succeed.
+/// The allowed outcomes of an operation. It may also fail unless it must succeed.
 struct FaultExpectation: Sendable {
     var outcomes: [FaultOutcome] = []
     var mustSucceed = false
 
-    /// Whether a client has nothing else to do with such a response than to deliver it.
+    /// Whether a client can only deliver a response with this status.
     static func isOrdinary(_ status: Int) -> Bool {
         status >= 200 && !(300..<400).contains(status) && ![206, 401, 407, 408, 417, 421, 425].contains(status)
     }
 }
 
-/// A recording with what its responses say.
+/// A recording with the interpretation of its responses.
 final class RecordedResponses: Sendable {
     let recording: Recording
     let responses: [RecordedResponse]
@@ -184,18 +184,18 @@ struct RecordedResponse: Sendable {
 
     let exchange: Recording.Exchange
     let bytes: [UInt8]
-    /// Where the head ends, interim ones included.
+    /// The end of the head, including interim heads.
     let headLength: Int
-    /// What it says.
+    /// The outcome that the response specifies.
     let outcome: FaultOutcome
-    /// The body as it was sent, without chunks.
+    /// The body as it was sent, without the chunked framing.
     let rawBody: [UInt8]
     let isEndedByConnection: Bool
-    /// Whether the server closes the connection behind it.
+    /// Whether the server closes the connection after the response.
     let endsConnection: Bool
-    /// The bytes that are not of the body: those of the head, and those around chunks.
+    /// The positions of bytes outside the body: those of the head and of the chunked framing.
     let framing: [Int]
-    /// Where the line of the last chunk, which is empty, ends, or else the response.
+    /// The end of the last, empty chunk's line; otherwise the end of the response.
     let endOfLastChunk: Int
 
     init(_ exchange: Recording.Exchange, of name: String) throws {
@@ -237,14 +237,14 @@ struct RecordedResponse: Sendable {
         (self.framing, self.endOfLastChunk) = (framing, endOfLastChunk)
     }
 
-    /// The bytes around one.
+    /// Returns the bytes around a position.
     func context(of position: Int) -> String {
         let part = bytes[max(0, position - 24)..<min(bytes.count, position + 12)]
         return String(decoding: part, as: UTF8.self).debugDescription
     }
 }
 
-/// All cases of the recordings.
+/// All cases for the recordings.
 enum FaultCases {
     static func all(_ recordings: [RecordedResponses], everyFlip: Bool, using random: inout SplitMix64) -> [FaultCase] {
         var cases: [FaultCase] = []

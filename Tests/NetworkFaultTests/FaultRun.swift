@@ -6,20 +6,20 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a run needs of its cases, whatever their protocol.
+/// A case that can be run, independent of its protocol.
 protocol ReplayedCase: Sendable, CustomStringConvertible {
     var number: Int { get }
     var method: String { get }
     var target: String { get }
     var fields: [String: String] { get }
     var body: String? { get }
-    /// Whether the server leaves the request without an end.
+    /// Whether the server never finishes the response.
     var stalls: Bool { get }
-    /// Whether no other request may follow on its connection if it fails.
+    /// Whether the connection must not be reused if the request fails.
     var endsItsConnection: Bool { get }
-    /// Computed once for each case.
+    /// Computed once per case.
     var expectation: FaultExpectation { get }
-    /// What else it may end with if the server has got the request again.
+    /// An additional outcome that is allowed if the server received the request again.
     var outcomeOfRepetition: FaultOutcome? { get }
 }
 
@@ -35,21 +35,21 @@ extension FaultCase: ReplayedCase {
         default: false
         }
     }
-    // A redirect is followed on the same connection, and what it leads to may fail.
+    // A redirect is followed on the same connection, and the next request may fail.
     var endsItsConnection: Bool { recording.responses.count == 1 }
     var outcomeOfRepetition: FaultOutcome? { nil }
 }
 
-/// Runs cases through one manager and its queue, some hundred at once, and checks each of them: the operation ends once, with
-/// what the bytes say or with a typed error; the next request on the manager gets its own response; and no connection is used
-/// again behind a response that failed.
+/// Runs cases through one manager and its queue, some hundred concurrently, and checks that each operation ends once,
+/// with the outcome that the bytes specify or with a typed error; that the next request of the manager gets its own
+/// response; and that no connection is reused after a failed response.
 final class FaultRun: Sendable {
     struct Report: Sendable {
         var successes = 0
         var failures = 0
-        /// Error codes, and how often each came.
+        /// The error codes, with their counts.
         var codes: [Int: Int] = [:]
-        /// What went wrong, the first ones.
+        /// The first problems found.
         var faults: [String] = []
         var faultCount = 0
         var seconds = 0.0
@@ -66,7 +66,7 @@ final class FaultRun: Sendable {
         }
     }
 
-    /// How many seconds no case may take.
+    /// The maximum duration of a case in seconds.
     static let deadline = 60.0
 
     private let manager = HTTPRequestOperationManager(baseURL: nil)
@@ -74,9 +74,9 @@ final class FaultRun: Sendable {
     private let base: String
     private let configuration: ConnectionConfiguration
     private let handlers = DispatchQueue(label: "Convoy.Tests.faults")
-    /// Whether each case has a connection of its own.
+    /// Whether each case uses a separate connection.
     private let isolates: Bool
-    /// How many seconds a request may be without a byte, where that is how it ends.
+    /// The idle timeout in seconds, for cases that end with it.
     private let stallTimeout: TimeInterval
     private let arrivals: @Sendable (Int) -> Arrivals
     private let state = Locked(State())
@@ -86,9 +86,9 @@ final class FaultRun: Sendable {
         var report = Report()
         var running: [Int: String] = [:]
         var waiting: ArraySlice<any ReplayedCase> = []
-        /// How often the operations reported an end, by the number of the case.
+        /// The number of reported ends of each operation, by case number.
         var ends: [Int: Int] = [:]
-        /// The cases that failed.
+        /// The failed cases.
         var failed: [Int: String] = [:]
     }
 
@@ -105,7 +105,7 @@ final class FaultRun: Sendable {
         manager.operationQueue = queue
     }
 
-    /// Runs them all. Blocks its thread.
+    /// Runs all cases. Blocks the calling thread.
     func run(_ cases: [any ReplayedCase], width: Int) -> Report {
         let start = DispatchTime.now()
         state.withLock { $0.waiting = cases[...] }
@@ -115,16 +115,16 @@ final class FaultRun: Sendable {
             guard progress.wait(timeout: .now() + Self.deadline) == .success else { break }
             left -= 1
         }
-        // What is reported twice may be reported later.
+        // A duplicate report may arrive later.
         handlers.sync {}
         return state.withLock { state in
-            for name in state.running.values { state.report.note("has not ended: \(name)") }
+            for name in state.running.values { state.report.note("did not end: \(name)") }
             for (number, name) in state.failed where arrivals(number).isFollowed {
-                state.report.note("\(name): failed, and its connection was used again")
+                state.report.note("\(name): failed, and its connection was reused")
             }
             state.report.seconds = Double(DispatchTime.now().uptimeNanoseconds - start.uptimeNanoseconds) / 1e9
             for (number, count) in state.ends where count != 2 && state.running[number] == nil {
-                state.report.note("case \(number) has reported \(count) ends in place of 2, by its handler and its block")
+                state.report.note("case \(number) reported \(count) ends instead of 2, by its handler and its block")
             }
             return state.report
         }
@@ -138,7 +138,7 @@ final class FaultRun: Sendable {
         }
         guard let next else { return }
         let expectation = next.expectation
-        // Only what must end otherwise has the time that a busy machine may take.
+        // Only cases that end otherwise get enough time for a busy machine.
         let timeout = next.stalls && !expectation.mustSucceed ? stallTimeout : 30
         send(next.number, next.method, next.target, next.fields, next.body, timeout) { [self] operation in
             evaluate(operation, next, expectation)
@@ -160,7 +160,7 @@ final class FaultRun: Sendable {
         var request = URLRequest(url: url)
         request.httpMethod = method
         request.timeoutInterval = timeout
-        // Whoever sets `Accept-Encoding` gets the encoded bytes.
+        // If a request sets `Accept-Encoding`, it gets the encoded bytes.
         for (name, value) in fields where name != "Accept-Encoding" { request.setValue(value, forHTTPHeaderField: name) }
         request.setValue("\(number)", forHTTPHeaderField: "X-Case")
         request.httpBody = body.map { Data($0.utf8) }
@@ -173,7 +173,8 @@ final class FaultRun: Sendable {
         serializer.acceptableStatusCodes = nil
         operation.responseSerializer = serializer
         let isProbe = target == "/probe"
-        // It may be sent over a connection of HTTP/2 that the server has just closed, or on which half of a frame has come.
+        // Otherwise it may be sent over an HTTP/2 connection that the server has just closed, or on which half of a
+        // frame has arrived.
         if isProbe, isolates {
             var policy = RetryPolicy(maximumRetryCount: 4)
             (policy.initialDelay, policy.budget) = (0.001, nil)
@@ -202,14 +203,14 @@ final class FaultRun: Sendable {
                 if test.endsItsConnection { state.failed[test.number] = test.description }
                 guard let error = error as? URLError else { return state.report.note("\(test): untyped \(error)") }
                 state.report.codes[error.code.rawValue, default: 0] += 1
-                // A POST may be sent over a connection that its server is just closing behind another response, and is not
-                // sent again.
+                // A POST may be sent over a connection that its server is just closing after another response, and is
+                // not sent again.
                 let isUnseen = test.method == "POST" && arrivals.requests == 0 && error.code == .networkConnectionLost
                 if expectation.mustSucceed, !isUnseen {
                     state.report.note("\(test): failed with \(error.code.rawValue) \(error)")
                 }
                 if error.code == .unknown || error.code == .cancelled {
-                    state.report.note("\(test): an error that says nothing, \(error.code.rawValue) \(error)")
+                    state.report.note("\(test): an unspecific error, \(error.code.rawValue) \(error)")
                 }
             } else {
                 state.report.successes += 1
@@ -217,10 +218,10 @@ final class FaultRun: Sendable {
                     status: operation.statusCode ?? 0, body: operation.responseData.map { Array($0) } ?? [])
                 let isRepeated = arrivals.requests > 1 && outcome == test.outcomeOfRepetition
                 if !expectation.outcomes.contains(outcome), !isRepeated {
-                    state.report.note("\(test): succeeded with \(outcome) and not with one of \(expectation.outcomes)")
+                    state.report.note("\(test): succeeded with \(outcome) instead of one of \(expectation.outcomes)")
                 }
             }
-            // A GET is sent again where its connection was an old one: five times at most, behind three redirects.
+            // A GET is sent again if its connection was an old one: up to five times, after three redirects.
             let limit = ["GET", "HEAD"].contains(test.method) ? 9 : 1
             if arrivals.requests > limit { state.report.note("\(test): was sent \(arrivals.requests) times") }
         }

@@ -3,7 +3,7 @@ import Foundation
 
 @testable import ConvoyTransport
 
-/// The frames that a real server has sent on a connection for one request. `Recordings/record.py` makes them anew.
+/// The frames that a real server sent on a connection for one request. `Recordings/record.py` records them again.
 final class FrameRecording: Sendable {
     private struct File: Decodable {
         let name: String
@@ -22,9 +22,9 @@ final class FrameRecording: Sendable {
     let fields: [String: String]
     let decoded: String?
     let frames: [Frame]
-    /// All of the frames.
+    /// The bytes of all frames.
     let bytes: [UInt8]
-    /// Where each frame begins, and where the last one ends.
+    /// The positions at which frames begin, and the end of the last one.
     let boundaries: [Int]
     let outcome: FaultOutcome
 
@@ -47,7 +47,7 @@ final class FrameRecording: Sendable {
         outcome = FaultOutcome(status: read.status, body: decoded.map { Array($0.utf8) } ?? read.body)
     }
 
-    /// Whether the response is whole with the bytes before a position.
+    /// Whether the response is complete with the bytes before a position.
     func isWhole(before position: Int) -> Bool {
         FrameReader.read(Array(bytes[..<position]), to: method, until: .length) != nil
     }
@@ -56,21 +56,22 @@ final class FrameRecording: Sendable {
 /// A recording of frames that is replayed with one fault.
 struct FrameCase: ReplayedCase {
     enum Fault: Sendable {
-        /// The server closes the connection behind so many bytes.
+        /// The server closes the connection after this number of bytes.
         case cut(Int)
-        /// The server resets the connection behind so many bytes.
+        /// The server resets the connection after this number of bytes.
         case reset(Int)
-        /// Nothing follows on so many bytes.
+        /// The server sends nothing after this number of bytes.
         case stall(Int)
-        /// One byte at a time.
+        /// The bytes are sent one by one.
         case drip
-        /// A byte is another one.
+        /// One byte is changed.
         case damage(at: Int, to: UInt8)
-        /// GOAWAY before a frame, with the last stream and a code. Then come the other frames, or the end of the connection.
+        /// GOAWAY before a frame, with the last stream and a code, followed by the other frames or the end of the
+        /// connection.
         case goAway(before: Int, last: UInt32, code: UInt32, closes: Bool)
-        /// RST_STREAM before a frame. Then come the other frames, or none.
+        /// RST_STREAM before a frame, followed by the other frames or none.
         case resetStream(before: Int, code: UInt32, goesOn: Bool)
-        /// The response to the next request comes before that, behind the right one.
+        /// The response to the next request arrives before that request, after the right one.
         case unasked
     }
 
@@ -93,14 +94,14 @@ struct FrameCase: ReplayedCase {
         }
     }
 
-    /// A frame of the response, on another stream.
+    /// Returns a frame of the response for another stream.
     func frame(_ frame: Frame, on stream: UInt32) -> Frame {
         var frame = frame
         if frame.stream == 1 { frame.stream = stream }
         return frame
     }
 
-    /// What the server sends in answer to the first request.
+    /// The server's response to the first request.
     var play: Play {
         let bytes = recording.bytes
         func split(_ index: Int, _ frame: Frame, goesOn: Bool) -> [UInt8] {
@@ -132,21 +133,21 @@ struct FrameCase: ReplayedCase {
         }
     }
 
-    // MARK: What must come of it
+    // MARK: Expectations
 
     var expectation: FaultExpectation {
         let whole = FaultExpectation(outcomes: [recording.outcome])
         switch fault {
-        // nghttp2 with Debian's patch of 2024 allows eight CONTINUATION frames, and counts one for each piece.
+        // nghttp2 with Debian's patch of 2024 allows eight CONTINUATION frames, and counts one per piece.
         case .drip:
             let isContinued = recording.frames.contains { $0.kind == Frame.Kind.continuation }
             return FaultExpectation(outcomes: [recording.outcome], mustSucceed: !isContinued)
-        // The client may find the connection broken before it has delivered the response.
+        // The client may detect the broken connection before it has delivered the response.
         case .unasked: return whole
         case .cut(let count), .reset(let count), .stall(let count):
             return recording.isWhole(before: count) ? whole : FaultExpectation()
         case .damage:
-            // An old libcurl takes what has come before it broke the connection off for whole, now and then.
+            // Old libcurl versions sometimes accept the bytes received before they aborted the connection as complete.
             let ends: [FrameReader.End] = [.stream, .length] + (MultiHandle.hidesResets ? [.invalidFrame] : [])
             let readings = ends.compactMap { FrameReader.read(play.bytes, to: method, until: $0) }
             return FaultExpectation(outcomes: readings.flatMap { $0.outcomes(to: method, decoded: recording.decoded) })
@@ -156,7 +157,7 @@ struct FrameCase: ReplayedCase {
             // Nothing may come between the frames of a head.
             let isInHead = index < recording.frames.count && recording.frames[index].kind == Frame.Kind.continuation
             if closes || isInHead { return FaultExpectation() }
-            // RFC 9113, section 6.8: streams up to the last one go on. SETTINGS must come first.
+            // RFC 9113, section 6.8: streams up to the last one continue. SETTINGS must come first.
             return FaultExpectation(
                 outcomes: last >= 1 ? [recording.outcome] : [], mustSucceed: index > 0 && last >= 1 && code == 0)
         case .resetStream(let index, _, _):
@@ -164,7 +165,7 @@ struct FrameCase: ReplayedCase {
         }
     }
 
-    /// A request that the server has seen again was answered with the whole recording.
+    /// If the server received the request again, it responded with the complete recording.
     var outcomeOfRepetition: FaultOutcome? { recording.outcome }
 
     static func all(_ recordings: [FrameRecording]) -> [FrameCase] {
@@ -186,7 +187,7 @@ struct FrameCase: ReplayedCase {
                 }
             }
             for position in 0...recording.bytes.count {
-                // Of a very long one every 61st byte, beside those around the frames' beginnings.
+                // For a very long recording, every 61st byte, and those around the beginnings of frames.
                 let isNear = recording.boundaries.contains { abs($0 - position) < 16 }
                 guard recording.bytes.count < 2_000 || isNear || position % 61 == 0 else { continue }
                 for fault in [Fault.cut(position), .reset(position), .stall(position)] { add(fault) }

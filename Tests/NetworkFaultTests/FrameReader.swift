@@ -1,4 +1,4 @@
-/// Frames of HTTP/2 (RFC 9113, section 4.1).
+/// HTTP/2 frames (RFC 9113, section 4.1).
 struct Frame {
     enum Kind {
         static let data: UInt8 = 0
@@ -36,7 +36,7 @@ struct Frame {
 
     static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.reduce(0) { $0 << 8 | UInt32($1) } }
 
-    /// Takes the first frame; nil if it is not whole.
+    /// Reads the first frame. Returns nil if it is incomplete.
     static func first(of bytes: [UInt8], from position: inout Int) -> Frame? {
         guard bytes.count - position >= 9 else { return nil }
         let count = Int(number(bytes[position..<(position + 3)]))
@@ -49,30 +49,30 @@ struct Frame {
     }
 }
 
-/// Reads the response to the first request of a connection by RFC 9113, independently of nghttp2 and libcurl, to know what
-/// damaged frames say.
+/// Parses the response to the first request of a connection by RFC 9113, independently of nghttp2 and libcurl, to
+/// determine the meaning of damaged frames.
 struct FrameReader {
     private var decoder = HPACKDecoder()
     private var head: [HPACKDecoder.Field]?
     private var body: [UInt8] = []
     private var hasEnded = false
 
-    /// What ends a response.
+    /// The end of a response.
     enum End {
         /// The end of its stream.
         case stream
-        /// Also the last byte of the length that the head announces.
+        /// Also the last byte of the announced length.
         case length
-        /// Where the head announces no length, also a frame that breaks the protocol.
+        /// If no length was announced, also a frame that violates the protocol.
         case invalidFrame
     }
 
-    /// The response; nil where it is not whole, or the frames are invalid.
+    /// Returns the response; nil if it is incomplete, or the frames are invalid.
     static func read(_ bytes: [UInt8], to method: String, until end: End = .stream) -> MessageReader.Response? {
         var (reader, position) = (FrameReader(), 0)
         var isBroken = false
         while !reader.hasEnded, !isBroken {
-            // A frame that is too long need not come whole.
+            // A frame that is too long need not be complete.
             isBroken = bytes.count - position >= 9 && Frame.number(bytes[position..<(position + 3)]) > 16_384
             guard !isBroken, let frame = Frame.first(of: bytes, from: &position) else { break }
             isBroken = !reader.take(frame, bytes, &position)
@@ -93,7 +93,7 @@ struct FrameReader {
         }
     }
 
-    /// A client may deliver what has come of a DATA frame before the rest.
+    /// A client may deliver the received part of a DATA frame before the rest.
     private mutating func takeBeginning(_ bytes: [UInt8]) {
         guard bytes.count > 9, bytes[3] == Frame.Kind.data, bytes[4] & Frame.Flag.padded == 0, bytes[8] == 1,
             head.flatMap({ status(of: $0) }).map({ $0 >= 200 }) == true
@@ -107,7 +107,7 @@ struct FrameReader {
         return Int(values[0].value)
     }
 
-    /// False for what breaks the connection or the stream.
+    /// Returns false if the frame breaks the connection or the stream.
     private mutating func take(_ frame: Frame, _ bytes: [UInt8], _ position: inout Int) -> Bool {
         switch frame.kind {
         case Frame.Kind.data:

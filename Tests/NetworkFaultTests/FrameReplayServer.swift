@@ -1,11 +1,11 @@
 import ConvoySupport
 import Foundation
 
-/// A server of HTTP/2 over TLS on 127.0.0.1 that answers with recorded frames and a fault. Each connection has a thread that
-/// blocks.
+/// An HTTP/2 server over TLS on 127.0.0.1 that responds with recorded frames and a fault. Each connection has a
+/// blocking thread.
 ///
-/// `x-case` is the number of a case. Its first request gets the fault, and each further one the whole recording; a request for
-/// `/probe` is answered with that number.
+/// `x-case` is the number of a case. Its first request gets the fault, and each further one the complete recording. A
+/// request for `/probe` is answered with that number.
 final class FrameReplayServer: Sendable {
     var port: UInt16 { connections.port }
     private let connections: ReplayConnections
@@ -27,16 +27,16 @@ final class FrameReplayServer: Sendable {
 
     func arrivals(of number: Int) -> Arrivals { arrivals.withLock { $0[number] ?? Arrivals() } }
 
-    /// Ends it and all of its connections.
+    /// Stops the server and closes all connections.
     func stop() { connections.stop() }
 
-    /// What the server knows of one connection.
+    /// The server's state for one connection.
     private struct Connection {
         let channel: ServerChannel
         var decoder = HPACKDecoder()
         var hasSentSettings = false
 
-        /// The next frame of the client, behind its preface.
+        /// Returns the next frame of the client, after its preface.
         func nextFrame() -> Frame? {
             while true {
                 var position = 0
@@ -55,7 +55,7 @@ final class FrameReplayServer: Sendable {
         connection.channel.received.removeFirst(preface.count)
         while let frame = connection.nextFrame() {
             guard frame.kind == Frame.Kind.headers else { continue }
-            // A client that begins with a priority sends five bytes before the block.
+            // If the client includes a priority, it sends five bytes before the block.
             let block = frame.flags & Frame.Flag.priority != 0 ? Array(frame.payload.dropFirst(5)) : frame.payload
             guard let fields = connection.decoder.decode(block),
                 let path = fields.first(where: { $0.name == ":path" })?.value,
@@ -65,7 +65,7 @@ final class FrameReplayServer: Sendable {
         }
     }
 
-    /// False where the connection is over.
+    /// Returns false if the connection has ended.
     private func answer(_ number: Int, _ path: String, on stream: UInt32, _ connection: inout Connection) -> Bool {
         let channel = connection.channel
         guard path != "/probe" else { return channel.send(probe(number, on: stream, &connection)) }
@@ -99,7 +99,8 @@ final class FrameReplayServer: Sendable {
         }
         connection.hasSentSettings = true
         let body = Array(ReplayServer.probe(number).utf8)
-        // `:status 200` is the eighth entry of the fixed table, and `content-length` the 28th, whose value is not indexed.
+        // `:status 200` is the eighth entry of the static table, and `content-length` the 28th, whose value is not
+        // indexed.
         let length = Array("\(body.count)".utf8)
         var head: [UInt8] = [0x88, 0x0F, 28 - 15, UInt8(length.count)]
         head += length
@@ -108,7 +109,7 @@ final class FrameReplayServer: Sendable {
         return bytes
     }
 
-    /// With an old libcurl the library asks again over HTTP/1.1 where a response without a length may have been cut off.
+    /// With an old libcurl, Convoy repeats a request over HTTP/1.1 if its response without a length may be truncated.
     private func serveOldHTTP(_ channel: ServerChannel) {
         while channel.endOfHead == nil { guard channel.receive() else { return } }
         let head = String(decoding: channel.received, as: UTF8.self)

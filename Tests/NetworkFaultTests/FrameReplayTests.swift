@@ -3,7 +3,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// The frames of real servers of HTTP/2, with one fault each: cut, reset or stalled at every byte, every byte damaged, and
+/// The frames of real HTTP/2 servers, with one fault each: cut, reset or stalled at every byte, every byte damaged, and
 /// GOAWAY and RST_STREAM before each frame. See ``ReplayTests``.
 @Suite(.serialized) struct FrameReplayTests {
     @Test func `a fault gives what the frames say or an error, and spoils nothing else`() throws {

@@ -1,4 +1,4 @@
-/// Decodes heads of HTTP/2 by RFC 7541, independently of nghttp2.
+/// Decodes HTTP/2 heads by RFC 7541, independently of nghttp2.
 struct HPACKDecoder {
     struct Field: Equatable {
         var name: String
@@ -8,7 +8,7 @@ struct HPACKDecoder {
     private var dynamic: [Field] = []
     private var limit = 4096
 
-    /// The fields of a block; nil for one that is invalid.
+    /// Returns the fields of a block; nil if it is invalid.
     mutating func decode(_ block: [UInt8]) -> [Field]? {
         var (fields, position): ([Field], Int) = ([], 0)
         while position < block.count {
@@ -51,7 +51,7 @@ struct HPACKDecoder {
         }
     }
 
-    /// Section 5.1.
+    /// Decodes an integer (section 5.1).
     private static func number(_ block: [UInt8], _ position: inout Int, bits: Int) -> Int? {
         guard position < block.count else { return nil }
         let mask = 1 << bits - 1
@@ -69,7 +69,7 @@ struct HPACKDecoder {
         return nil
     }
 
-    /// Section 5.2. One character for each byte.
+    /// Decodes a string (section 5.2), with one character per byte.
     private static func text(_ block: [UInt8], _ position: inout Int) -> String? {
         guard position < block.count else { return nil }
         let isCoded = block[position] & 128 != 0
@@ -97,7 +97,7 @@ struct HPACKDecoder {
                 }
             }
         }
-        // The rest is the beginning of the longest code, which consists of ones.
+        // The rest is a prefix of the longest code, which consists of ones.
         return length < 8 && code == 1 << length - 1 ? plain : nil
     }
 
@@ -107,7 +107,8 @@ struct HPACKDecoder {
         var symbols: [Int] = []
     }
 
-    /// Huffman's code (appendix B) follows from the lengths: shorter codes come first, and equal ones in the order of symbols.
+    /// The Huffman code (appendix B), derived from the lengths: shorter codes come first, and equal ones in the order
+    /// of symbols.
     private static let rows: [Row] = {
         var rows = [Row](repeating: Row(), count: 31)
         for (symbol, length) in lengths.enumerated() { rows[length].symbols.append(symbol) }
@@ -134,7 +135,7 @@ struct HPACKDecoder {
         return text.split { $0 == " " || $0 == "\n" }.compactMap { Int($0) }
     }()
 
-    /// Appendix A.
+    /// The static table (appendix A).
     private static let fixed: [Field] = {
         let text = """
             :authority;:method GET;:method POST;:path /;:path /index.html;:scheme http;:scheme https;:status 200;:status 204

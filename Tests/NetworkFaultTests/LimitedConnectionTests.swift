@@ -8,7 +8,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// nginx ends an HTTP/2 connection after some requests with a GOAWAY, while others are in flight.
+/// nginx ends an HTTP/2 connection with GOAWAY after a number of requests, while others are in flight.
 @Suite(.serialized, .enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct LimitedConnectionTests {
     @Test(arguments: [3, 20, 1000])
     func `no POST is lost or processed twice when nginx ends connections`(connectionRequests: Int) throws {
@@ -17,7 +17,7 @@ import Testing
         connections.start { channel in
             while channel.endOfHead == nil { guard channel.receive() else { return } }
             processed.add(1, ordering: .relaxed)
-            // nginx sends the body behind the head, and it is short.
+            // nginx sends the body after the head, and it is short.
             let head = String(decoding: channel.received, as: UTF8.self)
             while !channel.received.suffix(4).elementsEqual("done".utf8), head.hasPrefix("POST") {
                 guard channel.receive() else { return }

@@ -1,24 +1,25 @@
-/// Reads a response of HTTP/1.1 by RFC 9112, independently of libcurl and of the library, to know what damaged bytes say.
+/// Parses an HTTP/1.1 response by RFC 9112, independently of libcurl and of Convoy, to determine the meaning of damaged
+/// bytes.
 struct MessageReader {
-    /// What the bytes say.
+    /// The meaning of the bytes.
     enum Reading: Equatable {
         case response(Response)
-        /// The head is whole, and more bytes of the body have to come.
+        /// The head is complete, and more bytes of the body are expected.
         case head(Response)
-        /// More bytes of the head have to come.
+        /// More bytes of the head are expected.
         case incomplete
         case invalid
     }
 
     struct Response: Equatable {
         var status = 0
-        /// Names in lower case.
+        /// The fields, with names in lowercase.
         var fields: [Field] = []
-        /// Without chunks, but encoded.
+        /// The body without the chunked framing, but still encoded.
         var body: [UInt8] = []
-        /// Whether nothing but the end of the connection ends the body.
+        /// Whether the body ends only with the connection.
         var isEndedByConnection = false
-        /// How many bytes follow.
+        /// The number of bytes that follow.
         var rest = 0
 
         func values(_ name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
@@ -29,14 +30,13 @@ struct MessageReader {
         var value: String
     }
 
-    /// What a reader may do with bytes that no server should send (RFC 9112, sections 2.2 and 5).
+    /// The freedom of a parser in handling bytes that no server should send (RFC 9112, sections 2.2 and 5).
     struct Leniency {
-        /// A line may end in LF alone.
+        /// Lines may end with LF alone.
         var takesBareLF = true
-        /// Control characters, and names and versions that are none, are as good as others; what follows on the size of a
-        /// chunk means nothing.
+        /// Control characters and invalid names and versions are accepted, and anything after a chunk size is ignored.
         var takesAnyCharacter = true
-        /// A name may end in blanks.
+        /// Names may end with whitespace.
         var trimsNames = false
 
         static let strict = Leniency(takesBareLF: false, takesAnyCharacter: false)
@@ -47,7 +47,7 @@ struct MessageReader {
     private let leniency: Leniency
     private var position = 0
 
-    /// - Parameter hasEnded: whether the connection ends behind the bytes.
+    /// - Parameter hasEnded: Whether the connection ends after the bytes.
     static func read(_ bytes: [UInt8], to method: String, hasEnded: Bool, _ leniency: Leniency) -> Reading {
         var reader = MessageReader(bytes: bytes, leniency: leniency)
         return reader.read(to: method, hasEnded: hasEnded)
@@ -100,7 +100,7 @@ struct MessageReader {
             case .text(let text):
                 if text[0] == 32 || text[0] == 9 {
                     guard leniency.takesAnyCharacter, !lines.isEmpty else { return .invalid }
-                    // A newer libcurl looks for the colon in the whole of it.
+                    // Newer libcurl versions look for the colon in the complete line.
                     lines[lines.count - 1] += [32] + Self.trimmed(text[...])
                 } else {
                     lines.append(text)

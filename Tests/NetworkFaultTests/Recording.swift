@@ -1,18 +1,18 @@
 import Foundation
 
-/// Responses of real servers over HTTP/1.1, as bytes. `Recordings/record.py` makes them anew.
+/// Responses of real HTTP/1.1 servers, as bytes. `Recordings/record.py` records them again.
 struct Recording: Decodable, Sendable {
-    /// A request and the response to it.
+    /// A request and its response.
     struct Exchange: Decodable, Sendable {
         let method: String
         let target: String
-        /// The fields of the request that matter to the response.
+        /// The fields of the request that affect the response.
         let fields: [String: String]
         /// The body of the request.
         let body: String?
-        /// The bytes of the response, in lines, one character for each byte.
+        /// The bytes of the response, as lines with one character per byte.
         private let response: [String]
-        /// The text of the body, where it is encoded.
+        /// The decoded text of the body, if it is encoded.
         let decoded: String?
 
         /// The bytes of the response.
@@ -21,7 +21,7 @@ struct Recording: Decodable, Sendable {
 
     let name: String
     let server: String
-    /// More than one, where the response redirects.
+    /// The exchanges; more than one if the response is a redirect.
     let exchanges: [Exchange]
 
     static let all: Result<[Recording], any Error> = Result { try load("http1") }

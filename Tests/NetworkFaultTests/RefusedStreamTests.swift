@@ -7,10 +7,10 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Requests that an HTTP/2 server has not processed are sent again, whatever their method, and all others are not
+/// Requests that an HTTP/2 server has not processed are sent again, regardless of their method, and all others are not
 /// (RFC 9113, sections 6.8 and 8.7; RFC 9110, section 15.5.20).
 @Suite(.serialized) struct RefusedStreamTests {
-    /// What the server does with the first request for a path.
+    /// The server's response to the first request for a path.
     enum Refusal: String, CaseIterable, Sendable {
         case refusedStream
         case refusedStreamBehindBody
@@ -85,7 +85,7 @@ import Testing
         defer { server.stop() }
         let configuration = ConnectionConfiguration(certificateAuthorities: tls.certificateAuthority)
         for method in ["POST", "PATCH", "PUT", "GET"] {
-            // On the first stream of a connection, and on one that was used before.
+            // On the first stream of a connection, and on a reused connection.
             for isReused in [false, true] {
                 let thread = NetworkThread()
                 if isReused {

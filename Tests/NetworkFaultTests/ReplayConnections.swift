@@ -4,7 +4,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// The connections to a server on 127.0.0.1, each of which has a thread that blocks.
+/// The connections to a server on 127.0.0.1, each of which has a blocking thread.
 final class ReplayConnections: Sendable {
     let port: UInt16
     private let listener: Int32
@@ -22,7 +22,7 @@ final class ReplayConnections: Sendable {
         self.tls = tls
     }
 
-    /// Accepts connections from now on, and serves each on a thread of its own.
+    /// Starts accepting connections, and serves each on a separate thread.
     func start(_ serve: @escaping @Sendable (ServerChannel) -> Void) {
         ends.enter()
         Thread.detachNewThread { [self] in
@@ -55,7 +55,7 @@ final class ReplayConnections: Sendable {
         }
     }
 
-    /// Ends all of them, and accepts no more.
+    /// Closes all connections and stops accepting.
     func stop() {
         state.withLock { state in
             state.isOver = true
@@ -66,7 +66,7 @@ final class ReplayConnections: Sendable {
     }
 }
 
-/// One end of a connection, with TLS or without it. Its calls block.
+/// The server's end of a connection, with or without TLS. Its calls block.
 final class ServerChannel {
     let descriptor: Int32
     private let ssl: OpaquePointer?
@@ -85,20 +85,20 @@ final class ServerChannel {
 
     deinit { SSL_free(ssl) }
 
-    /// Shakes hands.
+    /// Performs the TLS handshake.
     func accept() -> Bool {
         guard let ssl else { return true }
         return SSL_accept(ssl) == 1
     }
 
-    /// Whether HTTP/2 was agreed upon.
+    /// Whether HTTP/2 was negotiated.
     var speaksHTTP2: Bool {
         var (name, count): (UnsafePointer<UInt8>?, UInt32) = (nil, 0)
         SSL_get0_alpn_selected(ssl, &name, &count)
         return count == 2
     }
 
-    /// Where the first empty line in what was received ends.
+    /// The end of the first empty line in the received bytes.
     var endOfHead: Int? {
         received.withUnsafeBytes { bytes in
             var position = 0
@@ -115,7 +115,7 @@ final class ServerChannel {
         }
     }
 
-    /// False at the end.
+    /// Receives bytes. Returns false at the end.
     func receive() -> Bool {
         let count =
             ssl.map { Int(SSL_read($0, &buffer, Int32(buffer.count))) } ?? recv(descriptor, &buffer, buffer.count, 0)
@@ -140,14 +140,14 @@ final class ServerChannel {
         }
     }
 
-    /// FIN, and then waits for the client's: what was sent would be lost if the client's bytes were unread.
+    /// Sends FIN, then waits for the client's FIN. If the client's bytes were not read, the sent bytes would be lost.
     func finish() {
         if let ssl { SSL_shutdown(ssl) }
         shutdown(descriptor, Int32(SHUT_WR))
         drain()
     }
 
-    /// RST when the descriptor is closed.
+    /// Makes closing the descriptor send RST.
     func reset() {
         var value = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
@@ -157,14 +157,14 @@ final class ServerChannel {
     func drain() { while recv(descriptor, &buffer, buffer.count, 0) > 0 {} }
 }
 
-/// The server's side of TLS, with a certificate for this machine that is made for the run.
+/// The server's side of TLS, with a certificate for localhost that is created for the run.
 final class ServerTLS: @unchecked Sendable {
     let context: OpaquePointer
-    /// The authority that clients have to trust.
+    /// The authority that clients must trust.
     let certificateAuthority: URL
     private let directory: TemporaryDirectory
 
-    /// - Parameter protocols: the names for ALPN, the first of those that the client offers being chosen; each behind its length.
+    /// - Parameter protocols: The ALPN names in order of preference, each preceded by its length.
     init(protocols: StaticString) throws {
         directory = try TemporaryDirectory(prefix: "convoy-replay")
         let certificates = try TestCertificates(in: directory.url)
@@ -195,7 +195,7 @@ final class ServerTLS: @unchecked Sendable {
     static let http1: StaticString = "\u{8}http/1.1"
     static let http2: StaticString = "\u{2}h2\u{8}http/1.1"
 
-    /// OpenSSL writes to sockets that the client has closed.
+    /// Blocks SIGPIPE, because OpenSSL writes to sockets that the client has closed.
     static func blockPipeSignal() {
         var signals = sigset_t()
         sigemptyset(&signals)

@@ -2,49 +2,49 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// What the server sends in answer to a request, and what it does to the connection after that.
+/// The server's response to a request, and its action on the connection afterwards.
 struct Play: Sendable {
     enum End: Sendable {
-        /// It waits for the next request.
+        /// The server waits for the next request.
         case open
-        /// FIN, with the end of TLS before it.
+        /// The server sends FIN, after ending TLS.
         case finish
-        /// RST.
+        /// The server sends RST.
         case reset
-        /// Nothing more, until the client closes the connection.
+        /// The server sends nothing more until the client closes the connection.
         case stall
     }
 
     var bytes: [UInt8]
-    /// How many bytes are sent at once.
+    /// The number of bytes sent at once.
     var piece = Int.max
     var end = End.open
-    /// Whether the connection is as good as before, so that the client may use it again.
+    /// Whether the connection is intact, so that the client may reuse it.
     var isSound = false
-    /// What nobody asked for, behind that.
+    /// Unsolicited bytes after the response.
     var tail: Tail?
 
-    /// Bytes that are sent by themselves.
+    /// Bytes that are sent separately.
     struct Tail: Sendable {
         var bytes: [UInt8]
-        /// They are sent when this is signalled; nil is at once.
+        /// Signalled when they may be sent; nil to send them immediately.
         var gate: DispatchSemaphore?
-        /// Signalled when they are with the client's system.
+        /// Signalled when the client's system has received them.
         let isSent = DispatchSemaphore(value: 0)
 
         init(bytes: [UInt8], gate: DispatchSemaphore?) { (self.bytes, self.gate) = (bytes, gate) }
     }
 }
 
-/// What arrived for one case.
+/// The arrivals for one case.
 struct Arrivals: Sendable {
-    /// How many requests, the probe not counted.
+    /// The number of requests, excluding the probe.
     var requests = 0
-    /// Whether the client used a connection again behind a response that was not sound.
+    /// Whether the client reused a connection after a response that left it broken.
     var isFollowed = false
 }
 
-/// A server of HTTP/1.1 on 127.0.0.1 that answers from a script. Each connection has a thread that blocks.
+/// A scripted HTTP/1.1 server on 127.0.0.1. Each connection has a blocking thread.
 ///
 /// `X-Case` is the number of a case; a request for `/probe` is answered with that number.
 final class ReplayServer: Sendable {
@@ -67,7 +67,7 @@ final class ReplayServer: Sendable {
 
     func arrivals(of number: Int) -> Arrivals { arrivals.withLock { $0[number] ?? Arrivals() } }
 
-    /// Ends it and all of its connections.
+    /// Stops the server and closes all connections.
     func stop() { connections.stop() }
 
     static func probe(_ number: Int) -> String { "probe \(number)\n" }

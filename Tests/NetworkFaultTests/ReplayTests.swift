@@ -3,21 +3,20 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Recorded responses of real servers, with one fault each: cut, reset or stalled at every byte, one byte at a time, twice at
-/// once, and with every byte of the head and of the chunks' framing damaged.
+/// Recorded responses of real servers, with one fault each: cut, reset or stalled at every byte, sent byte by byte or
+/// twice at once, and with every byte of the head and of the chunked framing damaged.
 ///
-/// Each run is a sample; `CONVOY_SEED` repeats it, and `CONVOY_NETWORK=all` runs every case, and 20,000 over TLS
-/// (`Tests/long network`).
-/// `CONVOY_CASE` takes one case by its number, with the same seed.
+/// Each run is a sample. `CONVOY_SEED` repeats a run, and `CONVOY_NETWORK=all` runs every case, and 20,000 over TLS
+/// (`Tests/long network`). `CONVOY_CASE` runs one case by its number, with the same seed.
 @Suite(.serialized) struct ReplayTests {
     static let environment = ProcessInfo.processInfo.environment
-    /// Whether every case is run.
+    /// Whether to run every case.
     static let isWhole = environment["CONVOY_NETWORK"] == "all"
     static let seed = environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
 
-    /// Those that are run, of all.
+    /// Returns the cases to run.
     static func chosen<Case: ReplayedCase>(_ all: [Case], count: Int, _ random: inout SplitMix64) -> [Case] {
-        // A number, or the first and the last of some.
+        // A number, or the first and the last of a range.
         let bounds = environment["CONVOY_CASE"]?.split(separator: "-").compactMap { Int($0) } ?? []
         if let first = bounds.first, let last = bounds.last { return all.filter { first <= $0.number && $0.number <= last } }
         return Array(all.shuffled(using: &random).prefix(count))

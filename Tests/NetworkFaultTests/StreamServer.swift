@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// An HTTP/2 server on 127.0.0.1 that plays a script of frames for each request. Each connection has a thread that blocks.
+/// An HTTP/2 server on 127.0.0.1 that plays a script of frames for each request. Each connection has a blocking thread.
 ///
 /// It counts the requests that it processed: those whose script contains ``Step/process``.
 final class StreamServer: Sendable {
@@ -61,7 +61,7 @@ final class StreamServer: Sendable {
 
     private func noteProcessing(_ path: String) { counts.withLock { $0[path, default: (0, 0)].processed += 1 } }
 
-    /// Answers each request of a client that speaks HTTP/1.1 with its version.
+    /// Answers each request of an HTTP/1.1 client with its version.
     private func serveHTTP1(_ channel: ServerChannel) {
         while let end = channel.endOfHead ?? (channel.receive() ? 0 : nil) {
             guard end > 0 else { continue }
@@ -83,12 +83,12 @@ final class StreamServer: Sendable {
         /// Requests that arrived while a script was waiting.
         private var waiting: [Request] = []
         private var endedStreams: Set<UInt32> = []
-        /// The streams, and 0 for the connection, whose windows were enlarged.
+        /// The streams whose windows were enlarged; 0 stands for the connection.
         private var roomyStreams: Set<UInt32> = []
 
         init(channel: ServerChannel) { self.channel = channel }
 
-        /// Serves the next request. False when the connection is over.
+        /// Serves the next request. Returns false when the connection has ended.
         mutating func step(_ server: StreamServer) -> Bool {
             if !hasBegun {
                 let preface = 24
@@ -105,7 +105,7 @@ final class StreamServer: Sendable {
             return true
         }
 
-        /// Takes a frame. False at the end of the connection.
+        /// Receives a frame. Returns false at the end of the connection.
         private mutating func take(_ server: StreamServer) -> Bool {
             var position = 0
             guard let frame = Frame.first(of: channel.received, from: &position) else { return channel.receive() }
@@ -169,7 +169,7 @@ final class StreamServer: Sendable {
 
         private func send(_ frame: Frame) -> Bool { channel.send(frame.bytes) }
 
-        /// A string literal of fewer than 127 bytes (RFC 7541, section 5.2).
+        /// Returns a string literal of fewer than 127 bytes (RFC 7541, section 5.2).
         private static func text(_ text: String) -> [UInt8] { [UInt8(text.utf8.count)] + Array(text.utf8) }
     }
 }

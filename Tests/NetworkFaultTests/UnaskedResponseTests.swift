@@ -7,18 +7,18 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A server that sends a response to a request that was not made. Whoever makes the next request must not get it.
+/// A server sends a response to a request that was not made. The next request must not get it.
 @Suite(.serialized) struct UnaskedResponseTests {
-    /// When the other response comes.
+    /// The time at which the unsolicited response arrives.
     enum Moment: String, CaseIterable, Sendable {
-        /// The head, and then the body and all of the other one, in a packet each: a client that reads no more than the length of the body leaves the
-        /// other one in what it has decrypted.
+        /// The head is sent in one packet, and the body with the unsolicited response in another. A client that reads
+        /// only the length of the body leaves the unsolicited response among its decrypted bytes.
         case withTheBody
-        /// With the right one, in one piece.
+        /// Together with the right response, in one piece.
         case atOnce
-        /// Right behind it, in a piece of its own.
+        /// Immediately after the right response, in a separate piece.
         case behind
-        /// When the right one has been delivered, and before the next request.
+        /// After the right response was delivered and before the next request.
         case whileIdle
     }
 
@@ -59,7 +59,8 @@ import Testing
                 #expect(outcome == response.outcome, "\(name)")
                 gate?.signal()
                 try tail?.isSent.waitOrThrow(timeout: 30)
-                // Nobody can tell a response that comes when the next request is under way from the one to that.
+                // A response that arrives while the next request is in flight cannot be distinguished from the right
+                // one.
                 client.lookAtSockets()
                 let probe = FaultOutcome(status: 200, body: Array(ReplayServer.probe(number).utf8))
                 #expect(try client.send(number, nil) == probe, "\(name)")
@@ -67,7 +68,7 @@ import Testing
         }
     }
 
-    /// Sends one request after the other through one manager.
+    /// Sends requests sequentially through one manager.
     private final class Client {
         private let manager = HTTPRequestOperationManager(baseURL: nil)
         private let thread = NetworkThread()
@@ -78,7 +79,7 @@ import Testing
             (self.base, self.configuration) = (base, configuration)
         }
 
-        /// Waits until the network thread has looked at its sockets.
+        /// Waits until the network thread has checked its sockets.
         func lookAtSockets() {
             for _ in 0..<2 {
                 let isDone = DispatchSemaphore(value: 0)
@@ -86,7 +87,7 @@ import Testing
             }
         }
 
-        /// - Parameter exchange: nil asks for the probe.
+        /// - Parameter exchange: The exchange; nil for the probe.
         func send(_ number: Int, _ exchange: Recording.Exchange?) throws -> FaultOutcome {
             var request = URLRequest(url: try #require(URL(string: base + (exchange?.target ?? "/probe"))))
             request.httpMethod = exchange?.method ?? "GET"

@@ -7,11 +7,11 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Real transfers under limits of received bytes. A slow machine only makes them slower, which breaks no promise here.
+/// Real transfers with limited receiving. A slow machine only makes them slower, which these tests tolerate.
 @Suite struct ReceiveRateTests {
     let server: TestServer
     private static let size = 1_000_000
-    /// The largest block of a body that libcurl passes on.
+    /// The maximum size of a block passed on by libcurl.
     private static let block = 16 << 10
 
     init() throws {
@@ -70,7 +70,7 @@ import Testing
         }
         let paces = try recorders.map { try #require($0.wait()) }
         #expect(paces.allSatisfy { $0.isFinished && $0.isRight && $0.receivedTotal == Self.size })
-        // In the order of time, all of them together.
+        // Sorted by time, for all transfers together.
         var total = 0
         var excess = -Double.infinity
         let steps = paces.flatMap { pace in
@@ -80,9 +80,9 @@ import Testing
             total += count
             excess = max(excess, Double(total) - Double(rate) * Double(time - start) / 1e9)
         }
-        // What is granted on one thread may be noted a little later than what was granted after it on another.
+        // A grant on one thread may be recorded slightly later than a subsequent grant on another.
         #expect(excess <= Double(rate) / 8 + Double(Self.block * 6))
-        // When the first one was done, the others had come far, as they had taken turns.
+        // When the first transfer was done, the others had made good progress, because they took turns.
         let first = paces.compactMap { $0.received.last?.time }.min() ?? 0
         for pace in paces {
             let then = pace.received.last { $0.time <= first }?.total ?? 0
@@ -99,7 +99,8 @@ import Testing
             let pace = try #require(recorder.wait())
             #expect(pace.isFinished && isWithin(2_000_000, pace))
         }
-        // With two places, the first one would take all that is saved up, and the second one as much on credit.
+        // If the limit was in the list twice, the first would take all savings, and the second the same amount on
+        // credit.
         let limit = RateLimit(bytesPerSecond: 8_000_000)
         let twice = TransferThrottle(limits: [limit, limit], thread: .shared) {}
         #expect(twice.admits(900_000))
@@ -114,10 +115,10 @@ import Testing
         let recorder = PaceRecorder()
         let connection = start(request, receiving: [limit], to: recorder)
         try eventually(timeout: 60, "the transfer waits") { limit.waiterCount == 1 }
-        // The delegate's own resuming is another matter.
+        // A resumption by the delegate does not lift the limit.
         connection.resumeReceiving()
         connection.thread.perform { recorder.noteTurn() }
-        try eventually(timeout: 60, "the thread has come by") { recorder.turns > 0 }
+        try eventually(timeout: 60, "a turn of the thread") { recorder.turns > 0 }
         #expect(recorder.paceSoFar.hasHead && recorder.paceSoFar.receivedTotal == 0 && limit.waiterCount == 1)
         limit.bytesPerSecond = nil
         let pace = try #require(recorder.wait())
@@ -129,11 +130,11 @@ import Testing
         let recorder = PaceRecorder()
         start(request, receiving: [limit], to: recorder)
         try eventually(timeout: 60, "the transfer waits") { limit.waiterCount == 1 }
-        // At the old rate it would take more than a week.
+        // At the old rate, it would take more than a week.
         limit.bytesPerSecond = 10_000_000
         #expect(recorder.wait()?.isFinished == true)
 
-        // The other way round: an unlimited transfer that gets a limit.
+        // The reverse: an unlimited transfer that gets a limit.
         let gate = TestServer.Gate()
         server.route("/held", .pattern(count: Self.size).heldBody(by: gate, afterBytes: 1_000))
         let (late, second) = (RateLimit(), PaceRecorder())
@@ -142,7 +143,7 @@ import Testing
         late.bytesPerSecond = 1
         gate.open()
         try eventually(timeout: 60, "the transfer waits") { late.waiterCount == 1 }
-        // What is saved up is a byte, which the first block was taken for.
+        // The savings are one byte, for which the first block was admitted.
         #expect(second.paceSoFar.receivedTotal <= 1_000 + Self.block)
         connection.cancel()
         #expect(second.wait() != nil)
@@ -155,7 +156,7 @@ import Testing
         try eventually(timeout: 60, "all wait") { limit.waiterCount == 3 }
         connections[0].cancel()
         guard case .cancelled = try #require(recorders[0].wait()).end else {
-            Issue.record("It was not cancelled.")
+            Issue.record("The transfer was not cancelled.")
             return
         }
         #expect(limit.waiterCount == 2)
@@ -179,7 +180,7 @@ import Testing
         #expect(recorder.wait()?.isFinished == true)
     }
 
-    /// Which is what the time for the head is for.
+    /// The limit for the head covers that case.
     @Test func aServerThatTakesItsTimeBeforeTheHeadHasNotStalled() throws {
         let gate = TestServer.Gate()
         server.route("/late", .text("late").held(by: gate))
@@ -189,7 +190,7 @@ import Testing
             URLRequest(url: server.url("/late")), stall: StallLimit(bytesPerSecond: 1_000_000, duration: 0.1),
             thread: thread, to: recorder)
         try eventually("the request") { server.requests.count == 1 }
-        // It is asked again whether bytes could move.
+        // Makes the transfer check again whether bytes could move.
         thread.perform {
             connection.suspendReceiving()
             connection.resumeReceiving()
@@ -207,12 +208,12 @@ import Testing
         start(request, to: recorder)
         let pace = try #require(recorder.wait())
         #expect(pace.isFinished && pace.isRight && isWithin(4_000_000, pace))
-        // This is all that a transfer without a limit of its own asks.
+        // This is all that a transfer without its own limit checks.
         #expect(RateLimit(bytesPerSecond: 1).isLimiting && !RateLimit().isLimiting)
     }
 
     @Test func encodedBodiesAreCountedAsTheyTravel() throws {
-        // A hundred times smaller than what it decodes to.
+        // The encoded body is a hundred times smaller than the decoded one.
         let plain = PatternBytes.data(count: Self.size)
         let encoded = try Encoders.gzip([UInt8](plain))
         try #require(encoded.count < Self.size / 20)
@@ -222,7 +223,7 @@ import Testing
         start(URLRequest(url: server.url("/gzip")), receiving: [RateLimit(bytesPerSecond: Int64(rate))], to: recorder)
         let pace = try #require(recorder.wait())
         #expect(pace.isFinished && pace.isRight && pace.receivedTotal == Self.size)
-        // Decoded, it would take ten.
+        // If the decoded bytes were counted, it would take ten seconds.
         #expect((pace.received.last?.time ?? .max) - pace.start < 8_000_000_000)
     }
 

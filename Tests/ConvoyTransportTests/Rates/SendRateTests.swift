@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Real transfers under limits of sent bytes.
+/// Real transfers with limited sending.
 @Suite struct SendRateTests {
     let server: TestServer
     private static let size = 300_000
@@ -77,7 +77,7 @@ import Testing
         try eventually(timeout: 60, "the upload waits") { limit.waiterCount == 1 }
         connection.cancel()
         guard case .cancelled = try #require(recorder.wait()).end else {
-            Issue.record("It was not cancelled.")
+            Issue.record("The transfer was not cancelled.")
             return
         }
         #expect(limit.waiterCount == 0)

@@ -5,14 +5,14 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// When a transfer counts as stalled, in simulated time.
+/// Stall detection in simulated time.
 @Suite struct StallMeterTests {
     private static let millisecond: MonotonicTime = 1_000_000
     private let limit = StallLimit(bytesPerSecond: 1_000, duration: 5)
 
     /// Moves bytes every ten milliseconds, at a rate that depends on the time in seconds, until the transfer stalls.
     ///
-    /// - Returns: the time in seconds; nil if it did not stall.
+    /// - Returns: The time in seconds; nil if it did not stall.
     private func stalls(within seconds: Double, _ rate: (Double) -> Double) throws -> Double? {
         var meter = try #require(StallMeter(limit, at: 0))
         meter.setCounting(true, at: 0)
@@ -31,7 +31,7 @@ import Testing
 
     @Test func aTransferThatIsALittleFasterThanTheLimitNeverStalls() throws {
         #expect(try stalls(within: 100) { _ in 1_010 } == nil)
-        // All of it in one second of four: the average is what counts.
+        // All bytes arrive in one second of four, because only the average counts.
         #expect(try stalls(within: 100) { $0.truncatingRemainder(dividingBy: 4) < 1 ? 6_000 : 0 } == nil)
     }
 
@@ -52,7 +52,7 @@ import Testing
             var (now, counted): (MonotonicTime, MonotonicTime) = (0, 0)
             var isCounting = false
             while !meter.isStalled {
-                // Time passes only while it is watched, as a timer fires at the end of each part.
+                // Advance time in small steps, because a timer fires at the end of each part.
                 let step = min(
                     .random(in: 1...(400 * Self.millisecond), using: &random), meter.nextCheck.map { $0 - now } ?? .max)
                 now += step

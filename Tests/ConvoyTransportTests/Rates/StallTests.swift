@@ -14,7 +14,7 @@ import Testing
     init() throws { server = try TestServer() }
 
     @Test func aTransferThatTricklesEndsAndSaysHowSlowItWas() throws {
-        // A byte now and then keeps the timeout of silence away.
+        // An occasional byte prevents the idle timeout.
         server.route("/drip", .drip(PatternBytes.data(count: 100_000), chunk: 1, interval: 0.02))
         let recorder = PaceRecorder()
         start(
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func anUploadThatTheServerDoesNotTakeEnds() throws {
-        // The system accepts a connection, and does not read what is sent.
+        // The system accepts a connection, but nothing reads what is sent.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)/")))

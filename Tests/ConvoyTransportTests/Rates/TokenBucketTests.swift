@@ -5,12 +5,12 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// How many bytes may pass, in simulated time.
+/// The number of bytes that may pass, in simulated time.
 @Suite struct TokenBucketTests {
     private static let second: MonotonicTime = 1_000_000_000
 
-    /// Takes blocks whenever that is allowed, at random times. Returns how many bytes passed in how many seconds, and the
-    /// largest excess over what the rate allows by then.
+    /// Takes blocks whenever that is allowed, at random times. Returns the number of bytes and seconds, and the largest
+    /// excess over the rate.
     private func run(
         rate: Int64, seconds: Double, largestBlock: Int, largestPause: MonotonicTime, _ random: inout SplitMix64
     ) -> (passed: Double, elapsed: Double, excess: Double) {
@@ -43,7 +43,7 @@ import Testing
     @Test(arguments: [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000] as [Int64])
     func theAverageOverSomeSecondsIsTheRateHoweverLateTheThreadIsWithinATenthOfASecond(rate: Int64) {
         var random = SplitMix64.printingSeed()
-        // As the transport chooses them: a fiftieth of a second.
+        // Blocks of a fiftieth of a second, as chosen by the transport.
         let block = Int(min(16 << 10, max(1_024, rate / 50)))
         let run = run(rate: rate, seconds: 10, largestBlock: block, largestPause: 100_000_000, &random)
         #expect(abs(run.passed / run.elapsed / Double(rate) - 1) < 0.05)

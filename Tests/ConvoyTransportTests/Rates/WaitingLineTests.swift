@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Who comes first at a rate limit.
+/// The order of waiters at a rate limit.
 @Suite struct WaitingLineTests {
     @Test func theLineBehavesLikeAListFromWhichAnyoneMayLeave() {
         var random = SplitMix64.printingSeed()
@@ -13,7 +13,7 @@ import Testing
         var line = WaitingLine()
         var list: [RateWaiter] = []
         for step in 0..<20_000 {
-            // It grows, shrinks, and grows again.
+            // The queue grows, shrinks, and grows again.
             let grows = Int.random(in: 0..<10, using: &random) < (step / 2_000 % 2 == 0 ? 6 : 3)
             if grows || list.isEmpty {
                 let waiter = RateWaiter(at: limit, thread: thread) {}

@@ -6,15 +6,15 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What another origin receives after a redirect, field by field.
+/// The fields that another origin receives after a redirect.
 @Suite struct OriginTests {
-    /// In what the second origin differs from the first.
+    /// The difference between the two origins.
     enum Difference: String, CaseIterable, Sendable { case port, host, scheme }
 
     private static let secrets = [
         "Authorization", "Cookie", "Cookie2", "Proxy-Authorization", "WWW-Authenticate", "X-Token", "x-marked",
     ]
-    /// Secrets by their names, without a mark.
+    /// Fields that are secret by their names, without being marked.
     private static let secretsByName = [
         "X-Api-Key", "X-Auth-Token", "X-Amz-Security-Token", "Private-Token", "Ocp-Apim-Subscription-Key",
     ]
@@ -54,7 +54,7 @@ import Testing
         return request
     }
 
-    /// The lines of a request's header, but for the order, which is not ours.
+    /// Returns the lines of a request's header as a set, because their order is arbitrary.
     private func lines(_ request: RecordedRequest) -> Set<String> {
         Set(request.headers.fields.map { "\($0.name): \($0.value)" })
     }
@@ -74,7 +74,7 @@ import Testing
         #expect(
             lines(received)
                 == lines(sent).subtracting(secret).union(["Host: \(target.host ?? ""):\(target.port ?? 0)"]))
-        // Else the test above shows nothing.
+        // Otherwise the test above would prove nothing.
         #expect(lines(sent).isSuperset(of: secret.filter { !$0.hasPrefix("Proxy") }))
         let event = try #require(heard.events.first)
         #expect(heard.events.count == 1 && event.outcome == .followed && event.statusCode == status)
@@ -236,7 +236,7 @@ import Testing
         request.url = base
         let head = ResponseHead(url: base, statusCode: 307, headers: [("Location", to)])
         guard case .follow(let redirect) = RedirectRules(configuration).evaluate(head, to: request, followed: 0) else {
-            Issue.record("It is not followed.")
+            Issue.record("The redirect was not followed.")
             return
         }
         #expect((redirect.bodyConsent == nil) == isUpgrade)

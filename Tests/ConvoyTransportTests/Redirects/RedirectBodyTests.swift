@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A redirect is followed without the end of its body, which is not needed.
+/// A redirect is followed without waiting for its complete body, which is not needed.
 @Suite struct RedirectBodyTests {
     let server: TestServer
 
@@ -18,7 +18,7 @@ import Testing
         TestServer.Response.bytes(Data(repeating: 0x2E, count: count), status: 302).header("Location", "/there")
     }
 
-    /// With a time limit that a body that is waited for would exceed.
+    /// Follows a redirect with a timeout that waiting for the body would exceed.
     private func follow(_ response: TestServer.Response, by delegate: Collector = Collector()) throws -> Collector.Heard {
         server.route("GET", "/moved", response)
         var request = URLRequest(url: server.url("/moved"))

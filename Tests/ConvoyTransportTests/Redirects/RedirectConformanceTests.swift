@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The web platform's tests of redirects, but for the locations, which `ReferenceTests` has.
+/// The web platform tests of redirects, except for locations, which are covered by `ReferenceTests`.
 @Suite(.enabled(if: ConformanceSuite.directory("redirects") != nil, "\(ConformanceSuite.hint("redirects"))"))
 struct RedirectConformanceTests {
     private struct Suite: Decodable {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A redirect that is not followed is an error that says why, and nothing is sent to where it leads.
+/// A redirect that is not followed fails with the reason, and nothing is sent to its target.
 @Suite struct RedirectRefusalTests {
     let server: TestServer
     let other: TestServer
@@ -17,7 +17,7 @@ import Testing
         for server in [server, other] { server.echo(at: "/echo") }
     }
 
-    /// Loads a response with these `Location` fields; PORT is that of the other server.
+    /// Loads a response with these `Location` fields, where PORT stands for that of the other server.
     private func follow(locations: [String], status: Int = 302) throws -> Collector.Heard {
         var head = "HTTP/1.1 \(status) Found\r\nContent-Length: 0\r\n"
         for location in locations {
@@ -59,7 +59,7 @@ import Testing
         let heard = try follow(locations: locations)
         let error = try #require(heard.error)
         #expect(error.code == code)
-        // A newer libcurl refuses two by itself.
+        // Newer libcurl versions reject two fields themselves.
         if refusal == .conflictingLocations, "\(error)".contains("Multiple Location") { return }
         #expect(error.redirectRefusal == refusal)
         #expect(error.userInfo[URLError.redirectRefusalKey] as? RedirectEvent.Refusal == refusal)
@@ -134,7 +134,7 @@ import Testing
         #expect(heard.text == "there" && heard.events.map(\.outcome) == [.changedByHandler])
     }
 
-    // MARK: The handler's answer
+    // MARK: The redirect handler
 
     @Test func `fields that the handler sets are sent, and stay with their origin`() throws {
         server.redirect("/a", to: other.url("/b").absoluteString)
@@ -181,7 +181,7 @@ import Testing
 
     @Test(arguments: [false, true])
     func `a stream that cannot be sent again ends the transfer at once`(decidesLater: Bool) throws {
-        // The rest of the response never comes.
+        // The rest of the response never arrives.
         let gate = TestServer.Gate()
         server.route(
             nil, "/a", .pattern(count: 100).status(307).header("Location", "/echo").heldBody(by: gate, afterBytes: 10))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Convoy follows redirects, and secrets are sent only to their origin.
+/// Convoy follows redirects, and sends secrets only to their origin.
 @Suite struct RedirectTests {
     let server: TestServer
     let other: TestServer
@@ -42,7 +42,7 @@ import Testing
         #expect(heard.isFinished)
         let last = try #require(other.requests.last)
         for name in ["Authorization", "Cookie", "Proxy-Authorization", "X-Token", "X-Unknown"] {
-            #expect(last.headers[name] == nil, "\(name) was carried to another origin")
+            #expect(last.headers[name] == nil, "\(name) was sent to another origin")
         }
         #expect(last.headers["Accept"] == "secret")
     }

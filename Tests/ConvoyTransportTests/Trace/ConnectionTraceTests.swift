@@ -7,9 +7,9 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A trace tells what connections do, in order, on its queue, and no secrets.
+/// A trace reports the activity of connections in order, on its queue, and without secrets.
 @Suite struct ConnectionTraceTests {
-    /// A trace, and what it has heard.
+    /// A trace and the lines that it has reported.
     private final class Listener: Sendable {
         let queue = DispatchQueue(label: "Convoy.Trace")
         private let heard = Locked<[TraceLine]>([])
@@ -68,7 +68,7 @@ import Testing
         ] {
             let index = try #require(
                 rest.firstIndex { text in
-                    // A newer libcurl has other words.
+                    // Newer libcurl versions use other words.
                     text.replacing("* Reusing", with: "* Re-using").replacing("Established connection", with: "Connected")
                         .hasPrefix(expected)
                 }, "\(expected) in \(texts)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What a recorder makes of heads, however they come.
+/// The trace lines for heads, however they arrive.
 @Suite struct TraceRecorderTests {
     private static let head = """
         GET http://ada:s3cret@h/p?token=s3cret&x=y HTTP/1.1\r
@@ -29,7 +29,7 @@ import Testing
 
         """
 
-    /// The lines of a head that comes in pieces of these sizes.
+    /// Returns the lines for a head that arrives in pieces of these sizes.
     private func lines(_ bytes: [UInt8], pieces: [Int], showsSecrets: Bool = false) -> [TraceLine] {
         let heard = Locked<[TraceLine]>([])
         let queue = DispatchQueue(label: "Convoy.Trace")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The times of requests in a trace, and the limit for the way to the server.
+/// The times of requests in a trace, and the connection timeout.
 @Suite struct TracedTimingTests {
     private final class Listener: Sendable {
         private let queue = DispatchQueue(label: "Convoy.Timing")
@@ -79,7 +79,7 @@ import Testing
         expectOrder(timing)
     }
 
-    // MARK: The limit
+    // MARK: The connection timeout
 
     @Test func `a server that takes no connection is given up after the limit`() throws {
         let full = try FullQueue()
@@ -88,7 +88,7 @@ import Testing
         configuration.timeoutIntervalForConnecting = 0.2
         let heard = try #require(load(URLRequest(url: url), configuration: configuration, thread: NetworkThread()))
         guard case .failed(let error) = heard.ends.first else {
-            Issue.record("it ended as \(heard.ends)")
+            Issue.record("the transfer ended with \(heard.ends)")
             return
         }
         #expect(error.code == .timedOut)

@@ -7,13 +7,14 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Servers whose TLS is broken, cut off or changed on the way: one typed error each, and nothing of the request.
+/// Servers whose TLS is broken, truncated or modified in transit cause one typed error each, and receive nothing of the
+/// request.
 @Suite struct BadHandshakeTests {
     private static let codes: Set<URLError.Code> = [.secureConnectionFailed, .networkConnectionLost]
 
     @Test(arguments: [
         "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "220 mail.example.com ESMTP\r\n", "\0\0\0\0", "",
-        // A handshake record that is too long, one of version 0.0, one of an unknown kind, an alert, and half of one.
+        // A handshake record that is too long, one of version 0.0, one of an unknown type, an alert, and half of one.
         "\u{16}\u{3}\u{3}\u{7f}\u{7f}aaaa", "\u{16}\0\0\0\u{4}\u{2}\0\0\0", "\u{63}\u{3}\u{3}\0\u{1}a",
         "\u{15}\u{3}\u{3}\0\u{2}\u{2}\u{28}", "\u{15}\u{3}\u{3}\0\u{2}\u{2}", "\u{14}\u{3}\u{3}\0\u{1}\u{1}",
     ])
@@ -38,7 +39,7 @@ import Testing
         try forEachByte(version) { relay, offset in
             relay.cut(afterBytes: offset)
         } check: { heard, offset, whole in
-            // The end of TLS comes last; the response is whole without it.
+            // The end of TLS comes last; the response is complete without it.
             let isRight = heard.error.map { Self.codes.contains($0.code) } ?? (heard.text == "hello" && offset > whole - 64)
             #expect(isRight, "\(offset) of \(whole): \(heard.ends)")
         }
@@ -50,13 +51,13 @@ import Testing
             relay.flip(byte: offset)
         } check: { heard, offset, _ in
             if heard.error == nil {
-                // A byte that means nothing, such as the version of a record.
+                // An insignificant byte, such as the version of a record.
                 #expect(heard.text == "hello", "\(offset): \(heard.ends)")
             }
         }
     }
 
-    /// Lets each byte of a server's answers be tampered with in turn.
+    /// Modifies each byte of a server's responses in turn.
     private func forEachByte(
         _ version: TestServer.TLS.Version, tamper: (ConnectProxy, Int) -> Void,
         check: (Collector.Heard, Int, Int) throws -> Void
@@ -77,12 +78,12 @@ import Testing
         for offset in stride(from: 0, to: whole, by: 1 + whole / 400) {
             tamper(relay, offset)
             var request = URLRequest(url: url)
-            // A length that was changed lets both sides wait.
+            // After a modified length, both sides may wait.
             request.timeoutInterval = 0.3
             let heard = try #require(
                 load(request, configuration: configuration, thread: trusted.thread), "no end at byte \(offset)")
             #expect(heard.ends.count == 1)
-            // The head of the response is short and the last to come.
+            // The head of the response is short and arrives last.
             if heard.error?.code != .timedOut { try check(heard, offset, whole) }
         }
     }
@@ -94,7 +95,7 @@ import Testing
             let heard = try #require(trusted.load(try trusted.policy()))
             #expect((heard.error?.code == .networkConnectionLost) == omits, "\(omits): \(heard.ends)")
             #expect(heard.isFinished != omits)
-            // A response to HEAD is whole with its head.
+            // A response to HEAD is complete with its head.
             trusted.server.route("HEAD", "/", .raw("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"))
             var request = URLRequest(url: trusted.server.url("/", host: "localhost"))
             request.httpMethod = "HEAD"
@@ -131,7 +132,7 @@ import Testing
             request: URLRequest(url: url), configuration: configuration, delegate: collector, thread: trusted.thread
         ).start()
         try eventually("the request") { server.output.contains("GET / HTTP/1.1") }
-        // The program's command for it, in a line of its own.
+        // The program's command, on a separate line.
         try pipe.fileHandleForWriting.write(contentsOf: Data("R\n".utf8))
         let heard = try #require(collector.wait())
         #expect(heard.error?.code == .secureConnectionFailed, "\(heard.ends)")

@@ -9,7 +9,8 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What libcurl keeps must not let a request through that would have been refused: connections, sessions, authorities.
+/// Connections, sessions and authorities kept by libcurl must not let a request through that would otherwise be
+/// rejected.
 @Suite struct ConnectionReuseTests {
     @Test func `a kept connection is not used under a stricter policy`() throws {
         let trusted = try TrustedServer()
@@ -18,7 +19,7 @@ import Testing
         #expect(trusted.load(try trusted.pinnedElsewhere())?.refusal == .notPinned)
         #expect(trusted.load(TrustedServer.lax)?.text == "hello")
         #expect(trusted.server.requests.count == 2)
-        // And the first connection was used again by the request that has the same policy.
+        // The request with the same policy reused the first connection.
         #expect(trusted.server.statistics.handshakeCount == 1)
     }
 
@@ -93,7 +94,7 @@ import Testing
         #expect(second.server.requests.count == 1)
         try policy.setPolicy(try second.pinnedElsewhere(), forHosts: "127.0.0.1")
         #expect(first.load(policy, from: url)?.refusal == .notPinned)
-        // And nothing is connected where it leads out of TLS.
+        // Nothing is connected if the target does not use TLS.
         let plain = first.load(policy, from: first.server.url("/plain", host: "localhost"))
         #expect(plain?.error?.code == .appTransportSecurityRequiresSecureConnection)
         #expect(second.server.requests.count == 1)
@@ -136,7 +137,7 @@ import Testing
             return ConvoyTransportTests.load(URLRequest(url: url), configuration: configuration, thread: thread)
         }
         #expect(try load("localhost")?.text == "hello")
-        // Its certificate is for both names, so that the connection would be good enough for HTTP/2 (RFC 9113, 9.1.1).
+        // Its certificate is for both names, so HTTP/2 would allow reusing the connection (RFC 9113, section 9.1.1).
         let pin = try PublicKeyPin("sha256/\(Data(repeating: 7, count: 32).base64EncodedString())")
         let other = try load("127.0.0.1") {
             var pinned = $0

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Those who have a name have connections of their own.
+/// Each named identity has its own connections.
 @Suite struct IdentityConnectionTests {
     private let thread = NetworkThread()
     private let names: [String?] = ["ada", "eve", nil, "\u{E9}", "e\u{301}", "ada", nil, "eve"]
@@ -23,7 +23,7 @@ import Testing
         return try #require(load(URLRequest(url: url), configuration: configuration, thread: thread))
     }
 
-    /// Which connection each name had, by how often one was there already.
+    /// Checks that each name has its own connection, and reuses only that one.
     private func expectOwn(_ get: (String?) throws -> Collector.Heard) throws {
         var seen: Set<[UInt8]> = []
         for name in names + names {
@@ -39,7 +39,7 @@ import Testing
         server.route("/", .text("hello"))
         try expectOwn { try get(server.url("/"), as: $0) }
         #expect(server.totalConnectionCount == 5)
-        // The ports tell that no two had the same one.
+        // The ports show that no two names shared a connection.
         let requests = server.requests
         let keys = (names + names).map { Array(($0 ?? "nobody").utf8) }
         for (request, key) in zip(requests, keys) {

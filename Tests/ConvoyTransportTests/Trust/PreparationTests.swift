@@ -9,9 +9,9 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What is read before a connection is made: authorities, and the client's certificate with its passphrase.
+/// Files read before connecting: authorities, and the client certificate with its passphrase.
 @Suite struct PreparationTests {
-    /// An identity whose key has the passphrase "secret".
+    /// Returns an identity whose key has the passphrase "secret".
     private func encrypted(
         _ certificate: TestCertificate, passphrase: @escaping ClientIdentity.Passphrase
     ) throws -> ClientIdentity {
@@ -42,7 +42,7 @@ import Testing
             ).start()
         }
         #expect(isAsked.wait(timeout: .now() + 30) == .success)
-        // One passphrase is awaited, and other requests continue.
+        // While one request waits for a passphrase, other requests continue.
         #expect(trusted.load(try trusted.policy())?.text == "hello")
         answer.signal()
         for collector in collectors { #expect(collector.wait()?.text == "hello") }
@@ -72,7 +72,7 @@ import Testing
         let heard = try #require(collector.wait())
         guard case .cancelled = heard.ends.first else { throw heard.error ?? URLError(.unknown) }
         answer.signal()
-        // The answer is not used; the next transfer has the identity.
+        // The passphrase is not used; the next transfer has the identity.
         #expect(trusted.load(try trusted.policy()) { $0.clientIdentity = identity }?.text == "hello")
         #expect(collector.heardSoFar.ends.count == 1)
         #expect(trusted.server.requests.count == 1)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Which version of TLS and which cipher suite a server sees.
+/// The TLS versions and cipher suites that a server sees.
 @Suite struct ProtocolVersionTests {
     @Test(
         arguments: [

@@ -7,10 +7,10 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// TLS with the proxy itself, and through it with the server. In XCTest, whose tests run one at a time, as they share the
-/// environment.
+/// TLS with the proxy itself, and through it with the server. The tests use XCTest, which runs them serially, because
+/// they share the environment.
 final class ProxyTrustTests: XCTestCase {
-    /// A proxy that speaks TLS, in front of a server that does.
+    /// A TLS proxy in front of a TLS server.
     private struct Setup {
         let trusted: TrustedServer
         let root: TestCertificate
@@ -64,11 +64,11 @@ final class ProxyTrustTests: XCTestCase {
         for proxyHost in ["localhost", "127.0.0.1"] {
             let setup = try makeSetup()
             defer { setup.stop() }
-            // The proxy is a stranger: neither CONNECT nor anything else is sent to it.
+            // The proxy is not trusted, so neither CONNECT nor anything else is sent to it.
             let stranger = try load(setup, proxyHost: proxyHost) { $0.securityPolicy = try setup.trusted.policy() }
             XCTAssertEqual(stranger.refusal, .unknownRoot, "\(stranger.ends)")
             XCTAssertEqual(setup.connector.heads, [])
-            // The server's authority is not good for the proxy, nor the other way round.
+            // The server's authority is not accepted for the proxy, or vice versa.
             let swapped = try load(setup, proxyHost: proxyHost) {
                 $0.securityPolicy = try setup.rootOfProxy
                 $0.proxySecurityPolicy = try setup.rootOfProxy
@@ -81,7 +81,7 @@ final class ProxyTrustTests: XCTestCase {
                 $0.proxySecurityPolicy = try setup.rootOfProxy
             }
             XCTAssertEqual(right.text, "hello", "\(right.ends)")
-            // The same pins are not asked of the proxy.
+            // The pins of the server do not apply to the proxy.
             let pinned = try load(setup, proxyHost: proxyHost) {
                 $0.securityPolicy = try setup.trusted.policy {
                     $0.pinningMode = .publicKey
@@ -90,7 +90,7 @@ final class ProxyTrustTests: XCTestCase {
                 $0.proxySecurityPolicy = try setup.rootOfProxy
             }
             XCTAssertEqual(pinned.text, "hello", "\(pinned.ends)")
-            // And a proxy that would answer for the server does not have the pinned key.
+            // A proxy that impersonates the server does not have the pinned key.
             let wrong = try load(setup, proxyHost: proxyHost) {
                 $0.securityPolicy = try setup.trusted.pinnedElsewhere()
                 $0.proxySecurityPolicy = try setup.rootOfProxy
@@ -163,7 +163,7 @@ final class ProxyTrustTests: XCTestCase {
         }
     }
 
-    /// The proxy sees the request itself, so that it has to be trusted before it does.
+    /// The proxy sees the request itself, so it must be trusted first.
     func testAProxyForPlainTextIsTrustedFirst() throws {
         guard TLSTerminator.isInstalled else { throw XCTSkip("needs \(TLSTerminator.installHint)") }
         let origin = try TestServer()
@@ -187,7 +187,7 @@ final class ProxyTrustTests: XCTestCase {
         XCTAssertEqual(origin.requests.count, 0)
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
-        // The test's server answers requests in the form that proxies get with a 404 for the path; it has seen them.
+        // The test server responds with 404 to requests in proxy form, but it has received them.
         XCTAssertTrue(try attempt(policy).isFinished)
         XCTAssertEqual(origin.statistics.requestCount, 1)
         XCTAssertEqual(try attempt(.default).refusal, .unknownRoot)

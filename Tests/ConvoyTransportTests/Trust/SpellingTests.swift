@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// However a scheme and a host are written, the same is decided about them: pins, TLS, the proxy, HSTS, cookies.
+/// Pins, TLS, proxies, HSTS and cookies are the same for all spellings of a scheme and a host.
 @Suite struct SpellingTests {
     private let plain: TestServer
 
@@ -20,7 +20,7 @@ import Testing
 
     private static func urls(_ schemes: [String], _ hosts: [String], _ port: UInt16, _ rest: String = "/x") throws -> [URL] {
         let urls = Spelling.urls(schemes, hosts, port: Int(port), rest).compactMap { URL(string: $0) }
-        // Foundation reads some of them only.
+        // Foundation parses only some of them.
         #expect(urls.count >= 10)
         return urls
     }
@@ -37,7 +37,7 @@ import Testing
         return try #require(heard)
     }
 
-    /// Pins a key that no server has, for one host only, or for all.
+    /// Pins a key that no server has, either for one host or for all.
     private func pinned(_ hosts: String?, else policy: SecurityPolicy = SecurityPolicy()) throws -> SecurityPolicy {
         var pinned = SecurityPolicy()
         pinned.pinningMode = .publicKey
@@ -60,7 +60,7 @@ import Testing
             }
         }
         #expect(plain.statistics.totalConnectionCount == 0)
-        // The same ones are reached without pins, so that the test shows something.
+        // Without pins, the same URLs are reached, so that the test is meaningful.
         for url in try Self.urls(Spelling.http, hosts, plain.port) {
             #expect(try load(url, configuration()).text == "plain", "\(url)")
         }
@@ -159,7 +159,7 @@ import Testing
         let proxy = try TestServer()
         proxy.route(nil, "/*", .text("by proxy"))
         for text in Spelling.urls(Spelling.http, Spelling.localhost + Spelling.loopback, port: Int(proxy.port), "") {
-            // libcurl reads it, in whose words a proxy is set.
+            // The proxy is set in libcurl's own format.
             guard text.utf8.allSatisfy({ $0 < 0x80 }), !text.contains("%C2"), !text.contains("%EF") else { continue }
             let made = try Proxy(text)
             #expect(made.kind == .http && made.port == Int(proxy.port), "\(text)")
@@ -239,7 +239,7 @@ import Testing
 }
 
 extension ConnectionConfiguration {
-    /// Where a connection to a target is made by an override for a host.
+    /// Returns the address to which an override for a host routes connections to a target.
     fileprivate func routed(to target: Target, by host: String) throws -> String? {
         var configuration = self
         configuration.addressOverrides = [host: "10.0.0.1"]

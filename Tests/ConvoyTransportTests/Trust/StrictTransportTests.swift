@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A host that wants TLS is not sent anything without it (RFC 6797).
+/// Nothing is sent without TLS to a host that requires it (RFC 6797).
 @Suite struct StrictTransportTests {
     private static let field = "Strict-Transport-Security"
 
@@ -40,14 +40,14 @@ import Testing
         let store = HSTSStore()
         #expect(try get(try plain(trusted.url), trusted, store).error != nil)
         #expect(try get(trusted.url, trusted, store).text == "over TLS")
-        // The first field alone counts.
+        // Only the first field counts.
         #expect(store.hosts.map(\.name) == ["localhost"])
         let heard = try get(try plain(trusted.url), trusted, store)
         #expect(heard.text == "over TLS", "\(heard.ends)")
         #expect(heard.heads.first?.url == trusted.url)
-        // Not for a configuration without it. (libcurl 8.14 would find the connection over TLS for it.)
+        // This does not affect a configuration without the store. (libcurl 8.14 would reuse the TLS connection.)
         #expect(try get(try plain(trusted.url), trusted, nil, on: NetworkThread()).error != nil)
-        // It takes it back.
+        // The server withdraws its policy.
         trusted.server.route("/", .text("back").header(Self.field, "max-age=0"))
         #expect(try get(try plain(trusted.url), trusted, store).text == "back")
         #expect(store.hosts.isEmpty)
@@ -60,7 +60,7 @@ import Testing
         var nameless = try trusted.policy()
         nameless.validatesDomainName = false
         #expect(try get(trusted.url, trusted, store, policy: nameless).text == "over TLS")
-        // Nor what is said in plain text, or by an address, or not by the grammar.
+        // Policies sent in plain text, by an IP address, or with invalid syntax are ignored, too.
         let plainServer = try TestServer()
         plainServer.route("/", .text("plain").header(Self.field, "max-age=1000"))
         #expect(try get(plainServer.url("/", host: "localhost"), trusted, store).text == "plain")
@@ -79,7 +79,7 @@ import Testing
         let collector = Collector()
         let heard = try get(other.url("/go", host: "127.0.0.1"), trusted, store, delegate: collector)
         #expect(heard.text == "over TLS", "\(heard.ends)")
-        // The decision sees where it leads.
+        // The redirect decision sees the upgraded target.
         #expect(heard.redirects.first?.request.url == trusted.url)
         #expect(heard.heads.last?.url == trusted.url)
     }
@@ -90,11 +90,11 @@ import Testing
         store.note("max-age=1000", fromHost: "localhost")
         let plainServer = try TestServer()
         plainServer.route("/", .text("plain"))
-        // It speaks no TLS on that port, and what it does not speak it is not asked without.
+        // The server does not use TLS on that port, but the request is not sent without TLS.
         let heard = try get(plainServer.url("/", host: "localhost"), trusted, store)
         #expect(heard.error?.code == .secureConnectionFailed, "\(heard.ends)")
         #expect(plainServer.requests.isEmpty)
-        // Nor is a certificate accepted that is not trusted.
+        // An untrusted certificate is not accepted either.
         let stranger = try get(try plain(trusted.url), trusted, store, policy: SecurityPolicy())
         #expect(stranger.refusal == .unknownRoot)
     }

@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A server over TLS with an authority of its own, and the policies with which a client meets it.
+/// A TLS server with its own authority, and policies for its clients.
 final class TrustedServer: Sendable {
     let root: TestCertificate
     let identity: TestCertificate
@@ -22,7 +22,7 @@ final class TrustedServer: Sendable {
 
     var url: URL { server.url("/", host: "localhost") }
 
-    /// Trusts the server's authority.
+    /// Returns a policy that trusts the server's authority.
     func policy(_ change: (inout SecurityPolicy) throws -> Void = { _ in }) throws -> SecurityPolicy {
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
@@ -30,7 +30,7 @@ final class TrustedServer: Sendable {
         return policy
     }
 
-    /// Trusts every server.
+    /// A policy that trusts every server.
     static var lax: SecurityPolicy {
         var policy = SecurityPolicy()
         policy.allowInvalidCertificates = true
@@ -38,7 +38,7 @@ final class TrustedServer: Sendable {
         return policy
     }
 
-    /// Has a pin that no key has.
+    /// Returns a policy with a pin that no key matches.
     func pinnedElsewhere() throws -> SecurityPolicy {
         try policy {
             $0.pinningMode = .publicKey
@@ -57,9 +57,9 @@ final class TrustedServer: Sendable {
 }
 
 extension Collector.Heard {
-    /// Why the server was not trusted.
+    /// The reason why the server was not trusted.
     var refusal: ServerTrustFailure.Reason? { error?.serverTrustFailure?.reason }
 
-    /// What is wrong with the settings of TLS.
+    /// The error in the TLS settings.
     var configurationError: TLSConfigurationError? { error?.userInfo[NSUnderlyingErrorKey] as? TLSConfigurationError }
 }
