@@ -1,53 +1,55 @@
 import ConvoySupport
 import Foundation
 
-/// The start line and the field lines of a message, as they are received line by line (RFC 9112, section 5).
+/// The start line and the field lines of a message, received line by line (RFC 9112, section 5).
 ///
-/// The only place that decides where a field begins and ends: for final and interim heads, trailers, and a proxy's response
-/// to CONNECT. Each obs-fold is replaced by a space, so ``bytes`` has exactly one line for each field, and
-/// every line behind the start line has a valid name and a colon.
+/// Only this type decides where a field begins and ends, for final and interim heads, trailers, and a proxy's response
+/// to CONNECT. Each obs-fold is replaced by a space, so ``bytes`` has exactly one line per field, and every line after
+/// the start line has a valid name and a colon.
 struct FieldLines {
-    /// How a line was taken.
+    /// The result of appending a line.
     enum Line: Equatable {
-        /// A field whose name has this many bytes.
+        /// The line is a field whose name has this number of bytes.
         case field(nameLength: Int)
-        /// The continuation of the last field.
+        /// The line continues the last field.
         case continuation
-        /// The line makes the message malformed. The text completes a sentence that begins with the name of the message.
+        /// The line makes the message malformed. The text completes a sentence that begins with the name of the
+        /// message.
         case refused(String)
     }
 
-    /// All lines with their line ends.
+    /// All lines with their line endings.
     private(set) var bytes: [UInt8] = []
     /// Whether any field was folded.
     private(set) var isFolded = false
     private var hasField = false
 
-    /// Appends the status line, or the empty line behind the fields.
+    /// Appends the status line, or the empty line after the fields.
     mutating func append(startOrEnd line: UnsafeRawBufferPointer) {
         if bytes.isEmpty { bytes.reserveCapacity(512) }
         bytes.append(contentsOf: line)
     }
 
-    /// Appends a line of a field, which may lack its end if the connection ends there.
+    /// Appends a line of a field, which may lack its line ending if the connection ends there.
     mutating func append(_ line: UnsafeRawBufferPointer) -> Line {
         guard let first = line.first else { return .continuation }
-        // libcurl rejects it for HTTP/1.1 from 7.83 on, and nghttp2 for HTTP/2.
+        // libcurl 7.83 and later reject this for HTTP/1.1, and nghttp2 for HTTP/2.
         if line.contains(0, within: line.count) {
             return .refused("contains a NUL byte")
         }
         if HTTPSyntax.isOptionalWhitespace(first) { return unfold(line) }
-        // For libcurl it would end the header, and the rest would be of the next response.
+        // libcurl would treat it as the end of the header, and the rest as part of the next response.
         if first == UInt8(ascii: "\r") { return .refused("contains a line that begins with a bare CR") }
         let nameLength = Self.tokenLength(line)
-        // RFC 9112, section 5.1: recipients disagree about a name with a blank behind it, and so about the framing.
+        // RFC 9112, section 5.1: recipients treat whitespace after a name differently, and may therefore disagree about
+        // the framing.
         guard nameLength > 0, nameLength < line.count, line[nameLength] == UInt8(ascii: ":") else { return refused(line) }
         hasField = true
         bytes.append(contentsOf: line)
         return .field(nameLength: nameLength)
     }
 
-    /// The values of all fields with a name, which is ASCII.
+    /// Returns the values of all fields with a name, which must be ASCII.
     func values(of wanted: StaticString) -> [String] {
         var values: [String] = []
         bytes.withUnsafeBytes { bytes in
@@ -58,7 +60,7 @@ struct FieldLines {
         return values
     }
 
-    /// Calls a block with each field behind the start line of a head that was collected by `FieldLines`.
+    /// Calls a closure with each field after the start line of a head that was collected by `FieldLines`.
     static func forEachField(
         in head: UnsafeRawBufferPointer, _ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void
     ) {
@@ -70,7 +72,7 @@ struct FieldLines {
         }
     }
 
-    /// Calls a block with each line behind the start line.
+    /// Calls a closure with each line after the start line.
     static func forEachLine(in head: UnsafeRawBufferPointer, _ body: (_ line: UnsafeRawBufferPointer) -> Void) {
         guard let start = head.baseAddress else { return }
         func endOfLine(_ position: Int) -> Int {
@@ -86,9 +88,10 @@ struct FieldLines {
 
     // MARK: Lines
 
-    /// Replaces the line end before a continuation, and the blanks around it, by a space (RFC 9112, section 5.2).
+    /// Replaces the line ending before a continuation, and the whitespace around it, with a space (RFC 9112, section
+    /// 5.2).
     private mutating func unfold(_ line: UnsafeRawBufferPointer) -> Line {
-        // RFC 9112, section 2.2. It would continue the status line.
+        // RFC 9112, section 2.2: it would continue the status line.
         guard hasField else { return .refused("begins with a folded line") }
         isFolded = true
         while let last = bytes.last, ASCII.isWhitespace(last) { bytes.removeLast() }
@@ -99,7 +102,7 @@ struct FieldLines {
     }
 
     private func refused(_ line: UnsafeRawBufferPointer) -> Line {
-        // The line may be a secret if it does not begin with a name.
+        // If the line does not begin with a name, it may be a secret.
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else {
             return .refused("contains a line without a colon")
         }
@@ -109,13 +112,13 @@ struct FieldLines {
 
     // MARK: Names
 
-    /// The length of the token with which a line begins.
+    /// Returns the length of the token with which a line begins.
     private static func tokenLength(_ line: UnsafeRawBufferPointer) -> Int {
-        // A bit for each ASCII character that a token may contain: this runs for each byte of each name.
+        // One bit for each ASCII character that a token may contain, because this runs for each byte of each name.
         let low: UInt64 = 0x03FF_6CFA_0000_0000
         let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
         var length = 0
-        // Most names consist of letters and hyphens only, of which eight are tested at once.
+        // Most names consist only of letters and hyphens, which are tested eight at once.
         while length + 8 <= line.count {
             let count = lettersAndHyphens(
                 in: UInt64(littleEndian: line.loadUnaligned(fromByteOffset: length, as: UInt64.self)))
@@ -130,11 +133,11 @@ struct FieldLines {
         return length
     }
 
-    /// With how many letters and hyphens eight bytes begin.
+    /// Returns how many letters and hyphens eight bytes begin with.
     private static func lettersAndHyphens(in bytes: UInt64) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let low = 0x7F * ones
-        // The highest bit of each byte tells whether the byte passes. No sum exceeds a byte.
+        // The highest bit of each byte indicates whether the byte passes. No sum overflows a byte.
         let folded = (bytes | 0x20 * ones) & low
         let letters = (folded &+ 0x1F * ones) & ~(folded &+ 0x05 * ones)
         let hyphens = ~(((bytes & low) ^ 0x2D * ones) &+ low)

@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Collects the lines of a response's head from libcurl, and checks what libcurl does not check.
+/// Collects the lines of a response head from libcurl, and validates what libcurl does not.
 ///
-/// A value without I/O. It holds one head at a time: that of an interim response (1xx) is replaced by the next. After a
-/// complete final head, all lines that follow are trailers.
+/// A value type without I/O. It holds a single head: that of an interim response (1xx) is replaced by the next. After a
+/// complete final head, all further lines are trailers.
 struct HeadParser {
     enum Step: Equatable {
         /// More lines of the head follow.
@@ -15,57 +15,59 @@ struct HeadParser {
         case whole
         /// A line after the head: a valid trailer, which is ignored.
         case trailer
-        /// The head is invalid, with a reason for the user.
+        /// The head is invalid. The associated value is the reason for the user.
         case refused(String)
     }
 
-    /// The limit, as in OkHttp, for all heads of one response together. Only a broken or malicious server sends more.
+    /// The maximum total size, in bytes, of all heads of a response, as in OkHttp. Only a broken or malicious server
+    /// sends more.
     static let sizeLimit = 256 << 10
-    /// How many interim responses may come before the final one.
+    /// The maximum number of interim responses before the final one.
     static let interimLimit = 32
-    /// For all trailers together, in bytes.
+    /// The maximum total size of all trailers, in bytes.
     static let trailerLimit = 64 << 10
 
     private var lines = FieldLines()
     private var trailers = FieldLines()
-    /// The lines of the head, one for each field.
+    /// The lines of the head, one per field.
     var bytes: [UInt8] { lines.bytes }
     private(set) var statusCode = 0
     /// The announced length of the body; nil if the body is sent in chunks (RFC 9112, section 6.3).
     var contentLength: Int64? { isChunked ? nil : announcedLength }
-    /// Whether the head announces both an empty body and chunks. libcurl 8.14 believes the length once it has to wait for
-    /// the chunks, and takes what comes later for the response to the next request.
+    /// Whether the head specifies both an empty body and chunks. libcurl 8.14 uses the length once it has to wait for
+    /// the chunks, and mistakes the later bytes for the response to the next request.
     var deniesItsChunks: Bool { isChunked && announcedLength == 0 && statusCode != 204 && statusCode != 304 }
-    /// Whether only the end of the connection tells where the body ends (RFC 9112, section 6.3).
+    /// Whether the end of the body is marked only by the end of the connection (RFC 9112, section 6.3).
     var isEndedByConnection: Bool {
         announcedLength == nil && !isChunked && statusCode != 204 && statusCode != 304
             && bytes.starts(with: "HTTP/1".utf8)
     }
-    /// Whether only the end of the stream tells where the body ends (RFC 9113, section 8.1.1).
+    /// Whether the end of the body is marked only by the end of the stream (RFC 9113, section 8.1.1).
     var isEndedByStream: Bool { announcedLength == nil && statusCode != 204 && statusCode != 304 && isHTTP2 }
     var isHTTP2: Bool { bytes.starts(with: "HTTP/2".utf8) }
-    /// The values of the `Content-Encoding` fields, one for each field.
+    /// The values of the `Content-Encoding` fields, one per field.
     var contentEncodings: [String] { isEncoded ? lines.values(of: "content-encoding") : [] }
-    /// Whether there is a `Set-Cookie`.
+    /// Whether the head contains a `Set-Cookie`.
     private(set) var setsCookies = false
     /// Whether a final head is complete.
     private(set) var isWhole = false
-    /// Whether any line of a head has come, even of an interim one.
+    /// Whether any line of a head has arrived, including interim heads.
     private(set) var hasBegun = false
     private var announcedLength: Int64?
     private var isChunked = false
     private var isEncoded = false
-    /// Whether a folded field asks to close the connection, which libcurl may not see.
+    /// Whether a folded field requests closing the connection, which libcurl may not see.
     private(set) var foldsClose = false
     private var isInterim = false
-    /// Whether a head must begin with the next line.
+    /// Whether the next line must begin a head.
     private var awaitsStatusLine = true
-    /// The size of all lines of heads as received, and of all trailers. An unfolded field can be shorter than its lines.
+    /// The size of all lines of heads as received, and of all trailers. An unfolded field can be shorter than its
+    /// lines.
     private var (headBytes, trailerBytes) = (0, 0)
     private var interimCount = 0
 
     private mutating func forgetHead() {
-        // The old array belongs to its response.
+        // Start with a new array, because the old one belongs to its response.
         lines = FieldLines()
         statusCode = 0
         forgetFraming()
@@ -83,12 +85,12 @@ struct HeadParser {
     mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
         guard !isWhole else { return takeTrailer(line) }
         if awaitsStatusLine {
-            // libcurl 7.88 takes a line like "HtTP/1.1 200" for a status line.
+            // libcurl 7.88 accepts a line like "HtTP/1.1 200" as a status line.
             guard line.begins(with: "HTTP/") else { return .refused("The response does not begin with a status line.") }
             if isInterim {
                 interimCount += 1
                 guard interimCount <= Self.interimLimit else {
-                    return .refused("More than \(Self.interimLimit) interim responses came before the final one.")
+                    return .refused("The server sent more than \(Self.interimLimit) interim responses.")
                 }
             }
             hasBegun = true
@@ -108,7 +110,7 @@ struct HeadParser {
             return .more
         }
         if line.isLineEnd {
-            // With libcurl 8.23 this is all of an empty line that had come when the connection ended.
+            // With libcurl 8.23, an empty line can be cut off here by the end of the connection.
             if line.count == 1, line[0] == UInt8(ascii: "\r") { return .more }
             lines.append(startOrEnd: line)
             return isInterim ? endInterim() : end()
@@ -119,7 +121,7 @@ struct HeadParser {
         case .field(let nameLength):
             guard !isInterim, Self.mayNote(nameLength) else { return .more }
             var value = line[(nameLength + 1)...]
-            // A bare CR, which is not part of the line end, makes a length or a coding invalid (RFC 9112, section 2.2).
+            // A bare CR that is not part of the line ending makes a length or a coding invalid (RFC 9112, section 2.2).
             for end in "\n\r".utf8 where value.last == end { value = value.dropLast() }
             return note(
                 UnsafeRawBufferPointer(rebasing: line[..<nameLength]),
@@ -135,8 +137,8 @@ struct HeadParser {
     private mutating func end() -> Step {
         isWhole = true
         guard lines.isFolded else { return .whole }
-        // libcurl reads only the first line of a folded field (up to 8.14). So the framing must be valid without the
-        // continuations, as was checked line by line, and with them.
+        // libcurl reads only the first line of a folded field (up to 8.14). The framing must therefore be valid both
+        // without the continuations, as checked line by line, and with them.
         forgetFraming()
         let bytes = lines.bytes
         var step = Step.more
@@ -174,7 +176,7 @@ struct HeadParser {
         }
     }
 
-    /// Notes the fields that determine where the body ends and how it is encoded, and whether there are cookies.
+    /// Records the fields that determine the end and the encoding of the body, and whether there are cookies.
     private mutating func note(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Step {
         if name.isEqualIgnoringCase(to: "content-length") { return noteLength(value) }
         if name.isEqualIgnoringCase(to: "transfer-encoding") { return noteTransferCoding(value) }
@@ -183,17 +185,17 @@ struct HeadParser {
         return .more
     }
 
-    /// Notes a `Content-Length`. Two different lengths are a sign of request smuggling (RFC 9112, section 6.3), and an
+    /// Records a `Content-Length`. Two different lengths indicate request smuggling (RFC 9112, section 6.3) and are an
     /// error.
     private mutating func noteLength(_ values: UnsafeRawBufferPointer) -> Step {
         var rest = values[...]
         while true {
             let end = rest.firstIndex(of: UInt8(ascii: ",")) ?? rest.endIndex
             guard let length = Self.number(rest[..<end]) else {
-                return .refused("The Content-Length is not a number, or too large for one.")
+                return .refused("The Content-Length is not a number or too large.")
             }
             if let earlier = announcedLength, earlier != length {
-                return .refused("The response announces two different lengths, \(earlier) and \(length).")
+                return .refused("The response specifies two different lengths, \(earlier) and \(length).")
             }
             announcedLength = length
             guard end < rest.endIndex else { return .more }
@@ -201,8 +203,8 @@ struct HeadParser {
         }
     }
 
-    /// Notes a `Transfer-Encoding`. Chunks are the only coding that a server may use unasked (RFC 9112, section 7.4).
-    /// libcurl would decode others without a limit, and without noticing that one ends early.
+    /// Records a `Transfer-Encoding`. Chunked is the only coding that a server may use without being asked (RFC 9112,
+    /// section 7.4). libcurl would decode others without a limit, and without detecting truncation.
     private mutating func noteTransferCoding(_ value: UnsafeRawBufferPointer) -> Step {
         if ASCII.equalIgnoringCase(value, "identity".utf8) { return .more }
         guard !value.isEmpty else { return .refused("A Transfer-Encoding line has no value.") }
@@ -227,8 +229,9 @@ struct HeadParser {
         return digits.isEmpty ? nil : value
     }
 
-    /// The status code of a line that begins with `HTTP/`: a version of one digit or two, a space, and three digits (RFC 9112,
-    /// section 4). To libcurl 7.88 a line with another version has no status, so that a 304 has a body.
+    /// Returns the status code of a line that begins with `HTTP/`: a version of one or two digits, a space, and three
+    /// digits (RFC 9112, section 4). libcurl 7.88 assigns no status to a line with another version, so that a 304 would
+    /// have a body.
     private static func statusCode(of line: UnsafeRawBufferPointer) -> Int? {
         func isDigit(_ index: Int) -> Bool {
             index < line.count && line[index] >= UInt8(ascii: "0") && line[index] <= UInt8(ascii: "9")
@@ -250,18 +253,19 @@ struct HeadParser {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether a line is empty but for its end, or half of that. A line of a blank continues the last field.
+    /// Whether a line consists only of its line ending, or half of it. A line with only whitespace continues the last
+    /// field.
     fileprivate var isLineEnd: Bool {
         count <= 2 && allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
     }
 
-    /// Whether the bytes begin with a text, which is ASCII.
+    /// Whether the bytes begin with a text, which must be ASCII.
     func begins(with text: StaticString) -> Bool {
         guard let baseAddress, count >= text.utf8CodeUnitCount else { return false }
         return memcmp(baseAddress, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 
-    /// Whether the bytes are a text, which is ASCII, ignoring the case of letters.
+    /// Whether the bytes equal a text, which must be ASCII, ignoring case.
     func isEqualIgnoringCase(to text: StaticString) -> Bool {
         guard let baseAddress, count == text.utf8CodeUnitCount else { return false }
         return strncasecmp(
@@ -284,10 +288,10 @@ struct TunnelAnswer {
     /// The values of `Proxy-Authenticate`.
     var challenges: [String] { lines.values(of: "proxy-authenticate") }
 
-    /// Takes a line of the head. Returns why the response is malformed, or nil.
+    /// Adds a line of the head. Returns the reason why the response is malformed, or nil.
     mutating func take(_ line: UnsafeRawBufferPointer) -> String? {
         if awaitsStatusLine, line.begins(with: "HTTP/") {
-            // A negotiation has several responses; the last one counts.
+            // A negotiation has several responses, of which the last one counts.
             self = TunnelAnswer()
             awaitsStatusLine = false
             length = line.count
