@@ -118,9 +118,8 @@ extension Widget {
 
     private func call(_ argument: Widget?) { MainLoop.meter.measure { body(argument?.pointer) } }
 
-    /// Calls the closure on each emission of the signal with its first argument, or with the
-    /// instance if it has none, until the instance is destroyed. A signal with a return value
-    /// continues to its next handler.
+    /// Calls the closure on each emission of the signal with its first argument, or with the instance for a signal
+    /// without arguments, until the instance is destroyed. A signal with a return value continues to its next handler.
     @discardableResult
     package static func connect(
         _ instance: UnsafeMutableRawPointer, _ signal: String,

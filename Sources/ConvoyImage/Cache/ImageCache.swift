@@ -80,8 +80,8 @@ public final class ImageCache: Sendable {
 
     // MARK: Images
 
-    /// Returns the cached image for a request, in its form, and marks it as used. Returns nil if there is none, if it
-    /// is stale, or if the request's cache policy ignores local data.
+    /// Returns the cached image for a request, in its form, and marks it as used. Returns nil if the image is missing
+    /// or stale, or if the request's cache policy ignores local data.
     public func image(for request: ImageRequest) -> Image? {
         guard request.urlRequest.mayUseMemory else { return nil }
         return image(for: ImageCacheKey(request), acceptsStale: request.urlRequest.acceptsStaleImages)

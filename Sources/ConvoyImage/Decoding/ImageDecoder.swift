@@ -354,7 +354,7 @@ struct LoaderWatch {
 
 /// Decodes an X bitmap.
 ///
-/// gdk-pixbuf is not used: its loader parses the header differently, aborts the program if there is no memory for the
+/// gdk-pixbuf is not used: its loader parses the header differently, aborts the program if it cannot allocate the
 /// size, and uses a temporary file.
 struct XBMDecoder {
     private let bytes: UnsafeRawBufferPointer

@@ -97,8 +97,8 @@ public final class ImageDownloader: Sendable {
 
     // MARK: Loading
 
-    /// Returns the image in memory, for a view that should not show a placeholder first. Returns nil if there is none,
-    /// if it is stale, or if the request's cache policy ignores local data.
+    /// Returns the image in memory, for a view that should not show a placeholder first. Returns nil if the image is
+    /// missing or stale, or if the request's cache policy ignores local data.
     public func cachedImage(for request: ImageRequest) -> Image? {
         guard let cache, request.urlRequest.mayUseMemory, let key = prepared(request).cacheKey else { return nil }
         return cache.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages)

@@ -71,7 +71,7 @@ final class Inbox: Sendable {
         case answer(connection: UInt64, exchange: UInt64, TestServer.Response)
         /// A gate has been opened.
         case proceed(connection: UInt64, exchange: UInt64)
-        /// Wake a caller that is waiting for a change, at a time on the monotonic clock.
+        /// Wake a caller that is waiting for a change, when the monotonic clock reaches this time.
         case expire(waiter: UInt64, at: UInt64)
         /// Close every connection.
         case dropConnections

@@ -22,7 +22,7 @@ extension ConnectionConfiguration {
     /// none is left, the transfer fails with `URLError.dataNotAllowed` and an `AddressRefusal`
     /// (`URLError.addressRefusal`), and is not retried.
     ///
-    /// Behind a proxy, the guard sees only the proxy's address, and the refusal says so; the proxy decides where it
+    /// Behind a proxy, the guard sees only the proxy's address, which the refusal mentions; the proxy decides where it
     /// connects to. Unix sockets have no address and are always allowed.
     public var addressGuard: AddressGuard? {
         get { routing.settings.addressGuard }

@@ -35,8 +35,8 @@ extension URLConnection {
         return handle.phases(clock)
     }
 
-    /// The head of the current response, even if it was not delivered; nil if there is none, and for a stored response.
-    /// Only for the delegate's methods.
+    /// The head of the current response, even if it was not delivered; nil before it is complete, and for a stored
+    /// response. Only for the delegate's methods.
     package var latestHead: ResponseHead? {
         exchange.head.isWhole && exchange.replay == nil ? receivedHead : nil
     }

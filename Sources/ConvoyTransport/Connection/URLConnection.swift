@@ -106,7 +106,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     package func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
-        // There is no network thread on which to report the failure.
+        // The failure cannot be reported on a network thread.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }
 

@@ -179,7 +179,7 @@ package enum RequestRules {
     ///
     /// - Parameter hasCache: Whether a cache will be consulted.
     /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another
-    ///   scheme, and `.resourceUnavailable` if the request may be served only from a cache but there is none.
+    ///   scheme, and `.resourceUnavailable` if the request allows only cached responses and `hasCache` is false.
     static func address(of request: TransferRequest, hasCache: Bool) throws(URLError) -> HTTPAddress {
         switch request {
         case .prepared(let request): return request.address

@@ -116,8 +116,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
     }
 
-    /// Schedules a timer to fire once, at a time on the monotonic clock. A timer that is already scheduled is moved. If
-    /// the time has passed, the timer fires after the loop has checked for other events.
+    /// Schedules a timer to fire once when the monotonic clock reaches a time. A timer that is already scheduled is
+    /// moved. If the time has passed, the timer fires after the loop has checked for other events.
     package func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         timers.schedule(timer, at: deadline)
     }

@@ -63,7 +63,7 @@ struct BenchError: Error, CustomStringConvertible {
 }
 
 extension Sequence where Element == Double {
-    /// The median; nil if there are no values.
+    /// The median; nil for an empty array.
     var median: Double? {
         let sorted = self.sorted()
         guard !sorted.isEmpty else { return nil }
