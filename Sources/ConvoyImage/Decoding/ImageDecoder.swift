@@ -314,8 +314,8 @@ struct LoaderWatch {
                     do throws(ImageFault) {
                         try watch.decoding.limits.check(width: Int(width), height: Int(height))
                         guard watch.format == .jpeg else { return }
-                        // The loader then decodes only an eighth of the pixels in each direction, so the full image is
-                        // never allocated.
+                        // The loader then decodes as little as an eighth of the pixels in each direction, so that the
+                        // full image is never allocated.
                         let stored = ImageSize(width: Int(width), height: Int(height))
                         let divisor = watch.decoding.divisor(of: stored)
                         guard divisor > 1 else { return }
@@ -354,8 +354,8 @@ struct LoaderWatch {
 
 /// Decodes an X bitmap.
 ///
-/// gdk-pixbuf is not used: its loader parses the header differently, aborts the program if it cannot allocate the
-/// size, and uses a temporary file.
+/// gdk-pixbuf is not used: its loader parses the header differently, aborts the program if it cannot allocate
+/// memory for the size, and uses a temporary file.
 struct XBMDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0

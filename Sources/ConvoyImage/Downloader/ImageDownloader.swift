@@ -12,9 +12,9 @@ import Synchronization
 ///
 /// ```swift
 /// let receipt = ImageDownloader.default.load(
-/// |    ImageRequest(url, size: ImageSize(width: 200, height: 200))
+///     ImageRequest(url, size: ImageSize(width: 200, height: 200))
 /// ) { result in
-/// |    if case .success(let image) = result { show(image) }
+///     if case .success(let image) = result { show(image) }
 /// }
 /// ```
 ///

@@ -6,9 +6,9 @@ extension TestServer {
     ///
     /// ```swift
     /// for behaviour in ServerBehaviour.allCases where !behaviour.isUndetectable {
-    /// |    let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000)
-    /// |    // … download server.url(resource.path), interrupting and resuming …
-    /// |    #expect(resource.accepts(body))
+    ///     let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000)
+    ///     // … download server.url(resource.path), interrupting and resuming …
+    ///     #expect(resource.accepts(body))
     /// }
     /// ```
     ///

@@ -148,7 +148,7 @@ final class Replay: @unchecked Sendable {
     private static let portionOfFile = 256 << 10
 
     let stored: any ServableResponse
-    /// The body, if it is in memory. A part of a larger body is copied once.
+    /// The body, if it is in memory. A partial body is a copy, made once.
     private let memory: [UInt8]?
     private(set) var position = 0
     /// Bytes that have been read and will be delivered next.

@@ -173,7 +173,7 @@ final class DescriptorQueue {
                 return true
             }
             guard !isOver, granted < most else { return false }
-            // If nothing is running, the descriptors reserved for connections may be used for one file request at once.
+            // If nothing is running, the descriptors reserved for connections may be used for a single file request.
             let isAlone = multi.isIdle && DescriptorClaim.total == 0
             let claim = DescriptorClaim(waiter.count, since: waiter.began)
             if Self.isScarce { isOver = !isAlone }

@@ -14,7 +14,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     @exclusivity(unchecked) private var idle: [EasyHandle] = []
     /// The running handles, each at its `position`.
     @exclusivity(unchecked) private var running: [EasyHandle] = []
-    /// The header of the last request that was started without one.
+    /// The last header that was created here.
     @exclusivity(unchecked) private var lastHeader: RequestHeader?
     @exclusivity(unchecked) private var needsTimeoutAction = false
     @exclusivity(unchecked) private var mayHaveMessages = false
@@ -180,7 +180,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return header
     }
 
-    /// Returns a handle to the idle ones. It keeps its buffers and options, but no state of its last transfer.
+    /// Makes a handle idle again. It keeps its buffers and options, but no state of its last transfer.
     func giveBack(_ handle: EasyHandle) {
         // A running handle must not be used for the next request.
         if handle.position >= 0 { stop(handle) }
