@@ -2,33 +2,33 @@
 enum Command: String, CaseIterable, Sendable {
     case get, put, run, check, send, importing = "import", events, work, queue, demo, help, completion, manual
 
-    /// Those that send requests.
+    /// Commands that send requests.
     static let transferring: Set<Command> = [.get, .put, .run, .send, .events, .work]
-    /// Those whose responses have an end, and go to files.
+    /// Commands whose responses end and are written to files.
     static let fetching: Set<Command> = [.get, .run]
-    /// Those with several transfers, which have an end.
+    /// Commands with several transfers that end.
     static let several: Set<Command> = [.get, .put, .run]
 
-    /// What it does, for the help: part of a sentence.
+    /// What the command does, for the help: a phrase without a final period.
     var summary: String {
         switch self {
-        case .demo: "show a chain, a batch and a pause, with a server of its own"
-        case .get: "download URLs, and go on where an earlier run ended"
-        case .put: "upload files, and go on where an earlier run ended"
-        case .run: "run requests that depend on each other, from a manifest"
-        case .check: "find the mistakes of a manifest, and send nothing"
-        case .send: "send one request by hand, and print the response"
+        case .demo: "show a chain, a batch and a pause against a built-in server"
+        case .get: "download URLs, resuming interrupted downloads"
+        case .put: "upload files, resuming interrupted uploads"
+        case .run: "run a workflow: requests that depend on each other"
+        case .check: "validate manifests without sending anything"
+        case .send: "send one request and print the response"
         case .importing: "print a manifest from a curl command or a HAR file"
-        case .events: "print the events of a stream as they come"
-        case .work: "carry out the requests of a queue that processes share"
-        case .queue: "add to such a queue, look into it, and change it"
+        case .events: "print server-sent events as they arrive"
+        case .work: "process a shared queue of requests"
+        case .queue: "add requests to a shared queue, and inspect or change it"
         case .help: "print the help of a command or a topic: convoy help get files"
-        case .completion: "print what makes a shell complete the command line"
+        case .completion: "print a shell completion script"
         case .manual: "print the manual page: convoy manual | man -l -"
         }
     }
 
-    /// What may follow it, for the first line of its help.
+    /// The arguments of the command, for the first line of its help.
     var usage: String {
         switch self {
         case .demo, .manual: ""
@@ -47,11 +47,11 @@ enum Command: String, CaseIterable, Sendable {
     }
 }
 
-/// What the options of a command are about. Each has a page of help.
+/// The subject of a group of options. Each topic has a help page.
 enum Topic: String, CaseIterable, Sendable {
     case workflow, queue, entries, files, speed, requests, network, trust, output
 
-    /// What its options are about, in a few words for the help.
+    /// A short description, for the help.
     var title: String {
         switch self {
         case .workflow: "values, parts, reports"
@@ -66,7 +66,7 @@ enum Topic: String, CaseIterable, Sendable {
         }
     }
 
-    /// The topics in which a command has options of its own.
+    /// The topics for which a command has options.
     static func topics(of command: Command) -> [Topic] {
         guard Command.transferring.contains(command) || command == .queue else { return [] }
         let options = OptionTable.options(of: command)

@@ -1,14 +1,14 @@
 import ConvoySupport
 import Foundation
 
-/// The options that are always there, from `~/.config/convoy/config.json`.
+/// The default options from `~/.config/convoy/config.json`.
 enum Configuration {
-    /// The largest file that is read, in bytes.
+    /// The maximum size of the file, in bytes.
     static let maximumLength = 1 << 20
 
-    /// What the user's file says: the values of options by their names.
+    /// Returns the option values in the user's file, by option name. A missing file has no values.
     ///
-    /// - Throws: a usage error, with line and column if it is about the contents. A file that is not there is none.
+    /// - Throws: A usage error, with line and column if it concerns the contents.
     static func read() throws(ToolError) -> [String: [String]] {
         let environment = ProcessInfo.processInfo.environment
         guard let path = path(in: environment), let data = try contents(of: path) else { return [:] }
@@ -19,8 +19,8 @@ enum Configuration {
         }
     }
 
-    /// The path of the file, by the XDG Base Directory Specification: a variable without an absolute path counts for
-    /// nothing. nil if there is no home, either.
+    /// Returns the path of the file according to the XDG Base Directory Specification, which
+    /// ignores variables without an absolute path, or nil if there is no home directory.
     static func path(in environment: [String: String]) -> String? {
         if let directory = environment["XDG_CONFIG_HOME"], directory.hasPrefix("/") {
             return "\(directory)/convoy/config.json"
@@ -31,10 +31,10 @@ enum Configuration {
 
     // MARK: The file
 
-    /// The contents of the file; nil if it is not there.
+    /// Returns the contents of the file, or nil if it does not exist.
     private static func contents(of path: String) throws(ToolError) -> Data? {
         let name = "the configuration \(Printable.line(path))"
-        // A pipe must not hold the program up.
+        // Opening a pipe must not block the program.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             if errno == ENOENT || errno == ENOTDIR { return nil }
@@ -45,24 +45,25 @@ enum Configuration {
         return try InputFile.contents(of: descriptor, called: name, limit: maximumLength)
     }
 
-    /// Makes sure that only the user or root can have written the file, as it may switch off trust.
+    /// Checks that only the user or root can have written the file, because it can disable
+    /// certificate checks.
     private static func check(_ descriptor: Int32, _ name: String) throws(ToolError) {
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else { throw .usage("cannot read \(name): \(SystemError().text)") }
         guard facts.st_mode & S_IFMT == S_IFREG else { throw .usage("\(name) is not a file") }
         guard facts.st_uid == geteuid() || facts.st_uid == 0 else {
-            throw .usage("\(name) belongs to somebody else, so it is not obeyed; see --no-config")
+            throw .usage("\(name) belongs to another user and is ignored; run with --no-config")
         }
         guard facts.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
-            throw .usage("others can write to \(name), so it is not obeyed: chmod go-w, or --no-config")
+            throw .usage("other users can write to \(name): run chmod go-w, or use --no-config")
         }
     }
 
     // MARK: The contents
 
-    /// The values of options by their names; none for a flag.
+    /// Returns the option values by option name; a flag has an empty array.
     ///
-    /// - Parameter home: what `~/` at the beginning of a path stands for.
+    /// - Parameter home: The replacement for `~` in a leading `~/` of a path.
     static func values(in data: Data, home: String?) throws(JSONProblem) -> [String: [String]] {
         let root = try JSONValue(parsing: data)
         guard case .object(let members) = root.content else {
@@ -86,17 +87,17 @@ enum Configuration {
         let known = OptionTable.all.filter { !$0.commands.isDisjoint(with: Command.transferring) }
         guard let option = known.first(where: { $0.name == member.key }) else {
             throw JSONProblem(
-                text: "unknown option \"\(name)\": the keys are the long names of options, without hyphens before them",
+                text: "unknown option \"\(name)\": the keys are long option names without the leading hyphens",
                 position: member.position)
         }
         guard option.isConfigurable else {
             throw JSONProblem(
-                text: "\"\(name)\" is about one run, so it cannot be in the configuration", position: member.position)
+                text: "\"\(name)\" applies to a single run and cannot be in the configuration", position: member.position)
         }
         return option
     }
 
-    /// The values of an option, none for a flag; nil if it is absent.
+    /// Returns the values of an option (empty for a flag), or nil if it is not set.
     private static func texts(of value: JSONValue, _ option: ToolOption) throws(JSONProblem) -> [String]? {
         if value.isNull { return nil }
         guard let kind = option.value else {
@@ -126,9 +127,9 @@ enum Configuration {
         }
     }
 
-    /// A text that a command line could have.
+    /// Returns the text if it could be a command-line argument.
     private static func checked(_ text: String, _ value: JSONValue) throws(JSONProblem) -> String {
-        guard !text.unicodeScalars.contains("\0") else { throw value.problem("a NUL character cannot be in an option") }
+        guard !text.unicodeScalars.contains("\0") else { throw value.problem("an option cannot contain a NUL character") }
         return text
     }
 }

@@ -1,17 +1,18 @@
 /// The options and arguments of a command.
 ///
-/// It supports `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE`, `-nVALUE`, and `--`, after which nothing is
-/// an option. Options may come before and after other arguments. A lone `-` is an argument.
+/// Supports `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE`, `-nVALUE`, and `--`, after
+/// which nothing is an option. Options may come before and after other arguments. A lone `-` is an
+/// argument.
 struct Options {
     let command: Command
     /// The arguments that are not options, in order.
     private(set) var arguments: [String] = []
-    /// The options of the command line, in order.
+    /// The options on the command line, in order.
     private(set) var given: [(option: ToolOption, value: String?)] = []
     private var values: [String: [String]] = [:]
-    /// The names of the options that come from the configuration, and not from the command line.
+    /// The names of the options that were set by the configuration only.
     private var configured: Set<String> = []
-    /// The options that were given by their letters.
+    /// The options that were given by their letter.
     private var lettered: Set<String> = []
     private let known: [ToolOption]
 
@@ -40,21 +41,22 @@ struct Options {
         }
     }
 
-    /// The names of all that are given or configured.
+    /// The names of all given or configured options.
     var names: Dictionary<String, [String]>.Keys { values.keys }
 
     func has(_ name: String) -> Bool { values[name] != nil }
 
-    /// Whether an option was given by its letter, which other programs may have for something else.
+    /// Returns whether an option was given by its letter, which may have a different meaning in
+    /// other programs.
     func wroteLetter(_ name: String) -> Bool { lettered.contains(name) }
 
-    /// The value of an option, or nil without it.
+    /// Returns the value of an option, or nil if it is not set.
     func value(_ name: String) -> String? { values[name]?.first }
 
-    /// All values of an option that may be repeated, in order.
+    /// Returns all values of a repeatable option, in order.
     func all(_ name: String) -> [String] { values[name] ?? [] }
 
-    /// A whole number in a range.
+    /// Returns a whole number in a range.
     func integer(_ name: String, in range: ClosedRange<Int>) throws(ToolError) -> Int? {
         guard let text = value(name) else { return nil }
         guard let number = Int(text), range.contains(number) else {
@@ -64,7 +66,7 @@ struct Options {
         return number
     }
 
-    /// A number of seconds, 0 or more.
+    /// Returns a number of seconds, 0 or more.
     func seconds(_ name: String) throws(ToolError) -> Double? {
         guard let text = value(name) else { return nil }
         guard let number = Double(text), number.isFinite, number >= 0, number <= 1e9 else {
@@ -73,7 +75,7 @@ struct Options {
         return number
     }
 
-    /// One of the words that the table has for an option.
+    /// Returns one of the words that the table allows for an option.
     func choice(_ name: String) throws(ToolError) -> String? {
         guard let text = value(name) else { return nil }
         guard case .oneOf(let words) = known.first(where: { $0.name == name })?.value?.offer else { return text }
@@ -81,8 +83,8 @@ struct Options {
         return text
     }
 
-    /// Takes over what a configuration says and the command line does not. Values that can be repeated come before those
-    /// of the command line.
+    /// Adds the values of a configuration for options that are not on the command line. Values of
+    /// repeatable options come before those of the command line.
     mutating func merge(_ configuration: [String: [String]]) {
         for option in known {
             guard let values = configuration[option.name] else { continue }
@@ -98,14 +100,15 @@ struct Options {
         }
     }
 
-    /// An error that says where to find help, and which of the options that it names are not on the command line.
+    /// Returns an error that says where to find help, and which of the options it names come from
+    /// the configuration.
     func usage(_ text: String) -> ToolError {
         let words = text.split { !$0.isLetter && $0 != "-" }
         let origins = configured.sorted().filter { words.contains("--\($0)") }.map { "; --\($0) is in the configuration" }
         return .usage("\(text)\(origins.joined()); try 'convoy \(command.rawValue) --help'")
     }
 
-    /// An error for an option of other programs, that says what there is in its place.
+    /// Returns an error that names the replacement for an option of another program.
     private func unknown(_ option: String) -> ToolError? {
         OtherPrograms.advice(on: option, for: command).map { usage("no option '\(option)': \($0)") }
     }
@@ -152,7 +155,7 @@ struct Options {
     }
 }
 
-/// Words of which one is to be chosen.
+/// Formats a list of alternatives.
 enum WordChoice {
     /// "a, b or c".
     static func text(_ words: [String]) -> String {

@@ -1,17 +1,17 @@
 import ConvoySharedQueue
 
-/// What `convoy queue` does.
+/// The actions of `convoy queue`.
 enum QueueAction: String, CaseIterable, Sendable {
     case add, list, show, stats, retry, cancel, pause, resume, purge, limit, serve
 
-    /// The words for `--state`.
+    /// The values of `--state`.
     static let states = WorkState.allCases.map(\.rawValue)
-    /// The words for `--priority`.
+    /// The values of `--priority`.
     static let priorities = ["very-low", "low", "normal", "high", "very-high"]
 
     private static let filters: Set<String> = ["state", "tag", "group", "host"]
 
-    /// The options that it has, beside those of all actions.
+    /// The options of this action, besides those of all actions.
     private var options: Set<String> {
         switch self {
         case .add:
@@ -26,9 +26,9 @@ enum QueueAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// The first argument of the command, as an action.
+    /// Reads the action from the first argument of the command.
     ///
-    /// - Throws: a usage error without one, for another word, and for an option that it does not have.
+    /// - Throws: A usage error if the action is missing or unknown, or does not support an option.
     init(_ options: Options) throws(ToolError) {
         let words = WordChoice.text(Self.allCases.map(\.rawValue))
         guard let word = options.arguments.first else { throw options.usage("no action: \(words)") }
@@ -42,16 +42,16 @@ enum QueueAction: String, CaseIterable, Sendable {
         self = action
     }
 
-    /// What may follow it, and what it does, for the help.
+    /// The arguments and description of each action, for the help.
     static let rows: [(left: String, right: String)] = [
-        ("add URL...", "add requests, and print the ids of their entries"),
-        ("list", "print entries, in the order in which they were added"),
-        ("show ID...", "print all that is known of entries, and the result"),
-        ("stats", "print how many there are, the workers, and the limits"),
-        ("retry, cancel [ID]...", "try entries again, or end them"),
-        ("pause, resume [ID]...", "stop entries for now; without any, the whole queue"),
-        ("purge [ID]...", "remove entries that are done, failed or cancelled"),
-        ("limit HOST|'*'", "limit what all workers together do at a host"),
-        ("serve", "show the queue on a page on this machine"),
+        ("add URL...", "add requests and print the ids of their entries"),
+        ("list", "print entries in the order they were added"),
+        ("show ID...", "print the details and results of entries"),
+        ("stats", "print entry counts, workers and limits"),
+        ("retry, cancel [ID]...", "retry or cancel entries"),
+        ("pause, resume [ID]...", "pause or resume entries, or the whole queue"),
+        ("purge [ID]...", "remove done, failed or cancelled entries"),
+        ("limit HOST|'*'", "set the limits of a host, shared by all workers"),
+        ("serve", "serve a web page of the queue on this machine"),
     ]
 }

@@ -1,41 +1,41 @@
-/// An option of the command line, as the table has it. What parses, explains and completes options reads this.
+/// A command-line option. Parsing, help and completion all use this description.
 struct ToolOption: Sendable {
-    /// What follows an option.
+    /// The value of an option.
     struct Value: Sendable {
-        /// What a shell can offer for it.
+        /// The completions that a shell can offer.
         enum Offer: Sendable, Equatable {
             case nothing, file, directory
             case oneOf([String])
         }
 
-        /// What stands for it in the help: `SECONDS`.
+        /// The name of the value in the help: `SECONDS`.
         let placeholder: String
         var offer = Offer.nothing
     }
 
-    /// Without the hyphens: `output`.
+    /// The name without hyphens: `output`.
     let name: String
-    /// Another name, which other programs have for it.
+    /// An alternative name, used by other programs.
     var alias: String?
     var letter: Character?
-    /// nil for an option that is there or not.
+    /// The value, or nil for a flag.
     var value: Value?
-    /// Whether it may be given more than once.
+    /// Whether the option may be given more than once.
     var repeats = false
     let topic: Topic
-    /// The commands that have it.
+    /// The commands that support the option.
     var commands = Command.transferring
-    /// Whether it may stand in the configuration: what is about one run may not.
+    /// Whether the option may be set in the configuration. Options that concern a single run may not.
     var isConfigurable = true
-    /// What it does, for the help: part of a sentence, without a full stop.
+    /// A description for the help: a phrase without a final period.
     let summary: String
-    /// More, for the manual page: whole sentences.
+    /// Details for the manual page: complete sentences.
     var details = ""
 
-    /// As it is written: `--output FILE`.
+    /// The option as it is written: `--output FILE`.
     var usage: String { value.map { "--\(name) \($0.placeholder)" } ?? "--\(name)" }
 
-    /// With its letter: `-o, --output FILE`.
+    /// The option with its letter: `-o, --output FILE`.
     var usageWithLetter: String { letter.map { "-\($0), \(usage)" } ?? usage }
 }
 

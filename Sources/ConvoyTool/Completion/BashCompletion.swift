@@ -1,4 +1,4 @@
-/// The completion for bash, which needs nothing but bash.
+/// The completion script for bash. It requires only bash.
 enum BashCompletion {
     static var script: String {
         let first = Completion.commands + names(Completion.programOptions.map { ($0.name, $0.letter) })
@@ -63,7 +63,7 @@ enum BashCompletion {
         return (lines + ["        fi", "        ;;"]).joined(separator: "\n")
     }
 
-    /// What follows options: each kind of value is a branch.
+    /// Returns the branches for option values, one for each kind of value.
     private static func values(of options: [ToolOption]) -> [String] {
         var actions: [String] = []
         var patterns: [String: [String]] = [:]

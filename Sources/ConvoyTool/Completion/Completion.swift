@@ -1,14 +1,14 @@
-/// The scripts that make shells complete the command line. They know what ``OptionTable`` knows.
+/// The shell completion scripts, generated from ``OptionTable``.
 enum Completion {
     enum Shell: String, CaseIterable, Sendable {
         case bash, zsh, fish
     }
 
-    /// The script for the shell that the arguments name.
+    /// Returns the script for the shell that the arguments name.
     static func script(_ options: Options) throws(ToolError) -> String {
         let shells = WordChoice.text(Shell.allCases.map(\.rawValue))
-        guard let name = options.arguments.first else { throw options.usage("no shell: \(shells)") }
-        guard options.arguments.count == 1 else { throw options.usage("one shell at a time: \(shells)") }
+        guard let name = options.arguments.first else { throw options.usage("the shell is missing: \(shells)") }
+        guard options.arguments.count == 1 else { throw options.usage("only one shell can be given: \(shells)") }
         guard let shell = Shell(rawValue: name) else {
             throw options.usage("unknown shell '\(Printable.line(name))': it must be \(shells)")
         }
@@ -25,7 +25,7 @@ enum Completion {
 
     static let commands = Command.allCases.map(\.rawValue)
 
-    /// What may stand after `--help` and the like.
+    /// Returns the words that may follow `--help` and similar options.
     static func topics(of command: Command) -> [String] { Help.subjects(of: command).map(\.left) }
 
     /// The options of the program itself.
@@ -33,7 +33,7 @@ enum Completion {
         ("help", "h", "print the help"), ("version", nil, "print the versions of the program and its libraries"),
     ]
 
-    /// The words for an argument of a command that is no option; nil for those that take others.
+    /// Returns the possible words for an argument of a command, or nil if the command takes other arguments.
     static func words(of command: Command) -> [String]? {
         switch command {
         case .completion: Shell.allCases.map(\.rawValue)
@@ -44,6 +44,6 @@ enum Completion {
         }
     }
 
-    /// Whether the arguments of a command are files. Those of `get` are URLs.
+    /// Returns whether the arguments of a command are files. The arguments of `get` are URLs.
     static func takesFiles(_ command: Command) -> Bool { command == .run || command == .check || command == .put }
 }

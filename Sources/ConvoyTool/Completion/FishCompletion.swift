@@ -1,4 +1,4 @@
-/// The completion for fish.
+/// The completion script for fish.
 enum FishCompletion {
     static var script: String {
         var lines = [

@@ -1,4 +1,4 @@
-/// The completion for zsh, by its `_arguments`.
+/// The completion script for zsh, based on `_arguments`.
 enum ZshCompletion {
     static var script: String {
         let commands = Command.allCases.map { "        \(quoted("\($0.rawValue):\(escaped($0.summary))"))" }
@@ -100,15 +100,15 @@ enum ZshCompletion {
         return "\(prefix)\(names(option.name, option.letter, suffix: option.letter == nil ? "=" : nil))\(quoted(rest))"
     }
 
-    /// The names, in braces if there are two.
+    /// Returns the names, in braces if there are two.
     ///
-    /// - Parameter suffix: what says how a value follows the long name; nil for a value that may follow both.
+    /// - Parameter suffix: How a value follows the long name, or nil for a value that may follow both.
     private static func names(_ name: String, _ letter: Character?, suffix: String?) -> String {
         guard let letter else { return "--\(name)\(suffix ?? "=")" }
         return suffix.map { "{-\(letter),--\(name)\($0)}" } ?? "{-\(letter)+,--\(name)=}"
     }
 
-    /// A text in which colons and brackets are themselves.
+    /// Escapes colons and brackets.
     private static func escaped(_ text: String) -> String {
         text.reduce(into: "") { $0 += "\\:[]".contains($1) ? "\\\($1)" : "\($1)" }
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// `convoy demo`: shows what the engine does, and checks the results.
+/// `convoy demo`: demonstrates the engine and checks the results.
 enum DemoCommand {
     static func run(_ options: Options, _ display: Display) throws -> ExitStatus {
         guard options.arguments.isEmpty else { throw options.usage("demo takes no arguments") }
@@ -27,7 +27,7 @@ enum DemoCommand {
         display.say("")
         let time = Amounts.seconds((ContinuousClock.now - begun).seconds)
         guard isRight else {
-            display.complain("a check of the demo failed")
+            display.complain("a check failed")
             return .failure
         }
         display.say("All checks passed, in \(time).")
@@ -35,32 +35,32 @@ enum DemoCommand {
     }
 }
 
-/// The output of a part of the demo.
+/// The output of one part of the demo.
 struct DemoStage: Sendable {
     let display: Display
     private let begun = ContinuousClock.now
 
     init(display: Display) { self.display = display }
 
-    /// How many seconds a part may take before it counts as hung.
+    /// The number of seconds after which a part counts as hung.
     static let patience = 6.0
 
     func title(_ text: String) { display.say(display.paint(text, .bold)) }
 
-    /// A step, with the time since the part began.
+    /// Prints a step, with the time since the part began.
     func step(_ text: String) { display.say("  \(time)  \(text)") }
 
-    /// A continuation of the previous line.
+    /// Prints a continuation of the previous line.
     func note(_ text: String) { display.say("               \(text)") }
 
-    /// A check and its result. Returns the result.
+    /// Prints a check with its result, and returns the result.
     func check(_ text: String, _ isRight: Bool) -> Bool {
         let (yes, no) = Display.hasUnicode ? ("✓", "✗") : ("ok", "WRONG")
         display.say("  \(time)  \(isRight ? display.paint(yes, .green) : display.paint(no, .red)) \(text)")
         return isRight
     }
 
-    /// A progress bar, which replaces the previous one; only on a terminal.
+    /// Shows a progress bar that replaces the previous one. Does nothing without a terminal.
     func bar(_ name: String, _ fraction: Double, _ text: String) {
         guard display.isLive else { return }
         let width = min(40, max(10, display.size.columns - 40))

@@ -1,7 +1,7 @@
 import Convoy
 import Foundation
 
-/// What the demo's server answers.
+/// The server of the demo.
 struct DemoServer {
     static let token = "convoy-\(UInt32.random(in: 1000...9999))"
     static let reportPath = "/reports/1815"
@@ -24,17 +24,17 @@ struct DemoServer {
 
     var fileURL: URL { url.appendingPathComponent(String(Self.filePath.dropFirst())) }
 
-    /// The size in bytes of a file in the batch.
+    /// Returns the size in bytes of a file in the batch.
     static func size(of number: Int) -> Int { 40_000 + number * 7_919 }
 
     static func path(of number: Int) -> String { "/parts/\(number)" }
 
-    /// The expected SHA-256 of a file in the batch.
+    /// Returns the expected SHA-256 digest of a file in the batch.
     static func digest(of number: Int) -> Data? { MessageDigest.sha256(bytes(count: size(of: number))) }
 
-    /// Bytes of which no block is like another one.
+    /// Returns bytes in which no two blocks are equal.
     private static func bytes(count: Int) -> Data {
-        // A prime number of them divides no block.
+        // The period is prime, so it does not divide the block size.
         let period = Data((0..<251).map(UInt8.init))
         var data = Data(capacity: count + period.count)
         while data.count < count { data.append(period) }
@@ -50,7 +50,7 @@ struct DemoServer {
             guard request.fields["authorization"] == "Bearer \(token)" else { return .json([:], status: 401) }
             return request.path == reportPath
                 ? .json(["title": "Notes on the engine", "pages": "66"]) : .json(["name": "Ada", "report": reportPath])
-        // Slow enough to be watched, and to be paused half-way.
+        // Slow enough to watch, and to pause half-way.
         case ("GET", filePath): return range(of: file, request)
         case ("GET", let path):
             guard path.hasPrefix("/parts/"), let number = Int(path.dropFirst(7)), 0..<fileCount ~= number else { break }
@@ -60,7 +60,7 @@ struct DemoServer {
         return LoopbackServer.Response(status: 404)
     }
 
-    /// The whole of the file, or the rest that is asked for.
+    /// Returns the complete file, or the requested range.
     private static func range(of file: Data, _ request: LoopbackServer.Request) -> LoopbackServer.Response {
         let tag = "\"demo-1\""
         var response = LoopbackServer.Response(

@@ -3,8 +3,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Logs in, uses the token to get a profile, and fetches the report that the profile names: three operations that are
-/// enqueued together, each prepared with the result of the previous one.
+/// Logs in, fetches a profile with the token, and downloads the report that the profile names: three operations, enqueued
+/// together, each prepared with the result of the previous one.
 enum ChainDemo {
     private struct Login: Decodable { let token: String }
     private struct Profile: Decodable { let report: String }
@@ -29,7 +29,7 @@ enum ChainDemo {
         tell(stage, login, "token") { $0.token }
         tell(stage, profile, "report") { $0.report }
         tell(stage, report, "title") { $0.title }
-        // In reverse: the dependencies determine the order.
+        // Enqueued in reverse: the dependencies determine the order.
         manager.enqueue([report, profile, login])
         Interruption.shared.onInterrupt { manager.operationQueue.cancelAllOperations() }
         guard manager.completionGroup?.wait(timeout: .now() + DemoStage.patience) == .success else {
@@ -49,7 +49,7 @@ enum ChainDemo {
         return "\(operation.request.httpMethod ?? "GET") \(path) \(operation.statusCode.map(String.init) ?? "-")"
     }
 
-    /// Tells what an operation has brought when it has finished.
+    /// Prints the result of an operation when it has finished.
     private static func tell<Value>(
         _ stage: DemoStage, _ typed: TypedOperation<Value>, _ key: String, _ text: @escaping @Sendable (Value) -> String
     ) {
@@ -65,7 +65,7 @@ enum ChainDemo {
     }
 }
 
-/// Many downloads, six at a time, with one completion.
+/// Many downloads, at most six concurrent, with one completion.
 enum BatchDemo {
     private struct Tally {
         var progress: [Int] = []
@@ -75,7 +75,7 @@ enum BatchDemo {
 
     static func run(_ server: DemoServer, _ stage: DemoStage) -> Bool {
         let count = DemoServer.fileCount
-        stage.title("A batch: \(count) downloads, 6 at a time, with one completion")
+        stage.title("A batch: \(count) downloads, at most 6 concurrent, with one completion")
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.operationQueue.maxConcurrentOperationCount = 6
         manager.responseSerializer = HTTPResponseSerializer()
@@ -120,11 +120,11 @@ enum BatchDemo {
             isInTime && result.completions == 1 && result.finishedAtCompletion == count
                 && result.progress == Array(1...count))
         isRight = stage.check("\(Amounts.bytes(Int64(bytes))), every SHA-256 correct", isWhole) && isRight
-        return stage.check("the server saw at most \(peak) requests at a time", peak <= 6) && isRight
+        return stage.check("the server saw at most \(peak) concurrent requests", peak <= 6) && isRight
     }
 }
 
-/// A download into a file that is paused half-way, resumed with a range, and compared with the original.
+/// A file download that is paused half-way, resumed with a range request, and compared with the original.
 enum PauseDemo {
     static func run(_ server: DemoServer, _ stage: DemoStage) -> Bool {
         let size = Int64(DemoServer.fileSize)
@@ -154,7 +154,7 @@ enum PauseDemo {
             }
             let middle = Int64(DemoServer.fileSize) / 2
             if before < middle, total >= middle {
-                // Paused here, and not by the waiting thread, as the server does not wait.
+                // Paused here rather than on the waiting thread, because the server does not wait.
                 operation?.pause()
                 half.signal()
             }
@@ -172,7 +172,7 @@ enum PauseDemo {
             operation.cancel()
             return stage.check("half of the file has arrived", false)
         }
-        // Data that was in flight at the pause still arrives; after that nothing may.
+        // Data in flight at the time of the pause still arrives; after that, nothing may.
         Thread.sleep(forTimeInterval: 0.2)
         let kept = arrived.withLock { $0 }
         stage.step("paused with \(Amounts.bytes(kept)) in the file")
@@ -187,7 +187,7 @@ enum PauseDemo {
         let ranges = server.server.requests.filter { $0.path == DemoServer.filePath }.map { $0.fields["range"] }
         let range = ranges.last.flatMap { $0 } ?? "nothing"
         let isResumed = ranges.count == 2 && ranges.first == .some(nil) && range.hasPrefix("bytes=")
-        return stage.check("resumed: the server was asked for \(Printable.line(range))", isResumed) && isRight
+        return stage.check("resumed: the request has the range \(Printable.line(range))", isResumed) && isRight
     }
 
     private static func verify(_ file: URL, _ server: DemoServer, _ stage: DemoStage) -> Bool {

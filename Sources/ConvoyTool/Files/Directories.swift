@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Checks the directories and files that will be written, before anything is sent.
+/// Checks the directories and files to be written, before anything is sent.
 enum Directories {
     /// Makes sure that a directory exists and is writable.
     static func prepare(_ path: String) throws(ToolError) {
@@ -13,7 +13,8 @@ enum Directories {
         } else {
             for parent in parents(of: path) + [path] where !parent.isEmpty && mkdir(parent, 0o777) != 0 {
                 let error = SystemError()
-                // One that is there is not necessarily said to exist: the root of a file system that cannot be written.
+                // For an existing directory, mkdir may report an error other than EEXIST, for example on a read-only file
+                // system.
                 guard stat(parent, &information) != 0 || information.st_mode & S_IFMT != S_IFDIR else { continue }
                 let reason = error.code == EEXIST ? SystemError(code: ENOTDIR) : error
                 throw .disk("cannot create the directory \(Printable.line(path)): \(reason.text)")
@@ -24,18 +25,18 @@ enum Directories {
         }
     }
 
-    /// The parent directories of a relative path, the shortest first: "a" and "a/b" for "a/b/c".
+    /// Returns the parent directories of a relative path, shortest first: "a" and "a/b" for "a/b/c".
     static func parents(of path: String) -> [String] {
         path.utf8.indices.filter { path.utf8[$0] == UInt8(ascii: "/") }.map { String(path[..<$0]) }
     }
 
-    /// Checks that a file can be written at a path without losing another one.
+    /// Checks that a file can be written at a path without overwriting another one.
     ///
     /// - Parameters:
-    ///   - partial: the path of the file while it is being written, which must be free, too; nil for one that another
-    ///     checks.
-    ///   - hint: the options that help against a file that exists.
-    ///   - replaces: whether an existing file may be replaced. Directories, devices and pipes are never replaced.
+    ///   - partial: The path of the file while it is being written, which must also be free, or nil if it is checked
+    ///     elsewhere.
+    ///   - hint: The options to suggest if the file exists.
+    ///   - replaces: Whether an existing file may be replaced. Directories, devices and pipes are never replaced.
     static func checkIsFree(_ path: String, partial: String?, replaces: Bool, see hint: String = "--force") throws(ToolError)
     {
         for name in [path, partial].compactMap(\.self) {
@@ -43,7 +44,7 @@ enum Directories {
             guard replaces else {
                 throw name == path ? FileProblem.exists(path, see: hint) : FileProblem.partialExists(name)
             }
-            // A link itself is replaced; its target is kept.
+            // A symbolic link itself is replaced; its target is kept.
             guard kind == S_IFREG || kind == S_IFLNK && name == path else {
                 throw .disk("\(Printable.line(name)) is not a file")
             }
@@ -55,14 +56,15 @@ enum Directories {
         }
     }
 
-    /// Checks that the file system allows a name as long as that of a file.
+    /// Checks that the file system allows a name of this length.
     static func checkLength(of path: String) throws(ToolError) {
         let limit = pathconf(PathText.directory(of: path), Int32(_PC_NAME_MAX))
         guard PathText.name(of: path).utf8.count > (limit > 0 ? limit : Int(NAME_MAX)) else { return }
         throw .disk("cannot create \(Printable.line(path)): \(SystemError(code: ENAMETOOLONG).text)")
     }
 
-    /// A directory's absolute path without links and dots, so far as it exists: two names of one directory have the same.
+    /// Returns the absolute path of a directory, with links and dots resolved for the part that exists. Two paths of the
+    /// same directory have the same result.
     static func resolved(_ path: String) -> String {
         var components = path.utf8.split(separator: UInt8(ascii: "/")).map { String(decoding: $0, as: UTF8.self) }
         var missing: [String] = []
@@ -71,7 +73,7 @@ enum Directories {
             let known = components.reduce(start) { "\($0)/\($1)" }
             if let found = realpath(known, nil) {
                 defer { free(found) }
-                // What does not exist has no links.
+                // Missing components cannot be links.
                 var whole = String(cString: found).utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
                 for component in missing.reversed() where component != "." {
                     if component == ".." { _ = whole.popLast() } else { whole.append(component) }
@@ -83,38 +85,38 @@ enum Directories {
         }
     }
 
-    /// Checks that the existing directories between an output directory and a file in it are real directories inside
-    /// it. A link may lead anywhere.
+    /// Checks that the existing directories between an output directory and a file in it are real directories. A link could
+    /// lead outside.
     static func checkIsInside(_ directory: String, _ path: String) throws(ToolError) {
         for parent in parents(of: path) {
             let place = PathText.join(directory, parent)
             guard let kind = kind(of: place) else { return }
             guard kind != S_IFLNK else {
-                throw .disk("\(Printable.line(place)) is a symbolic link, which outputs must not pass through")
+                throw .disk("\(Printable.line(place)) is a symbolic link; outputs must not be written through links")
             }
             guard kind == S_IFDIR else { throw .disk("not a directory: \(Printable.line(place))") }
         }
     }
 
-    /// Whether there is something at a path that is no directory.
+    /// Returns whether something other than a directory exists at a path.
     static func hasFile(_ path: String) -> Bool { kind(of: path).map { $0 != S_IFDIR } ?? false }
 
-    /// The type of the file at a path, without following links; nil if there is none.
+    /// Returns the type of the file at a path, without following links, or nil if it does not exist.
     private static func kind(of path: String) -> mode_t? {
         var information = stat()
         return lstat(path, &information) == 0 ? information.st_mode & S_IFMT : nil
     }
 }
 
-/// The messages about files.
+/// Error messages about files.
 enum FileProblem {
-    /// - Parameter hint: the options that help.
+    /// - Parameter hint: The options to suggest.
     static func exists(_ path: String, see hint: String = "--force") -> ToolError {
         .disk("file exists: \(Printable.line(path)); see \(hint)")
     }
 
     static func partialExists(_ path: String) -> ToolError {
-        .disk("\(Printable.line(path)) exists, from an interrupted or running download; see --force")
+        .disk("\(Printable.line(path)) is left from an interrupted or running download; see --force")
     }
 
     static func error(_ error: FileWritingError) -> ToolError {

@@ -4,26 +4,26 @@ import Foundation
 
 /// Makes safe file names from URLs, which are untrusted.
 enum FileNames {
-    /// Short enough that the name fits 255 bytes with a number and ".part" added.
+    /// The maximum length in bytes. A number and ".part" can be added without exceeding 255 bytes.
     static let maximumLength = 240
 
-    /// The name of an output of a manifest while it is being written.
+    /// Returns the name of a manifest output while it is being written.
     static func partial(of name: String) -> String { name + ".part" }
 
-    /// The names that a file may have beside its own, and those of the files beside it.
+    /// Returns the names of the files that may be written beside a file.
     static func companions(of name: String) -> [String] { companionSuffixes.map { name + $0 } }
 
     static let companionSuffixes = [".part"] + PartialPaths.suffixes
 
-    /// The last component of the URL's path as a file name; "index.html" if the path ends in a slash.
+    /// Returns the last path component of a URL as a file name, or "index.html" if the path ends in a slash.
     static func name(for url: URL) -> String {
         let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""
         let last = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
         return last.isEmpty ? "index.html" : sanitised(decoded(last))
     }
 
-    /// A name that cannot leave its directory and is not special to shells or terminals. Not longer than
-    /// ``maximumLength`` bytes.
+    /// Returns a name that stays in its directory, has no special characters for shells or terminals, and is at most
+    /// ``maximumLength`` bytes long.
     ///
     /// It works on Unicode scalars: a dot with a combining accent is one `Character`, but still hides the file.
     static func sanitised(_ name: String) -> String {
@@ -32,13 +32,13 @@ enum FileNames {
         return cleaned(Array(short.unicodeScalars)[...])
     }
 
-    /// The name without whitespace at its ends, and with a visible first character without special meaning.
+    /// Removes whitespace at both ends, and makes the first character visible and without special meaning.
     private static func cleaned(_ name: ArraySlice<Unicode.Scalar>) -> String {
         var name = name.drop { $0.properties.isWhitespace }
         while name.last?.properties.isWhitespace == true { name.removeLast() }
         if let dot = FileName.reservedDot(in: name) { name[dot] = "_" }
         guard let first = name.first else { return "_" }
-        // A dot would hide the file, or name a directory; a hyphen or a tilde is special in a shell.
+        // A leading dot would hide the file or name a directory; a hyphen or a tilde is special in a shell.
         if ".-~".unicodeScalars.contains(first) {
             name.removeFirst()
         } else if !FileName.isFloating(first) {
@@ -49,7 +49,7 @@ enum FileNames {
 
     private static func decoded(_ component: Substring) -> String {
         if let text = component.removingPercentEncoding { return text }
-        // Bytes that are not UTF-8 are replaced.
+        // Invalid UTF-8 is replaced.
         return String(decoding: PercentEncoding.decoded(Array(component.utf8)[...]), as: UTF8.self)
     }
 
@@ -60,13 +60,13 @@ enum FileNames {
     }
 }
 
-/// Assigns unique names to the files of one run of the program, including its partial files.
+/// Assigns unique names to the files of one run, including their partial files.
 struct FileNameAllocator {
     private var taken: Set<String> = []
-    /// For each name that was taken before, the last number that was tried. All lower ones are taken.
+    /// For each name that was taken before, the last number that was tried. All lower numbers are taken.
     private var numbers: [String: Int] = [:]
 
-    /// The name itself if it is free, or else "name.1.ext", "name.2.ext" and so on.
+    /// Returns the name itself if it is free, or else "name.1.ext", "name.2.ext" and so on.
     mutating func take(_ name: String) -> String {
         if isFree(name) {
             keep(name)
@@ -83,10 +83,10 @@ struct FileNameAllocator {
         return candidate
     }
 
-    /// Takes a name that is not to be changed.
+    /// Reserves a name that must not be changed.
     mutating func keep(_ name: String) { taken.insert(name) }
 
-    /// Whether neither a file nor its partial files would have the name of another's.
+    /// Returns whether neither the file nor its partial files would have a name that is already taken.
     func isFree(_ name: String) -> Bool {
         if taken.contains(name) { return false }
         for suffix in FileNames.companionSuffixes {
@@ -98,20 +98,19 @@ struct FileNameAllocator {
     }
 }
 
-/// Gives the files whose names servers tell different names, as ``FileNameAllocator`` does for those of URLs.
+/// Assigns unique names to files that servers name, as ``FileNameAllocator`` does for names taken from URLs.
 final class ServerNames: Sendable {
     private let names = Locked<[String: FileNameAllocator]>([:])
 
-    /// Takes the place of a file that has its name from elsewhere.
+    /// Reserves the path of a file that is not named by a server.
     func keep(_ path: String) {
         let directory = Directories.resolved(PathText.directory(of: path))
         names.withLock { $0[directory, default: FileNameAllocator()].keep(PathText.name(of: path)) }
     }
 
-    /// The place of a file, out of the way of others of the run. Called on the network thread, with a file in a directory
-    /// that is there.
+    /// Returns a unique path for a file. Called on the network thread, for an existing directory.
     ///
-    /// - Returns: the place, and the name that it should have had, if another file of the run has that.
+    /// - Returns: The path, and the wanted name if another file of the run has it.
     func place(_ wanted: URL, in directory: String) -> (place: URL, wanted: String?) {
         let name = wanted.lastPathComponent
         let free = names.withLock { $0[directory, default: FileNameAllocator()].take(name) }

@@ -2,14 +2,14 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// A file that a command writes as a whole at its end: a report, a page, an archive, a manifest.
+/// A file that a command writes in one step when it ends: a report, a page, an archive or a manifest.
 ///
-/// A file is replaced at once, and keeps its permissions. A link leads to the file that is replaced. Devices, pipes and
-/// standard output are written to as they are. Directories are never replaced.
+/// An existing file is replaced atomically and keeps its permissions. Links are followed. Devices, pipes and standard output
+/// are written to directly. Directories are never replaced.
 struct OutputFile: Sendable {
     let path: String
     private let option: String
-    /// Whether a new file can be read by its owner only.
+    /// Whether a new file is readable by its owner only.
     private let isPrivate: Bool
 
     var isStandardOutput: Bool { SpecialFile.isStandardOutput(path) }
@@ -17,7 +17,7 @@ struct OutputFile: Sendable {
 
     /// Checks that the file can be written, before anything is sent.
     ///
-    /// - Parameter option: the option that names the file, for errors.
+    /// - Parameter option: The option that names the file, for errors.
     init(_ path: String, option: String, isPrivate: Bool = false) throws(ToolError) {
         (self.path, self.option, self.isPrivate) = (path, option, isPrivate)
         guard !path.isEmpty else { throw .usage("--\(option) needs a file") }
@@ -30,7 +30,7 @@ struct OutputFile: Sendable {
         else { throw failure(SystemError().text) }
     }
 
-    /// The file for a row of `--data`: `report-2.xml` instead of `report.xml` for the second. A stream gets all rows.
+    /// Returns the file for a row of `--data`: `report-2.xml` instead of `report.xml` for row 2. All rows share a stream.
     func numbered(_ row: Int?) throws(ToolError) -> OutputFile {
         guard let row, !isStream else { return self }
         return try OutputFile(Self.numbered(path, row), option: option, isPrivate: isPrivate)
@@ -42,7 +42,7 @@ struct OutputFile: Sendable {
         return PathText.join(PathText.directory(of: path), "\(name[..<dot])-\(row)\(name[dot...])")
     }
 
-    /// The path that a link leads to.
+    /// Returns the path with links resolved.
     private func target() throws(ToolError) -> String {
         var facts = stat()
         if stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR { throw failure(SystemError(code: EISDIR).text) }
@@ -58,7 +58,7 @@ struct OutputFile: Sendable {
         let target = try target()
         var facts = stat()
         if stat(target, &facts) != 0 {
-            // The system takes from the permissions what the user wants to have taken away.
+            // The system applies the user's umask to these permissions.
             let descriptor = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, isPrivate ? PrivateFile.mode : 0o666)
             guard descriptor >= 0 else { throw failure(SystemError().text) }
             fstat(descriptor, &facts)
@@ -89,11 +89,11 @@ struct OutputFile: Sendable {
     }
 }
 
-/// Who writes to standard output, besides the lines for people. There is room for one.
+/// The options that write to standard output, in addition to the messages. Only one of them may do so.
 enum StandardOutput {
-    /// The options that want standard output for themselves.
+    /// Returns the options that write to standard output.
     ///
-    /// - Parameter body: what prints the body of a response there; nil if nothing does.
+    /// - Parameter body: The option that prints response bodies there, or nil.
     static func users(_ options: Options, body: String?) -> [String] {
         var users = options.has("json") ? ["--json"] : []
         if let body { users.append(body) }

@@ -2,10 +2,10 @@ import ConvoySupport
 import ConvoyWorkflow
 import Foundation
 
-/// Paths of files below a directory, as a manifest or a list names them.
+/// Paths of files below a directory, as used in manifests and lists.
 enum RelativePath {
-    /// The path without empty components and dots; nil for one that leaves the directory, names none of its files, or has
-    /// characters that control a terminal.
+    /// Returns the path without empty components and dots, or nil if it leaves the directory, names the directory itself, or
+    /// contains characters that control a terminal.
     static func normalized(_ text: String) -> String? {
         let slash: Unicode.Scalar = "/"
         let parts = PathText.components(of: text).filter { !$0.isEmpty && $0 != "." }
@@ -22,14 +22,14 @@ enum RelativePath {
 /// Makes file URLs of paths that users, lists and manifests name.
 typealias UserPath = ConvoyWorkflow.UserPath
 
-/// What a path is that is none of a file.
+/// Paths that do not name regular files.
 enum SpecialFile {
-    /// Whether a path is another name of standard output.
+    /// Returns whether a path is another name for standard output.
     static func isStandardOutput(_ path: String) -> Bool {
         ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(path)
     }
 
-    /// Whether what has this path is written as it is: a device, a pipe, or a descriptor.
+    /// Returns whether a path names a device, a pipe or a descriptor, which is written to directly.
     static func isStream(_ path: String) -> Bool {
         if path == "/dev/stderr" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/") { return true }
         var information = stat()
@@ -40,10 +40,10 @@ enum SpecialFile {
 
 /// Reads files that the user names.
 enum InputFile {
-    /// The contents of a file; of standard input for `-`.
+    /// Returns the contents of a file, or of standard input for `-`.
     ///
-    /// - Parameter what: what the file is, for errors.
-    /// - Throws: a usage error if it cannot be read, or is longer than the limit in bytes.
+    /// - Parameter what: A description of the file, for errors.
+    /// - Throws: A usage error if the file cannot be read or exceeds the limit in bytes.
     static func contents(of path: String, called what: String, limit: Int) throws(ToolError) -> Data {
         // Foundation's `Data(contentsOf:)` does not read pipes, which a shell makes for `<(…)`.
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
@@ -52,16 +52,16 @@ enum InputFile {
         return try contents(of: descriptor, called: what, limit: limit)
     }
 
-    /// What is left to read from a descriptor, which stays open.
+    /// Returns the remaining contents of a descriptor, which stays open.
     ///
-    /// - Throws: as ``contents(of:called:limit:)`` of a path.
+    /// - Throws: The errors of ``contents(of:called:limit:)``.
     static func contents(of descriptor: Int32, called what: String, limit: Int) throws(ToolError) -> Data {
         do throws(FileContents.Failure) {
             return Data(try FileContents.read(descriptor, limit: limit))
         } catch {
             switch error {
             case .system(let cause): throw .usage("cannot read \(what): \(cause.text)")
-            case .tooLarge(let limit): throw .usage("\(what): it has more than \(limit) bytes")
+            case .tooLarge(let limit): throw .usage("\(what) is larger than \(limit) bytes")
             }
         }
     }

@@ -1,4 +1,4 @@
-/// The pages of help of the commands.
+/// The help pages of the commands.
 enum CommandPages {
     static func page(of command: Command) -> [String] {
         switch command {
@@ -22,8 +22,8 @@ enum CommandPages {
         transferring(
             .get,
             """
-            Downloads URLs, several at a time. A file has its name when it is whole; what was interrupted goes on when the \
-            same command runs again. A file that is there is an error, unless -c, -N or -f says what to do.
+            Downloads URLs concurrently. A file appears under its name only when complete; run the same command again to \
+            resume. An existing file is an error, unless -c, -N or -f is given.
             """,
             options: ["output", "directory", "input-file", "continue", "timestamping", "force", "jobs"])
     }
@@ -32,8 +32,8 @@ enum CommandPages {
         transferring(
             .put,
             """
-            Uploads files by tus or the IETF's draft, as the server says, and otherwise by one PUT each. What was interrupted \
-            goes on when the same command runs again. A file that has changed meanwhile is an error.
+            Uploads files by tus or the IETF draft if the server supports one, and otherwise in one PUT each. Run the same \
+            command again to resume. If a file has changed since the interrupted upload, it fails.
             """,
             options: ["tus", "parallel", "checksum", "resume"])
     }
@@ -42,8 +42,8 @@ enum CommandPages {
         transferring(
             .run,
             """
-            Runs the requests of a manifest (- for standard input); those that do not depend on each other, at the same \
-            time. Nothing is sent if there is a mistake in it, or a file is there and -f is not given.
+            Runs the requests of a manifest (- for standard input), independent ones concurrently. Nothing is sent if the \
+            manifest has a mistake, or an output file exists and -f is not given.
             """,
             options: ["var", "resume", "directory", "force", "jobs", "dry-run"])
     }
@@ -52,13 +52,13 @@ enum CommandPages {
         [Help.usage(of: .check), ""]
             + HelpLayout.wrapped(
                 """
-                Finds mistakes in manifests (- for standard input): unknown names, values of wrong types, requests that wait \
-                for each other, variables that are not set. Each is a line with the file, the line and the column.
+                Validates manifests (- for standard input). It reports unknown names, values of the wrong type, circular \
+                dependencies and unset variables, each with file, line and column.
                 """)
             + [""] + help(.check)
             + [""]
             + exitStatus(
-                "0 there are no mistakes; 1 that could not be printed; 2 there is one, a file cannot be read, or usage.")
+                "0 no mistakes; 1 the output failed; 2 a mistake, an unreadable file, or usage.")
     }
 
     private static var send: [String] {
@@ -66,7 +66,7 @@ enum CommandPages {
             .send,
             """
             Sends a request. An ITEM is NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE for the query, or Header:Value. \
-            Items are sent as JSON. On a terminal, the head is printed, too, and JSON is indented.
+            Items are sent as JSON by default. On a terminal, the response head is printed as well, and JSON is indented.
             """,
             options: ["form", "body", "expect", "capture", "save", "user"])
     }
@@ -87,8 +87,8 @@ enum CommandPages {
         transferring(
             .events,
             """
-            Prints server-sent events (text/event-stream) as they come: the data of messages, and of others after their \
-            type. It connects again when the connection is lost, and goes on after the last event. Ctrl-C ends it.
+            Prints server-sent events (text/event-stream) as they arrive: the data of messages, and of other events after \
+            their type. Reconnects when the connection is lost and resumes after the last event. Ctrl-C ends it.
             """,
             options: ["type", "count", "last-id", "json", "user"])
     }
@@ -97,8 +97,8 @@ enum CommandPages {
         transferring(
             .work,
             """
-            Carries out the entries of a queue that processes and machines share, until it is stopped: the first signal lets \
-            it end what runs, a second one gives that back.
+            Processes the entries of a queue shared by processes and machines, until it is stopped. After a first signal it \
+            finishes running entries; a second signal returns them to the queue.
             """,
             options: ["store", "tag", "jobs", "folder", "secrets-for", "until-empty"])
     }
@@ -109,7 +109,7 @@ enum CommandPages {
             + ["", "All options, by topic: convoy queue --help TOPIC"]
             + HelpLayout.grid(Help.subjects(of: .queue))
             + [""]
-            + exitStatus("0 it was done; 1 it could not be; 2 usage; 4 no connection to the database; 8 disk.")
+            + exitStatus("0 success; 1 failure; 2 usage; 4 no connection to the database; 8 disk.")
     }
 
     private static func transferring(_ command: Command, _ text: String, options names: [String]) -> [String] {
@@ -128,11 +128,11 @@ enum CommandPages {
         [Help.usage(of: .demo), ""]
             + HelpLayout.wrapped(
                 """
-                Starts a server inside the program, and shows a chain of requests, a batch, and a download that is paused \
-                and resumed. It checks what it shows. Nothing leaves this machine, and no file is left behind.
+                Starts a built-in server and demonstrates a chain of requests, a batch, and a download that is paused and \
+                resumed. It checks the results, stays on this machine, and leaves no file behind.
                 """)
             + [""] + help(.demo)
-            + [""] + exitStatus("0 all checks passed; 1 one of them did not; 2 usage.")
+            + [""] + exitStatus("0 all checks passed; 1 a check failed; 2 usage.")
     }
 
     private static var help: [String] {
@@ -151,28 +151,28 @@ enum CommandPages {
         lines.append("")
         lines += help(.help)
         lines.append("")
-        return lines + exitStatus("0 it was printed; 1 it could not be; 2 there is no such help.")
+        return lines + exitStatus("0 success; 1 the output failed; 2 no such command or topic.")
     }
 
     private static var completion: [String] {
-        [Help.usage(of: .completion), "", "Prints what makes a shell complete the command line. To use it always:", ""]
+        [Help.usage(of: .completion), "", "Prints a shell completion script. To enable it permanently:", ""]
             + HelpLayout.rows([
                 ("bash", "in ~/.bashrc: source <(convoy completion bash)"),
                 ("zsh", "in ~/.zshrc, below compinit: source <(convoy completion zsh)"),
                 ("fish", "convoy completion fish >~/.config/fish/completions/convoy.fish"),
             ])
             + [""] + help(.completion)
-            + [""] + exitStatus("0 it was printed; 1 it could not be; 2 usage.")
+            + [""] + exitStatus("0 success; 1 the output failed; 2 usage.")
     }
 
     private static var manual: [String] {
-        [Help.usage(of: .manual), "", "Prints the manual page, in the format of man. To read it, or to install it:", ""]
+        [Help.usage(of: .manual), "", "Prints the manual page in man format. To read or install it:", ""]
             + [
                 "  convoy manual | man -l -",
                 "  convoy manual >~/.local/share/man/man1/convoy.1",
             ]
             + [""] + help(.manual)
-            + [""] + exitStatus("0 it was printed; 1 it could not be; 2 usage.")
+            + [""] + exitStatus("0 success; 1 the output failed; 2 usage.")
     }
 
     private static func help(_ command: Command) -> [String] {

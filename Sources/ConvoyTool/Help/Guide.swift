@@ -1,8 +1,8 @@
-/// What has a page of help, but is no topic of options: the formats of files.
+/// Help pages that do not describe options: mostly file formats.
 enum Guide: String, CaseIterable, Sendable {
     case lists, manifest, service, config
 
-    /// The commands whose help has it.
+    /// The commands whose help includes the page.
     var commands: Set<Command> {
         switch self {
         case .lists: [.get]
@@ -12,17 +12,17 @@ enum Guide: String, CaseIterable, Sendable {
         }
     }
 
-    /// What it is about, in a few words.
+    /// A short description, for the help.
     var title: String {
         switch self {
         case .lists: "the format of --input-file"
         case .manifest: "the format of manifests"
-        case .service: "a unit of systemd"
+        case .service: "a systemd unit"
         case .config: "~/.config/convoy/config.json"
         }
     }
 
-    /// The line with which its page begins.
+    /// The first line of the page.
     private var usage: String {
         switch self {
         case .lists: "Usage: convoy get -i LIST"
@@ -32,7 +32,7 @@ enum Guide: String, CaseIterable, Sendable {
         }
     }
 
-    /// Its page of help.
+    /// The help page.
     var page: [String] {
         var lines = [usage]
         for part in parts {
@@ -45,14 +45,14 @@ enum Guide: String, CaseIterable, Sendable {
         return lines
     }
 
-    /// A paragraph.
+    /// A part of a page.
     enum Part: Sendable {
         case text(String)
-        /// Lines that stay as they are.
+        /// Lines that are printed unchanged.
         case example([String])
     }
 
-    /// What it says, here and in the manual page.
+    /// The contents, for the help and the manual page.
     var parts: [Part] {
         switch self {
         case .lists: Self.listParts
@@ -67,8 +67,9 @@ extension Guide {
     private static let listParts: [Part] = [
         .text(
             """
-            A line has a URL, or several of the same file with tabs between them: the first, and mirrors. Lines below it \
-            that begin with a space or a tab are about this file, as with aria2. Lines that begin with # are comments.
+            Each line is a URL, or several URLs of the same file separated by tabs: the first, then its mirrors. Lines \
+            below it that begin with a space or a tab apply to this file, as in aria2. Lines that begin with # are \
+            comments.
             """),
         .example([
             "# Two pictures",
@@ -80,11 +81,10 @@ extension Guide {
         ]),
         .text(
             """
-            out=PATH is the name, below the directory; dir=DIR the directory; checksum=ALGORITHM=HEX what the file must \
-            be; header=NAME: VALUE a further header, which may be there several times; split=N the number of parts that \
-            are fetched at a time.
+            out=PATH sets the file name, relative to the directory; dir=DIR the directory; checksum=ALGORITHM=HEX verifies \
+            the file; header=NAME: VALUE adds a header, and may be repeated; split=N downloads N parts concurrently.
             """),
-        .text("A Metalink (RFC 5854) may be in the place of a list: it has names, mirrors and checksums of its own."),
+        .text("A Metalink file (RFC 5854) is accepted instead of a list. It contains names, mirrors and checksums."),
     ]
 
     private static let manifestParts: [Part] = [
@@ -102,18 +102,21 @@ extension Guide {
         ]),
         .text(
             """
-            In YAML or JSON. A value of another request, such as ${login.token}, makes a request wait for it; after: [ID] \
-            does so without a value. Without when, a request is sent if all that it waits for succeeded.
+            The format is YAML or JSON. A value of another request, such as ${login.token}, makes a request wait for it; \
+            after: [ID] does so without a value. Without when, a request is sent only if all requests it depends on \
+            succeeded.
             """),
         .text(
             """
-            The keys are described in the article Workflows. A manifest in JSON whose requests are a list, with id, url, \
-            method, headers, parameters, dependsOn and output, is run, too; its requests pass no values.
+            The keys are described in the article Workflows. A JSON manifest whose requests are a list, with id, url, \
+            method, headers, parameters, dependsOn and output, is also accepted; its requests cannot pass values.
             """),
     ]
 
     private static let serviceParts: [Part] = [
-        .text("As /etc/systemd/system/convoy.service, or with a @ in its name for several. SIGTERM drains a worker:"),
+        .text(
+            "Save as /etc/systemd/system/convoy.service, or convoy@.service for several workers. SIGTERM drains a worker:"
+        ),
         .example([
             "[Service]",
             "ExecStart=/usr/local/bin/convoy work --store postgresql://queue@db/jobs",
@@ -128,8 +131,8 @@ extension Guide {
         ]),
         .text(
             """
-            After TimeoutStopSec systemd kills it; others get what it had when its leases have ended. With a file as the store, \
-            StateDirectory=convoy and --store /var/lib/convoy/queue.sqlite.
+            After TimeoutStopSec, systemd kills the worker; other workers take over its entries when its leases expire. For \
+            a file as the store, use StateDirectory=convoy and --store /var/lib/convoy/queue.sqlite.
             """),
     ]
 
@@ -141,8 +144,8 @@ extension Guide {
         return [
             .text(
                 """
-                ~/.config/convoy/config.json has the options that are always there, for get and run. If XDG_CONFIG_HOME is \
-                an absolute path, $XDG_CONFIG_HOME/convoy/config.json takes its place. The keys are the long names:
+                ~/.config/convoy/config.json sets default options of the commands that send requests. If XDG_CONFIG_HOME is \
+                an absolute path, $XDG_CONFIG_HOME/convoy/config.json is read instead. The keys are the long option names:
                 """),
             .example([
                 #"{"directory": "~/Downloads", "no-clobber": true, "jobs": 4,"#,
@@ -150,13 +153,15 @@ extension Guide {
             ]),
             .text(
                 """
-                true switches an option on; false and null leave it out. Options that may be given several times take a \
-                string or an array of strings. A file or directory may begin with ~/. What is on the command line wins; \
-                --no-config leaves the file alone.
+                true sets a flag; false and null leave it unset. Options that may be given several times take a string or \
+                an array of strings. Paths may begin with ~/. The command line overrides the configuration; --no-config \
+                ignores it.
                 """),
-            .text("These are about one run, and cannot be there: \(names), and those of the topic workflow."),
             .text(
-                "The file must belong to you or to root, and nobody else may be able to write to it: it may switch off trust."
+                "These options apply to a single run and cannot be configured: \(names), and those of the topic workflow."
+            ),
+            .text(
+                "The file must belong to you or to root and must not be writable by others, as it can disable certificate checks."
             ),
         ]
     }

@@ -1,38 +1,40 @@
-/// The pages of help. Each fits a screen of 80 columns and 24 rows, with a row for the prompt.
+/// The help pages. Each fits a screen of 80 columns and 24 rows, with one row left for the prompt.
 enum Help {
-    /// What the program is, in a few words.
-    static let summary = "downloads, uploads, and HTTP requests that wait for each other"
+    /// A short description of the program.
+    static let summary = "downloads, uploads, and HTTP requests that depend on each other"
 
-    /// The page that words ask for: of the program, of a command, or of a topic.
+    /// Returns the help page of the program, a command or a topic.
     ///
-    /// - Parameter words: none, a command, or a command and a topic.
-    /// - Throws: a usage error that lists what there is.
+    /// - Parameter words: Nothing, a command, or a command and a topic.
+    /// - Throws: A usage error that lists the available pages.
     static func page(_ words: [String]) throws(ToolError) -> String {
         guard let name = words.first else { return text(program) }
         guard let command = Command(rawValue: name) else {
-            throw .usage("unknown command '\(Printable.line(name))'; there are \(list(Command.allCases.map(\.rawValue)))")
+            throw .usage(
+                "unknown command '\(Printable.line(name))'; the commands are \(list(Command.allCases.map(\.rawValue)))"
+            )
         }
         guard words.count > 1 else { return text(CommandPages.page(of: command)) }
         let known = subjects(of: command)
         guard !known.isEmpty else { throw .usage("the help of \(name) has no topics") }
         let names = list(known.map(\.left))
-        guard words.count == 2 else { throw .usage("the help of one topic at a time; those of \(name) are \(names)") }
+        guard words.count == 2 else { throw .usage("only one topic can be given; the topics of \(name) are \(names)") }
         if let topic = Topic(rawValue: words[1]), Topic.topics(of: command).contains(topic) {
             return text(TopicPages.page(of: topic, command))
         }
         guard let guide = Guide(rawValue: words[1]), guide.commands.contains(command) else {
-            throw .usage("no topic '\(Printable.line(words[1]))' in the help of \(name); there are \(names)")
+            throw .usage("unknown topic '\(Printable.line(words[1]))'; the topics of \(name) are \(names)")
         }
         return text(guide.page)
     }
 
-    /// The topics of which a command has pages, and what they are about.
+    /// Returns the topics of a command, with their descriptions.
     static func subjects(of command: Command) -> [(left: String, right: String)] {
         Topic.topics(of: command).map { ($0.rawValue, $0.title) }
             + Guide.allCases.filter { $0.commands.contains(command) }.map { ($0.rawValue, $0.title) }
     }
 
-    /// The first line of the pages of a command.
+    /// Returns the first line of the pages of a command.
     static func usage(of command: Command) -> String { "Usage: convoy \(command.rawValue)\(command.usage)" }
 
     private static var program: [String] {

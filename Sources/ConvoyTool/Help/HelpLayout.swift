@@ -1,9 +1,9 @@
-/// Lays out the text of the pages of help.
+/// Formats the text of help pages.
 enum HelpLayout {
-    /// The longest line of a page: a screen of 80 columns with a free one, as some terminals wrap in the last.
+    /// The maximum line length. One of 80 columns stays free, because some terminals wrap in the last one.
     static let columns = 79
 
-    /// Texts with explanations beside them, all at the same column.
+    /// Returns names with descriptions, all aligned in one column.
     static func rows(_ pairs: [(left: String, right: String)]) -> [String] {
         let column = 2 + (pairs.map(\.left.count).max() ?? 0) + 2
         return pairs.flatMap { pair in
@@ -13,7 +13,7 @@ enum HelpLayout {
         }
     }
 
-    /// Names with explanations, two of them on a line.
+    /// Returns names with descriptions, two per line.
     static func grid(_ pairs: [(left: String, right: String)]) -> [String] {
         let column = (pairs.map(\.left.count).max() ?? 0) + 2
         let cells = pairs.map { padded($0.left, to: column) + $0.right }
@@ -24,7 +24,7 @@ enum HelpLayout {
         }
     }
 
-    /// The words of a text in lines of at most this many characters.
+    /// Breaks a text into lines of at most this many characters.
     static func wrapped(_ text: String, to columns: Int = columns) -> [String] {
         var lines: [String] = []
         for word in text.split(separator: " ") {
@@ -42,7 +42,7 @@ enum HelpLayout {
     }
 }
 
-/// The pages of help about the options of one topic.
+/// The help pages of option topics.
 enum TopicPages {
     static func page(of topic: Topic, _ command: Command) -> [String] {
         let options = OptionTable.options(of: command).filter { $0.topic == topic }
@@ -56,7 +56,7 @@ enum TopicPages {
         return lines
     }
 
-    /// Options and what they do, with those without a letter below the names of the others.
+    /// Returns options with descriptions. Options without a letter are aligned with the long names of the others.
     static func rows(_ options: [ToolOption]) -> [String] {
         HelpLayout.rows(
             options.map { option in
@@ -65,23 +65,23 @@ enum TopicPages {
     }
 }
 
-/// What the exit statuses mean, for the help and the manual page.
+/// The meanings of the exit statuses, for the help and the manual page.
 enum ExitStatusText {
-    /// All of them in a few words.
+    /// All exit statuses, in short form.
     static var short: String {
         let kinds = FailureKind.allCases.compactMap { kind in kind.term.map { "\(kind.exitStatus) \($0)" } }
-        return "0 all succeeded; 1 several kinds of failure, or another; 2 usage; "
-            + "\(kinds.joined(separator: "; ")). A signal ends it by that signal."
+        return "0 all succeeded; 1 any other failure, or several kinds; 2 usage;  "
+            + "\(kinds.joined(separator: "; ")). Signals end it with that signal."
     }
 
-    /// Each of them, in sentences without a full stop.
+    /// All exit statuses, as sentences without a final period.
     static var rows: [(status: String, meaning: String)] {
         [
             ("0", "Everything succeeded"),
-            ("1", "There were failures of several kinds, or one that is not in this list"),
+            ("1", "There were failures of several kinds, or one that is not listed here"),
             (
                 "2",
-                "The command line, a list, the manifest or the configuration has a mistake or cannot be read, and nothing was sent"
+                "The command line, a list, the manifest or the configuration is invalid or cannot be read; nothing was sent"
             ),
         ]
             + FailureKind.allCases.compactMap { kind in
@@ -91,7 +91,7 @@ enum ExitStatusText {
 }
 
 extension FailureKind {
-    /// The kind in a word or two; nil for one without an exit status of its own.
+    /// A short name, or nil for a kind without its own exit status.
     var term: String? {
         switch self {
         case .name: "name not found"
@@ -105,16 +105,16 @@ extension FailureKind {
         }
     }
 
-    /// What happened; nil for a kind without an exit status of its own.
+    /// An explanation, or nil for a kind without its own exit status.
     var meaning: String? {
         switch self {
-        case .name: "The name of a server or of a proxy was not found"
-        case .connection: "There was no connection, it was lost, or the answer was not HTTP"
+        case .name: "The name of a server or proxy could not be resolved"
+        case .connection: "The connection could not be made or was lost, or the response was not HTTP"
         case .tls: "TLS failed, or the server is not trusted"
-        case .timeout: "It took longer than an option allows"
-        case .status: "A server answered with an error"
-        case .disk: "A file could not be read or written, or was there already"
-        case .checksum: "A file is not what it must be"
+        case .timeout: "A timeout expired"
+        case .status: "A server returned an error status"
+        case .disk: "A file could not be read or written, or already exists"
+        case .checksum: "A file does not match its checksum"
         case .other, .usage, .cancelled, .dependency: nil
         }
     }

@@ -1,6 +1,6 @@
 /// The manual page, in roff.
 enum Manual {
-    /// The day of the version, not of the run: the same version has the same page.
+    /// The date of the version rather than of the run, so that each version has one page.
     static let date = "2026-11-23"
 
     static var text: String {
@@ -23,8 +23,9 @@ enum Manual {
         for row in ExitStatusText.rows { page.term(Roff.bold(row.status), "\(row.meaning).") }
         page.paragraph(
             """
-            A signal that ends it, such as that of Ctrl-C, ends it by that signal, after running transfers were stopped \
-            and what is there of their files was stored. A shell shows 128 and the number of the signal.
+            If a signal such as that of Ctrl-C ends the program, running transfers are stopped and the received parts of \
+            their files are stored; then the program ends with that signal. A shell reports 128 plus the number of the \
+            signal.
             """)
         ManualTexts.addEnvironment(to: &page)
         ManualTexts.addFiles(to: &page)
@@ -35,7 +36,7 @@ enum Manual {
     }
 
     private static func synopsis(of command: Command) -> String {
-        // What is in capitals stands for something else.
+        // Words in capitals are placeholders.
         let rest = command.usage.split(separator: " ").map { word in
             let variable = word.drop { !$0.isUppercase }.prefix { $0.isUppercase }
             guard !variable.isEmpty else { return Roff.escaped(String(word)) }
@@ -62,9 +63,9 @@ enum Manual {
         page.section("OPTIONS")
         page.paragraph(
             """
-            Options may stand before and behind URLs. The value of --option may follow as a word of its own, or behind \
-            an =; that of -o also directly. After --, nothing is an option. What is not for one run only may be in the \
-            configuration, see CONFIGURATION.
+            Options may come before and after URLs. The value of --option is the next argument, or follows an =; the value \
+            of -o may also follow directly. After --, nothing is an option. Options that do not concern a single run can be \
+            set in the configuration, see CONFIGURATION.
             """)
         for topic in Topic.allCases {
             page.subsection("\(topic.rawValue.capitalized): \(topic.title)")
@@ -99,7 +100,7 @@ enum Manual {
         }
     }
 
-    /// A summary as a sentence of its own.
+    /// Returns a summary as a sentence.
     private static func sentence(_ text: String) -> String {
         text.prefix(1).uppercased() + text.dropFirst() + (text.hasSuffix(".") ? "" : ".")
     }

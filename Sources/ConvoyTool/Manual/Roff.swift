@@ -1,4 +1,4 @@
-/// Writes a page in the language of roff, with the macros of man(7).
+/// Writes a page in roff, with the macros of man(7).
 struct Roff {
     private var lines: [String] = []
 
@@ -7,7 +7,7 @@ struct Roff {
     /// Begins the page.
     mutating func title(_ name: String, section: Int, date: String, source: String, manual: String) {
         lines.append(".TH \(name) \(section) \(date) \"\(Self.escaped(source))\" \"\(manual)\"")
-        // Options and paths can be copied only if they are not hyphenated, and without that, lines cannot be even.
+        // Hyphenated options and paths could not be copied; without hyphenation, justified lines look uneven.
         lines += [".nh", ".ad l"]
     }
 
@@ -15,30 +15,30 @@ struct Roff {
 
     mutating func subsection(_ name: String) { lines.append(".SS \(Self.escaped(name))") }
 
-    /// A paragraph of plain text.
+    /// Adds a paragraph of plain text.
     mutating func paragraph(_ text: String) {
         beginParagraph()
         add(text)
     }
 
-    /// Plain text.
+    /// Adds plain text.
     private mutating func add(_ text: String) {
         lines += HelpLayout.wrapped(text, to: 76).map { Self.line(Self.escaped($0)) }
     }
 
-    /// A paragraph of one line that has its escapes.
+    /// Adds a paragraph of one line that is already escaped.
     mutating func paragraph(styled line: String) {
         beginParagraph()
         lines.append(Self.line(line))
     }
 
-    /// A term that has its escapes, and its explanation.
+    /// Adds a term that is already escaped, with its explanation.
     mutating func term(_ term: String, _ text: String) {
         lines += [".TP", Self.line(term)]
         add(text)
     }
 
-    /// Lines that stay as they are.
+    /// Adds lines that are printed unchanged.
     mutating func example(_ example: [String]) {
         beginParagraph()
         lines += [".RS 4", ".nf"]
@@ -46,7 +46,7 @@ struct Roff {
         lines += [".fi", ".RE"]
     }
 
-    /// Begins a paragraph; a heading has done that already.
+    /// Begins a paragraph, unless a heading has just done so.
     private mutating func beginParagraph() {
         let isBelowHeading = lines.last.map { $0.hasPrefix(".SH") || $0.hasPrefix(".SS") } ?? true
         if !isBelowHeading { lines.append(".PP") }
@@ -58,7 +58,7 @@ struct Roff {
 
     static func italic(_ text: String) -> String { "\\fI\(escaped(text))\\fR" }
 
-    /// A text that roff prints as it is, with hyphens that can be copied into a command line.
+    /// Escapes text so that roff prints it unchanged, with hyphens that can be copied into a command line.
     static func escaped(_ text: String) -> String {
         text.unicodeScalars.reduce(into: "") { result, scalar in
             switch scalar {
@@ -75,10 +75,10 @@ struct Roff {
         }
     }
 
-    /// A line that is no request, even if it begins with a dot.
+    /// Returns a line that is not taken for a request, even if it begins with a dot.
     private static func line(_ text: String) -> String { text.hasPrefix(".") ? "\\&\(text)" : text }
 
-    /// At least four digits, as roff wants them.
+    /// Returns at least four digits, as roff requires.
     private static func hexadecimal(_ scalar: Unicode.Scalar) -> String {
         let digits = String(scalar.value, radix: 16, uppercase: true)
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits

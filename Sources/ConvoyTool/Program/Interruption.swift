@@ -2,47 +2,47 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Handles Ctrl-C and the other signals that end a program: cancels the running transfers, so that the program can
-/// clean up. Then it ends by the signal itself, so that a shell that runs it in a loop ends the loop.
+/// Handles Ctrl-C and the other signals that end a program. It cancels the running transfers so that the program can clean
+/// up, and then ends the program by the same signal, so that a shell loop around it ends, too.
 ///
-/// A second signal ends the program at once, as does one that comes when there is nothing to cancel. The same signal at
-/// once after the first counts as one: `timeout` sends each twice, to the program and to its group. Ctrl-Z stops the program
-/// after the terminal has been restored.
+/// A second signal ends the program immediately, as does a first one if there is nothing to cancel. If the same signal
+/// arrives twice in quick succession, it counts once: `timeout` sends it to the program and to its process group. Ctrl-Z
+/// stops the program after the terminal has been restored.
 final class Interruption: Sendable {
     static let shared = Interruption()
 
     /// The handling of the terminal. Called on a separate thread; it must not block for long.
     struct Terminal: Sendable {
-        /// Called before the program is stopped, or ends at once.
+        /// Called before the program is stopped or ends immediately.
         var giveBack: @Sendable () -> Void
         /// Called when the program continues after that.
         var takeAgain: @Sendable () -> Void
         /// Called when the program continues after a stop without notice: another program may have used the terminal.
         var drawAnew: @Sendable () -> Void
-        /// Called when the window has another size.
+        /// Called when the size of the window has changed.
         var resized: @Sendable () -> Void = {}
     }
 
-    /// In nanoseconds.
+    /// The time in which a repeated signal counts as one, in nanoseconds.
     private static let echoTime: MonotonicTime = 200_000_000
 
     private struct State {
         var status: ExitStatus?
         var cancel: (@Sendable () -> Void)?
-        /// What a second signal does; nil to end the program.
+        /// The action for a second signal, or nil to end the program.
         var again: (@Sendable () -> Void)?
     }
 
     private let state = Locked(State())
 
-    /// How the program must end; nil unless it was interrupted.
+    /// The status with which the program must end, or nil unless it was interrupted.
     var status: ExitStatus? { state.withLock { $0.status } }
 
-    /// Takes over the signals. Called once, before there are other threads, which inherit the blocked signals.
+    /// Starts handling signals. Call this once, before other threads exist, because they inherit the blocked signals.
     func begin(_ terminal: Terminal) {
-        // Writing to a closed pipe must give an error, not end the program in the middle of a file.
+        // Writing to a closed pipe must return an error instead of ending the program in the middle of a file.
         signal(SIGPIPE, SIG_IGN)
-        // The same for exceeding the limit on the size of files.
+        // The same applies when the file size limit is exceeded.
         signal(SIGXFSZ, SIG_IGN)
         let numbers = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH].filter { !Self.isIgnored($0) }
         let watched = Self.set(numbers)
@@ -74,7 +74,7 @@ final class Interruption: Sendable {
         }.start()
     }
 
-    /// Cancels the running transfers as a signal would.
+    /// Cancels the running transfers, as a signal would.
     func trigger(_ status: ExitStatus) {
         let cancel = state.withLock { state in
             if state.status == nil { state.status = status }
@@ -83,10 +83,10 @@ final class Interruption: Sendable {
         cancel?()
     }
 
-    /// Sets the closure that an interruption calls, and calls it at once if there was one already. Replaces an earlier
-    /// closure.
+    /// Sets the closure to call on an interruption, and calls it immediately if one has already occurred. Replaces an
+    /// earlier closure.
     ///
-    /// - Parameter again: what a second interruption calls; a third one ends the program. Nil lets the second one end it.
+    /// - Parameter again: The closure for a second interruption, or nil to end the program. A third one always ends it.
     func onInterrupt(_ cancel: @escaping @Sendable () -> Void, again: (@Sendable () -> Void)? = nil) {
         let isOver = state.withLock { state in
             (state.cancel, state.again) = (cancel, again)
@@ -130,7 +130,7 @@ final class Interruption: Sendable {
         pthread_sigmask(how, &signals, nil)
     }
 
-    /// A signal that was ignored when the program was started, as by `nohup`, stays ignored.
+    /// Returns whether a signal was ignored at start, as with `nohup`. Such signals stay ignored.
     private static func isIgnored(_ number: Int32) -> Bool {
         var action = sigaction()
         guard sigaction(number, nil, &action) == 0 else { return false }

@@ -2,17 +2,17 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A small HTTP/1.1 server on the loopback interface, for the demo, for metrics and for the page of a queue: each connection
-/// has a thread that reads one request after the other. The tests' server can do far more, and is no part of the tool.
+/// A small HTTP/1.1 server on the loopback interface, for the demo, the metrics and the web page of a queue. Each connection
+/// has a thread that reads one request after the other. The tests use a separate, more capable server.
 final class LoopbackServer: Sendable {
     struct Request: Sendable {
         let method: String
-        /// With the query.
+        /// The path with the query.
         let path: String
-        /// By the names in lower case.
+        /// The header fields, by lower-case name.
         let fields: [String: String]
         let body: Data
-        /// Whether no other request follows on the connection.
+        /// Whether the connection closes after this request.
         var isLast = false
     }
 
@@ -20,9 +20,9 @@ final class LoopbackServer: Sendable {
         var status = 200
         var fields: [String: String] = [:]
         var body = Data()
-        /// How many seconds the head comes later.
+        /// The delay of the head, in seconds.
         var delay: TimeInterval = 0
-        /// nil for as fast as the client reads.
+        /// The rate, or nil for as fast as the client reads.
         var bytesPerSecond: Int?
 
         static func json(_ value: [String: String], status: Int = 200) -> Response {
@@ -49,14 +49,14 @@ final class LoopbackServer: Sendable {
     private let recordsRequests: Bool
     private static let longestHead = 64 << 10
     private static let mostConnections = 128
-    /// How long a connection waits for a request, and for a client that does not read, in seconds.
+    /// The time to wait for a request, or for a client that does not read, in seconds.
     private static let patience = 60
     private static let stackSize = 512 << 10
 
     /// - Parameters:
-    ///   - port: 0 for a free one.
-    ///   - recordsRequests: whether ``requests`` has them.
-    /// - Throws: `POSIXError`, or what starting a thread throws.
+    ///   - port: The port, or 0 for a free one.
+    ///   - recordsRequests: Whether to keep the requests in ``requests``.
+    /// - Throws: `POSIXError`, or an error of starting a thread.
     init(port wanted: UInt16 = 0, recordsRequests: Bool = true, _ handler: @escaping Handler) throws {
         (self.handler, self.recordsRequests) = (handler, recordsRequests)
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -65,7 +65,7 @@ final class LoopbackServer: Sendable {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = wanted.bigEndian
-        // A port whose last connections are still being closed can be taken again.
+        // Allows reusing a port whose last connections are still being closed.
         var isReused: Int32 = 1
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &isReused, socklen_t(MemoryLayout<Int32>.size))
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian  // 127.0.0.1
@@ -87,10 +87,10 @@ final class LoopbackServer: Sendable {
 
     private static func failure() -> POSIXError { POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
 
-    /// The requests that have come, in their order.
+    /// The received requests, in order.
     var requests: [Request] { state.withLock { $0.requests } }
 
-    /// How many requests were being answered at a time, at most.
+    /// The maximum number of requests that were processed concurrently.
     var peakActiveRequestCount: Int { state.withLock { $0.peak } }
 
     /// Closes all connections. Their threads end.
@@ -152,7 +152,8 @@ final class LoopbackServer: Sendable {
 
     // MARK: Messages
 
-    /// The next request; nil at the end, and for what is none. What comes behind it stays in the buffer.
+    /// Returns the next request, or nil at the end of the connection and for an invalid request. Bytes after the request
+    /// stay in the buffer.
     private func read(from client: Int32, _ buffer: inout Data) -> Request? {
         let end = Data("\r\n\r\n".utf8)
         while buffer.range(of: end) == nil {
@@ -166,7 +167,7 @@ final class LoopbackServer: Sendable {
         for line in lines.dropFirst() {
             let parts = line.split(separator: ":", maxSplits: 1)
             guard parts.count == 2 else { return nil }
-            // Of two hosts or lengths, nothing says which one is meant.
+            // With two different hosts or lengths, it is undefined which one applies.
             if ["host", "content-length"].contains(parts[0].lowercased()), fields[parts[0].lowercased()] != nil {
                 return nil
             }
@@ -198,7 +199,7 @@ final class LoopbackServer: Sendable {
         guard send(Data((head + "\r\n").utf8), to: client) else { return false }
         guard hasBody else { return true }
         guard let rate = response.bytesPerSecond else { return send(response.body, to: client) }
-        // In blocks of 20 ms.
+        // Sent in blocks of 20 ms.
         let block = max(1, rate / 50)
         for start in stride(from: 0, to: response.body.count, by: block) {
             guard send(response.body[start..<min(start + block, response.body.count)], to: client) else { return false }

@@ -5,12 +5,12 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The program's version and name.
+/// The program's name and version.
 enum Program {
     static let version = ConvoyVersion.text
-    /// The commit that a source archive was made of, which `git archive` writes here; in a working copy there is none.
+    /// The commit of a source archive, filled in by `git archive`. It is not set in a working copy.
     private static let commit = "$Format:%h$"
-    /// What `--version` prints: the program, and the libraries that it has loaded.
+    /// The output of `--version`: the versions of the program and of the libraries it has loaded.
     static var description: String {
         let source = commit.hasPrefix("$") ? "" : " (commit \(commit))"
         return "convoy \(version)\(source)\n" + TransportLibraries.text
@@ -19,18 +19,18 @@ enum Program {
     static let userAgent = "convoy/\(version)"
 }
 
-/// How the program ends.
+/// The exit status of the program.
 enum ExitStatus: RawRepresentable, Equatable, Sendable {
     case success
-    /// Something failed that has no status of its own, or several things in several ways.
+    /// A failure without its own status, or failures of several kinds.
     case failure
     case wrongUsage
-    /// Everything that failed did so in this way.
+    /// All failures were of this kind.
     case failed(FailureKind)
-    /// Ended by a signal. A shell shows 128 plus the signal's number.
+    /// The program was ended by a signal. A shell shows 128 plus the signal's number.
     case interrupted(signal: Int32)
 
-    /// The status of a run in which transfers failed in these ways.
+    /// Creates the status of a run in which transfers failed in these ways.
     init(failures: some Sequence<FailureKind>) {
         let kinds = Set(failures)
         switch kinds.count {
@@ -65,21 +65,21 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
     /// Ends the program.
     func end() -> Never {
         if case .interrupted(let signal) = self { Interruption.end(by: signal) }
-        // Not `exit`: that clears away what OpenSSL needs, while other threads may still use it.
+        // Does not call `exit`, which would free the state of OpenSSL while other threads may still use it.
         fflush(nil)
         cepoll_write_profile()
         _exit(rawValue)
     }
 }
 
-/// An error that ends the program: a line for the user, and the exit status.
+/// An error that ends the program, with a line for the user and an exit status.
 struct ToolError: Error, Sendable {
     let text: String
     let status: ExitStatus
 
     static func usage(_ text: String) -> ToolError { ToolError(text: text, status: .wrongUsage) }
     static func failure(_ text: String) -> ToolError { ToolError(text: text, status: .failure) }
-    /// A file that cannot be read or written, or is in the way.
+    /// Returns an error for a file that cannot be read or written, or already exists.
     static func disk(_ text: String) -> ToolError { ToolError(text: text, status: .failed(.disk)) }
 }
 
@@ -87,28 +87,28 @@ extension ToolError: LocalizedError {
     var errorDescription: String? { text }
 }
 
-/// In what way a transfer failed: what the exit status and the `errorCode` of `--json` say.
+/// The kind of a failure, which determines the exit status and the `errorCode` of `--json`.
 enum FailureKind: String, CaseIterable, Sendable {
-    /// A way that is none of the others.
+    /// Any other failure.
     case other
-    /// A line of a list that comes through a pipe is a mistake.
+    /// A line of a list that is read from a pipe is invalid.
     case usage
-    /// The name of the server, or of a proxy, was not found.
+    /// The name of the server or proxy could not be resolved.
     case name
-    /// No connection, or one that was lost, or an answer that is none.
+    /// The connection could not be made or was lost, or the response was invalid.
     case connection
-    /// TLS failed, or who is there is not trusted.
+    /// TLS failed, or the server is not trusted.
     case tls
     case timeout
-    /// The server answered with an error.
+    /// The server returned an error status.
     case status
-    /// A file could not be read or written, or was in the way.
+    /// A file could not be read or written, or already exists.
     case disk
-    /// The bytes are not those that they must be.
+    /// The bytes do not match the checksum.
     case checksum
-    /// It was ended by a signal.
+    /// The transfer was interrupted by a signal.
     case cancelled
-    /// It was not sent, because what it depends on failed.
+    /// The request was not sent, because a dependency failed.
     case dependency
 
     var exitStatus: Int32 {
@@ -125,9 +125,9 @@ enum FailureKind: String, CaseIterable, Sendable {
         }
     }
 
-    /// The kind of an operation's error.
+    /// Creates the kind of an operation's error.
     ///
-    /// - Parameter statusCode: that of the response, if there was one.
+    /// - Parameter statusCode: The status code of the response, if any.
     init(_ error: any Error, statusCode: Int?) {
         switch error {
         case let error as ToolError:

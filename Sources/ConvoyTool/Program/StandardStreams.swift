@@ -2,14 +2,14 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// How many descriptors the program may have open.
+/// The limit on open file descriptors.
 enum DescriptorLimit {
-    /// Raises the soft limit as far as it may be, so that many transfers at a time are not short of descriptors: a shell
-    /// gives 1024.
+    /// Raises the soft limit as far as possible, so that many concurrent transfers do not run out of descriptors. Shells
+    /// usually set 1024.
     static func raise() {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        // More is of no use, and some systems have a hard limit of a thousand millions.
+        // More would be useless, and some systems have a hard limit of a thousand million.
         let wanted = min(limit.rlim_max, 65_536)
         guard limit.rlim_cur < wanted else { return }
         limit.rlim_cur = wanted
@@ -19,18 +19,18 @@ enum DescriptorLimit {
 
 /// Functions for the descriptors of standard input, output and error.
 enum StandardStreams {
-    /// Opens `/dev/null` for each of them that was closed when the program was started. Called before anything else.
+    /// Opens `/dev/null` for each standard stream that was closed when the program started. Call this before anything else.
     ///
-    /// Otherwise the next file or socket would get that number, and messages for standard error might be written into a
+    /// Otherwise the next file or socket would get that descriptor, and messages for standard error might be written into a
     /// request.
     static func openClosed() {
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
-            // The number is free, and all lower ones are taken.
+            // All lower descriptors are in use, so this one is returned.
             guard open("/dev/null", O_RDWR) == descriptor else { _exit(ExitStatus.failure.rawValue) }
         }
     }
 
-    /// Writes the whole text. Waits for a reader, but not much longer when the program has been interrupted: it must end.
+    /// Writes the whole text. Waits for a reader, but only briefly after an interruption, so that the program can end.
     static func write(_ text: String, to descriptor: Int32) throws(SystemError) {
         var text = text
         let result = text.withUTF8 { bytes in
@@ -46,9 +46,10 @@ enum StandardStreams {
         try result.get()
     }
 
-    /// Writes all bytes. Waits for a reader, if it must.
+    /// Writes all bytes, waiting for a reader if necessary.
     ///
-    /// - Parameter isWanted: whether to go on waiting; asked ten times a second. If not, the error is `ECANCELED`.
+    /// - Parameter isWanted: Whether to keep waiting; called ten times per second. If it returns false, the error is
+    ///   `ECANCELED`.
     static func write(
         _ bytes: UnsafeRawBufferPointer, to descriptor: Int32, while isWanted: () -> Bool
     ) throws(SystemError) {
@@ -57,7 +58,7 @@ enum StandardStreams {
         let isFile = fstat(descriptor, &information) == 0 && information.st_mode & S_IFMT == S_IFREG
         while !rest.isEmpty {
             if !isFile { try waitForRoom(descriptor, while: isWanted) }
-            // A pipe or a terminal with room takes as much without waiting, during which nobody could be asked.
+            // A write of this size does not block if there is room, so that `isWanted` is checked regularly.
             let length = isFile ? rest.count : min(rest.count, Int(PIPE_BUF))
             let count = Glibc.write(descriptor, rest.baseAddress, length)
             if count > 0 {
@@ -74,13 +75,13 @@ enum StandardStreams {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         while true {
             let count = poll(&waiting, 1, 100)
-            // An error is told by writing.
+            // Errors are reported by the following write.
             if count > 0 || count < 0 && errno != EINTR { return }
             guard isWanted() else { throw SystemError(code: ECANCELED) }
         }
     }
 
-    /// Whether a little can be written without blocking: a terminal may be paused, or a pipe may have no reader.
+    /// Returns whether a short text can be written without blocking. A terminal may be paused, or a pipe may have no reader.
     static func hasRoom(_ descriptor: Int32) -> Bool {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         return poll(&waiting, 1, 0) == 1 && waiting.revents & Int16(POLLOUT) != 0

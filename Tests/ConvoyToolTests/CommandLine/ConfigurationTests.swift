@@ -98,14 +98,14 @@ import Testing
         _ mode: mode_t
     ) async throws {
         try configure("{}", mode: mode)
-        try await expectRefusal("others can write to the configuration \(path)")
+        try await expectRefusal("other users can write to the configuration \(path)")
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root can give a file away"))
     func `a file of another user is refused`() async throws {
         try configure("{}")
         try #require(chown(path, 65534, 65534) == 0)
-        try await expectRefusal("the configuration \(path) belongs to somebody else")
+        try await expectRefusal("the configuration \(path) belongs to another user")
     }
 
     @Test func `what is no file, or cannot be read, is an error`() async throws {
@@ -136,8 +136,12 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", 1, 1, "the text ends"), ("[]", 1, 1, "must be an object"), (#"{"output": "x"}"#, 1, 2, "about one run"),
-        (#"{"version": true}"#, 1, 2, "unknown option"), (#"{"--jobs": 1}"#, 1, 2, "without hyphens"),
+        ("", 1, 1, "the text ends"), ("[]", 1, 1, "must be an object"),
+        (
+            #"{"output": "x"}"#, 1, 2,
+            "applies to a single run"
+        ),
+        (#"{"version": true}"#, 1, 2, "unknown option"), (#"{"--jobs": 1}"#, 1, 2, "without the leading hyphens"),
         (#"{"force": "yes"}"#, 1, 11, "true or false"), (#"{"force": 1}"#, 1, 11, "true or false"),
         (#"{"jobs": true}"#, 1, 10, "a string or a number"), (#"{"jobs": [1]}"#, 1, 10, "a string or a number"),
         (#"{"header": ["a: b", 1]}"#, 1, 21, "array of strings"), (#"{"header": {}}"#, 1, 12, "array of strings"),

@@ -255,10 +255,10 @@ struct HabitTests {
     }
 
     @Test(arguments: [
-        (["-d", "a=b", "URL"], "-d is the directory here"), (["-d", "{}", "URL"], "convoy send POST"),
-        (["-L", "URL"], "redirects are followed without it"), (["-i", "URL"], "-i takes a list"),
+        (["-d", "a=b", "URL"], "-d sets the output directory"), (["-d", "{}", "URL"], "convoy send POST"),
+        (["-L", "URL"], "redirects are followed by default"), (["-i", "URL"], "-i takes a list"),
         (["-X", "POST", "URL"], "convoy send POST URL NAME=VALUE"),
-        (["--data", "a=b", "URL"], "convoy send POST URL NAME=VALUE"), (["-O", "URL"], "has its name from the URL"),
+        (["--data", "a=b", "URL"], "convoy send POST URL NAME=VALUE"), (["-O", "URL"], "are named after the URL"),
         (["-s", "URL"], "-q prints only errors"), (["-P", "dir", "URL"], "-d DIR"), (["-r", "URL"], "0-499, 500- or -500"),
         (["--include", "URL"], "with --output -"), (["-I", "-o", "x", "URL"], "gets no file"),
         (["-r", "5-2", "URL"], "0-499"), (["-4", "-6", "URL"], "contradict each other"),
