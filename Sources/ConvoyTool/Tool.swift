@@ -6,7 +6,7 @@ enum Tool {
         Interruption.shared.begin(Display.terminal.and(SilentTerminal.terminal))
         let display = Display()
         let status = status(of: arguments, display)
-        // If output could not be written, that is a failure.
+        // Failing to write the output is a failure.
         return status == .success && Display.hasFailed ? .failure : status
     }
 
@@ -22,7 +22,7 @@ enum Tool {
         }
     }
 
-    /// The first argument that is not UTF-8. Swift has repaired it, so that it names another file or URL than was meant.
+    /// The first argument that is not valid UTF-8. Swift has repaired it, so it names a different file or URL.
     private static var repairedArgument: String? {
         for number in 1..<max(1, Int(CommandLine.argc)) {
             guard let argument = CommandLine.unsafeArgv[number], String(validatingCString: argument) == nil else { continue }
@@ -32,9 +32,11 @@ enum Tool {
     }
 
     private static func dispatch(_ arguments: [String], _ display: Display) throws -> ExitStatus {
-        if let argument = repairedArgument { throw ToolError.usage("not UTF-8: '\(Printable.line(argument))'") }
+        if let argument = repairedArgument {
+            throw ToolError.usage("invalid UTF-8 in the argument '\(Printable.line(argument))'")
+        }
         guard let first = arguments.first else {
-            // An error, not a request for help, so the message goes to standard error.
+            // A missing command is an error rather than a request for help, so the message goes to standard error.
             display.complain("no command; try 'convoy --help'")
             return .wrongUsage
         }
@@ -49,7 +51,7 @@ enum Tool {
         guard let command = Command(rawValue: first) else {
             if !first.hasPrefix("-"), first.contains("://") || first.contains("/") && first.contains(".") {
                 throw ToolError.usage(
-                    "'\(Printable.line(Shown.url(first)))' is not a command: convoy get URL downloads, and convoy send GET URL prints"
+                    "'\(Printable.line(Shown.url(first)))' is not a command: try convoy get URL, or convoy send GET URL"
                 )
             }
             let kind = first.hasPrefix("-") ? "option" : "command"
@@ -83,7 +85,7 @@ enum Tool {
         }
     }
 
-    /// The words behind `--help`. Those before it are what a command was about to be run with.
+    /// Returns the words after `--help`. The arguments before it belong to the command that was to be run.
     private static func topics(_ arguments: [String], _ options: Options) -> [String] {
         arguments.drop { $0 != "--help" && $0 != "-h" }.filter(options.arguments.contains)
     }

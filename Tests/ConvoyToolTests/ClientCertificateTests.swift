@@ -183,7 +183,9 @@ import Testing
         let options = try encrypted(ada)
         let result = try await ToolProcess.run(
             command: "exec setsid --wait $convoy get \(options) \(server.url("/file"))", in: scratch.url)
-        expectUsageError(result, "--cert: The passphrase for the key could not be obtained: there is no terminal to ask at")
+        expectUsageError(
+            result,
+            "--cert: There is no passphrase for the key: there is no terminal for the prompt")
         #expect(server.statistics.totalConnectionCount == 0)
     }
 

@@ -22,7 +22,11 @@ import Testing
 
     @Test(arguments: [
         ("A", "env:1: not NAME=VALUE"), ("A=1\n=2", "env:2: not NAME=VALUE"), ("A B=1", "env:1: not NAME=VALUE"),
-        ("A=1\nB=\"x\ny", "env:2: a quote has no end"), ("A='x'y", "env:1: something stands behind the quote"),
+        ("A=1\nB=\"x\ny", "env:2: the closing quote is missing"),
+        (
+            "A='x'y",
+            "env:1: unexpected text after the closing quote"
+        ),
     ])
     func `what is no variable has its line`(text: String, message: String) {
         let error = #expect(throws: ToolError.self) { try values(text) }

@@ -26,7 +26,7 @@ import Testing
         let result = try await events(bench.url("/live"))
         #expect(result.status == 0, "\(result.errors)")
         #expect(result.output == "one\ntwo\nlines\n\nprice: 3\n")
-        #expect(result.errors == "convoy: the server has ended the stream; connecting again in 0.010 s\n")
+        #expect(result.errors == "convoy: the server closed the stream; reconnecting in 0.010 s\n")
     }
 
     @Test func `events are lines of JSON, of one type, from behind an id, up to a number`() async throws {

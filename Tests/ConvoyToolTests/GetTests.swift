@@ -228,7 +228,7 @@ import Testing
         let result = try await tool.finished()
         #expect(result.status == -signal, "it ends by the signal itself")
         #expect(scratch.names == ["0.convoyjournal", "0.convoypart", "1.convoyjournal", "1.convoypart"])
-        #expect(result.errors.contains("to go on: convoy get --no-clobber -j 2 --json http"))
+        #expect(result.errors.contains("to resume: convoy get --no-clobber -j 2 --json http"))
         #expect(try result.objects().count == 4)
         #expect(try result.objects().allSatisfy { $0["error"] as? String == "cancelled" })
     }
@@ -348,7 +348,7 @@ import Testing
         let command = "exec 3> >(exec true); wait $!; exec $convoy get --json \(urls) >&3"
         let result = try await ToolProcess.run(command: command, in: scratch.url)
         #expect(result.status == 1)
-        #expect(result.errors.contains("convoy: cannot write standard output: Broken pipe\n"))
+        #expect(result.errors.contains("convoy: cannot write to standard output: Broken pipe\n"))
         #expect(scratch.names.filter { !$0.hasPrefix("held.convoy") } == ["quick"])
     }
 
@@ -360,7 +360,7 @@ import Testing
         let result = try await ToolProcess.run(command: "exec $convoy get \(urls) >/dev/full", in: scratch.url)
         #expect(result.status == 1)
         #expect(result.errorLines.count == 2)
-        #expect(result.errorLines.first == "convoy: cannot write standard output: No space left on device")
+        #expect(result.errorLines.first == "convoy: cannot write to standard output: No space left on device")
         #expect(result.errorLines.last?.hasPrefix("1 downloaded, 1 not finished, 1 B in ") == true)
         #expect(scratch.names.filter { !$0.hasPrefix("held.convoy") } == ["quick"])
     }

@@ -29,7 +29,7 @@ import Testing
         other.route("/file", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
         let theirs = other.url("/file").absoluteString
         let mixed = try await get(["-u", "ada:se:cret", url, theirs])
-        #expect(mixed.status == 2 && mixed.errors.contains("--user is for one server"), "\(mixed.errors)")
+        #expect(mixed.status == 2 && mixed.errors.contains("--user applies to one server"), "\(mixed.errors)")
         let requests = #"[{"id": "a", "url": "\#(url)"}, {"id": "b", "url": "\#(theirs)"}]"#
         try scratch.write(#"{"requests": \#(requests)}"#, to: "m.json")
         #expect(try await ToolProcess.run(["run", "-u", "ada:x", "m.json"], in: scratch.url).status == 2)

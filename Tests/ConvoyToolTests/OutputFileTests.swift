@@ -113,7 +113,7 @@ import Testing
         #expect(kind("-") == 0)
         let twice = try await ToolProcess.run(
             ["run", "--json", "--timeline", path, "m.yaml"], in: scratch.url)
-        #expect(twice.status == 2 && twice.errors.contains("both need standard output"), "\(twice.errors)")
+        #expect(twice.status == 2 && twice.errors.contains("both write to standard output"), "\(twice.errors)")
     }
 
     @Test func `a stream gets the reports of all rows`() async throws {

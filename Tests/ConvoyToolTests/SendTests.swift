@@ -90,7 +90,7 @@ import Testing
         let json = try await ToolProcess(["send", "GET", "\(url)/api"], in: scratch.url, columns: 80).finished()
         #expect(json.output.contains("HTTP/1.1 200") && json.output.contains("\"n\"") && json.output.contains("  "))
         let binary = try await ToolProcess(["send", "GET", "\(url)/bin"], in: scratch.url, columns: 80).finished()
-        #expect(binary.output.contains("(4 B that are not text; they can go into a file or a pipe)"))
+        #expect(binary.output.contains("(4 B of binary data; redirect the output to a file or a pipe)"))
     }
 
     @Test(arguments: [
@@ -129,8 +129,8 @@ import Testing
         #expect(saved.status == 0)
         #expect(
             saved.errorLines.filter { $0.hasPrefix("convoy: m.yaml") } == [
-                "convoy: m.yaml: the password of --user is not in it; give it as PASSWORD of the environment",
-                "convoy: m.yaml: --cookie-jar is not in it; give it to convoy run",
+                "convoy: m.yaml: the password of --user was not saved; set the environment variable PASSWORD",
+                "convoy: m.yaml: --cookie-jar was not saved; pass it to convoy run",
             ], "\(saved.errors)")
         let text = try scratch.text("m.yaml")
         for line in ["secrets: [env.PASSWORD]", "user: \"ada:${env.PASSWORD}\"", "insecure: true", "max-time: 5"] {

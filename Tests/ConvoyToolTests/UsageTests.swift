@@ -48,6 +48,6 @@ import Testing
         let scratch = try Scratch()
         let result = try await ToolProcess.run(command: "exec $convoy \(arguments) >/dev/full", in: scratch.url)
         #expect(result.status == 1)
-        #expect(result.errors == "convoy: cannot write standard output: No space left on device\n")
+        #expect(result.errors == "convoy: cannot write to standard output: No space left on device\n")
     }
 }

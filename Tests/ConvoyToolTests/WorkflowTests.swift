@@ -112,7 +112,7 @@ import Testing
         #expect(Set(server.requests.map(\.path)) == ["/login", "/me", "/x"])
         let unknown = try await run(chain, "--only", "mee")
         #expect(unknown.status == 2)
-        #expect(unknown.errorLines.first?.contains(#"--only: there is no request "mee" in m.yaml"#) == true)
+        #expect(unknown.errorLines.first?.contains(#"--only: unknown request "mee" in m.yaml"#) == true)
     }
 
     @Test func `--data runs once for each row`() async throws {
@@ -284,7 +284,9 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
         #expect(!FileManager.default.fileExists(atPath: scratch.url.appendingPathComponent("out").path))
         let resumed = try await ToolProcess(command: "$convoy run --resume <(cat m.yaml)", in: scratch.url).finished()
-        #expect(resumed.status == 2 && resumed.errors.contains("--resume needs a manifest in a file"), "\(resumed.errors)")
+        #expect(
+            resumed.status == 2 && resumed.errors.contains("--resume requires a manifest in a file"),
+            "\(resumed.errors)")
     }
 
     @Test func `a directory that only the journal needs may be missing`() async throws {
@@ -292,7 +294,7 @@ import Testing
         try scratch.write("a file", to: "d")
         let result = try await run("requests: {x: {get: x}}", "-d", "d")
         #expect(result.status == 0, "\(result.errors)")
-        #expect(result.errorLines == ["convoy: not a directory: d; --resume cannot go on after this run"])
+        #expect(result.errorLines == ["convoy: not a directory: d; --resume will not work after this run"])
         #expect(try await run("requests: {x: {get: x, output: y}}", "-d", "d").status == 8)
     }
 
@@ -305,7 +307,7 @@ import Testing
         for arguments in [["run", "m.yaml"], ["run", "--resume", "m.yaml"]] {
             let second = try await ToolProcess.run(arguments, in: scratch.url)
             #expect(second.status == 8)
-            #expect(second.errors.contains("another run has the journal .m.yaml.convoyrun"), "\(second.errors)")
+            #expect(second.errors.contains("the journal .m.yaml.convoyrun is in use by another run"), "\(second.errors)")
         }
         gate.open()
         #expect(try await first.finished().status == 0)
@@ -326,7 +328,7 @@ import Testing
         try FileManager.default.createDirectory(at: journal, withIntermediateDirectories: false)
         let result = try await run(text)
         #expect(result.status == 0, "\(result.errors)")
-        #expect(result.errors.contains("--resume cannot go on after this run"), "\(result.errors)")
+        #expect(result.errors.contains("--resume will not work after this run"), "\(result.errors)")
         #expect(try await run(text, "--resume").status == 8)
     }
 
@@ -334,7 +336,7 @@ import Testing
         try scratch.write(#"{"requests": []}"#, to: "old.json")
         let result = try await ToolProcess.run(["run", "--var", "a=b", "old.json"], in: scratch.url)
         #expect(result.status == 2)
-        #expect(result.errorLines.first?.contains("--var needs a manifest whose requests have names") == true)
+        #expect(result.errorLines.first?.contains("--var requires a manifest with named requests") == true)
     }
 
     @Test func `an interruption ends the run`() async throws {

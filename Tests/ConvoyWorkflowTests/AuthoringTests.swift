@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("curl", "no URL"), ("curl 'a", "a quote has no end"), ("curl a b", "more than one URL"),
+        ("curl", "no URL"), ("curl 'a", "the closing quote is missing"), ("curl a b", "more than one URL"),
         ("curl --telnet-option a b", "a manifest has nothing for --telnet-option"), ("curl a -d", "-d has no value"),
         ("curl -ß a", "a manifest has nothing for -ß"), ("curl -sm x a", "-m: not a number: x"),
         ("curl -X GET -d a a.test", "a manifest has no body for a GET"),

@@ -36,7 +36,7 @@ struct Options {
         for group in OptionTable.alternatives {
             let given = known.map(\.name).filter { group.contains($0) && has($0) }
             guard given.count < 2 else {
-                throw usage("--\(given[0]) and --\(given[1]) contradict each other")
+                throw usage("--\(given[0]) and --\(given[1]) cannot be combined")
             }
         }
     }

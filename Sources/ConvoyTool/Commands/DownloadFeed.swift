@@ -3,10 +3,10 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Makes the transfers of `convoy get`, each when there is room for it, so that a list of any length starts at once and
-/// what waits in it takes next to no memory.
+/// Creates the transfers of `convoy get`, each as soon as it can run, so that a list of any length starts immediately and
+/// its waiting entries use almost no memory.
 final class DownloadFeed: TransferFeed {
-    /// A file that was set aside, which keeps the place that it got in its turn.
+    /// A file that was set aside. It keeps the destination that was assigned in its turn.
     private struct Waiting: Sendable {
         let file: DownloadSource.Waiting
         let place: DownloadPlaces.Place
@@ -25,7 +25,7 @@ final class DownloadFeed: TransferFeed {
     private let serverNames = ServerNames()
     private var isAtEnd = false
     private var number = 0
-    /// The directories that are there.
+    /// The directories that exist.
     private var prepared: Set<String> = []
     /// The downloads whose partial files are named after their URLs.
     private var unnamed: [String: WeakTransfer] = [:]
@@ -34,7 +34,7 @@ final class DownloadFeed: TransferFeed {
 
     var total: Int? { source.count }
 
-    /// Checks everything that can be checked before something is sent.
+    /// Checks everything that can be checked before anything is sent.
     init(_ options: Options, _ files: FileOptions, _ display: Display) throws(ToolError) {
         (self.options, self.files, self.display) = (options, files, display)
         let speed = try SpeedOptions(options)
@@ -45,11 +45,11 @@ final class DownloadFeed: TransferFeed {
         makesDirectories = !options.has("dry-run")
         var places = DownloadPlaces(
             directory: files.directory, usesServerNames: files.usesServerNames, numbersFiles: files.numbersFiles)
-        // That of `--output` is the user's own path, which may lead anywhere.
+        // The path of `--output` was given by the user and may lead anywhere.
         if let output = files.output {
             let path = files.outputPath(output)
             guard !path.hasSuffix("/"), !path.unicodeScalars.contains("\0") else {
-                throw options.usage("--output takes a file, and --directory a directory")
+                throw options.usage("--output takes a file; for a directory, use --directory")
             }
         }
         var login = LoginOptions(options)
@@ -66,7 +66,7 @@ final class DownloadFeed: TransferFeed {
                 }
             }
         }
-        // Last, as they may ask for a password and a passphrase.
+        // Done last, because this may prompt for a password and a passphrase.
         try login.ask(options)
         let trust = try TrustOptions(options)
         settings = TransferSettings(
@@ -100,8 +100,8 @@ final class DownloadFeed: TransferFeed {
     }
 
     private static let streamProblem =
-        "--output to a device, a pipe or standard output takes no checksum and no mirrors, as nothing can be taken back"
-    private static let partProblem = "--range and --head take no checksum, no mirrors and no Metalink"
+        "--output to a device, a pipe or standard output allows no checksum or mirrors, because written bytes cannot be removed"
+    private static let partProblem = "--range and --head cannot be combined with checksums, mirrors or a Metalink"
 
     func waitForChange() { window.waitForChange() }
 
@@ -127,7 +127,7 @@ final class DownloadFeed: TransferFeed {
         }
     }
 
-    /// A step for a file, or the outcome of one that has a mistake.
+    /// Returns the step for a file, or a failure if the file is invalid.
     private func step(
         for file: DownloadSource.Waiting, _ body: (DownloadItem) throws(ToolError) -> TransferStep
     ) -> TransferStep {
@@ -140,7 +140,7 @@ final class DownloadFeed: TransferFeed {
         }
     }
 
-    /// Checks a file that comes through a pipe, which is seen only when it is its turn.
+    /// Checks a file that was read from a pipe, which could not be checked earlier.
     private func check(_ item: DownloadItem) throws(ToolError) {
         if files.output == nil, !files.printsHead { try places.reserve(item) }
         try settings.login.adopt(item.urls[0], options)
@@ -149,12 +149,12 @@ final class DownloadFeed: TransferFeed {
 
     // MARK: Transfers
 
-    /// What becomes of a file when it is its turn.
+    /// Starts a file, settles it, or sets it aside.
     private func begin(_ item: DownloadItem, _ file: DownloadSource.Waiting) throws(ToolError) -> TransferStep {
         if files.isStreamed { return .transfer(try streamed(item)) }
         let place = files.printsHead ? .file("") : try place(of: item)
         if let outcome = settle(item, place) { return .settled(outcome) }
-        guard let host = Target(item.urls[0]) else { throw .usage("bad URL '\(item.urls[0].forPeople)'") }
+        guard let host = Target(item.urls[0]) else { throw .usage("invalid URL '\(item.urls[0].forPeople)'") }
         guard window.with({ $0.admit(Waiting(file: file, place: place), of: host) }) else { return .nothing }
         return .transfer(try transfer(item, place, of: host))
     }
@@ -175,7 +175,7 @@ final class DownloadFeed: TransferFeed {
         prepared.insert(directory)
     }
 
-    /// What has become of a file whose name is taken; nil if it is to be fetched.
+    /// Returns the outcome for a file that already exists, or nil if it must be downloaded.
     private func settle(_ item: DownloadItem, _ place: DownloadPlaces.Place) -> Outcome? {
         guard let path = place.path, !files.printsHead else { return nil }
         var outcome = Outcome(url: Shown.url(item.text))
@@ -237,7 +237,7 @@ final class DownloadFeed: TransferFeed {
                 transfer?.setWantedName(choice.wanted)
                 return choice.place
             }
-            // One after the other, where several are of the same URL.
+            // Downloads of the same URL run one after the other.
             let partial = PartialPaths(directory: directory, url: url).partial
             if let earlier = unnamed[partial]?.transfer { download.addDependency(earlier.operation) }
             if unnamed.count > 10_000 { unnamed = unnamed.filter { $0.value.transfer != nil } }
@@ -248,13 +248,13 @@ final class DownloadFeed: TransferFeed {
         return transfer
     }
 
-    /// The transfer of a file that is printed.
+    /// Returns the transfer of a file that is printed.
     private func streamed(_ item: DownloadItem) throws(ToolError) -> Transfer {
         let path = files.isStandardOutput ? nil : files.output.map(files.outputPath)
         return try stream(item, to: DescriptorSink(path: path, patience: settings.speed.maximumTime))
     }
 
-    /// A transfer whose body goes into a stream.
+    /// Returns a transfer whose body is written to a stream.
     private func stream(_ item: DownloadItem, to body: some BodyCounting) throws(ToolError) -> Transfer {
         let url = item.urls[0]
         let wanted = try headers.adding(item.headers).request(for: url)

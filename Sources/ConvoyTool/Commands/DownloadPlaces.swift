@@ -2,13 +2,13 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Decides where the files of a run go, so that no two are written to the same place, however their directories are
-/// written.
+/// Assigns destinations to the files of a run, so that no two files have the same destination, even if their directories are
+/// written differently.
 struct DownloadPlaces {
-    /// Where a file goes.
+    /// The destination of a file.
     enum Place {
         case file(String)
-        /// The server tells the name. Also the directory's absolute path without links and dots.
+        /// The server determines the name. Includes the directory's absolute path, with links and dots resolved.
         case directory(String, resolved: String)
 
         var directory: String {
@@ -18,7 +18,7 @@ struct DownloadPlaces {
             }
         }
 
-        /// nil if the server tells the name.
+        /// The path, or nil if the server determines the name.
         var path: String? {
             guard case .file(let path) = self else { return nil }
             return path
@@ -27,25 +27,25 @@ struct DownloadPlaces {
 
     private let directory: String
     private let usesServerNames: Bool
-    /// Whether a file that is there has a number added to the name of a new one.
+    /// Whether a number is added to the name of a new file if the file exists.
     private let numbersFiles: Bool
-    /// The names that are taken, for each directory.
+    /// The names in use, for each directory.
     private var names: [String: FileNameAllocator] = [:]
     /// The paths that lists have named.
     private var named = OutputPaths()
-    /// The absolute paths of directories, by how they are written.
+    /// The absolute paths of directories, by the way they are written.
     private var resolved: [String: String] = [:]
-    /// Where there are files with names of their own.
+    /// The directories that contain explicitly named files.
     private(set) var directories: Set<String> = []
 
     init(directory: String, usesServerNames: Bool, numbersFiles: Bool = false) {
         (self.directory, self.usesServerNames, self.numbersFiles) = (directory, usesServerNames, numbersFiles)
     }
 
-    /// Keeps a name that a list gives to a file, and those of the directories on the way to it, free of other files. Files
-    /// that have their names from their URLs go out of the way of those that were reserved before.
+    /// Reserves the name that a list gives to a file, and its parent directories. Files that are named after their URLs
+    /// avoid the reserved names.
     ///
-    /// - Throws: a usage error for a name that another file has.
+    /// - Throws: A usage error if another file has the name.
     mutating func reserve(_ item: DownloadItem) throws(ToolError) {
         guard item.directory != nil || item.name != nil else { return }
         let directory = item.directory ?? self.directory
@@ -60,23 +60,23 @@ struct DownloadPlaces {
         let whole = PathText.join(root, path)
         switch named.add(whole, of: item.text) {
         case nil: break
-        case .same: throw .usage("two files of the list have the name \(shown)")
+        case .same: throw .usage("two files in the list have the name \(shown)")
         case .below(let file, _, _):
             let other = Printable.line(file.hasPrefix("\(root)/") ? String(file.dropFirst(root.count + 1)) : file)
-            throw .usage("\(shown) is below \(other), which is another file of the list")
+            throw .usage("\(shown) is below \(other), which is another file in the list")
         }
         try Directories.checkIsInside(directory, path)
         let parent = PathText.directory(of: whole)
         guard names[parent]?.isFree(PathText.name(of: whole)) ?? true else {
-            throw .usage("\(shown) is the name of another file of the run")
+            throw .usage("\(shown) is already the name of another file")
         }
         names[parent, default: FileNameAllocator()].keep(PathText.name(of: whole))
         directories.insert(PathText.directory(of: PathText.join(directory, path)))
     }
 
-    /// The place of a file, which was reserved if a list names it.
+    /// Returns the destination of a file. It was reserved earlier if a list names it.
     ///
-    /// - Returns: the place, and the name that it should have had, if another file of the run has that.
+    /// - Returns: The destination, and the wanted name if another file of the run has it.
     mutating func take(_ item: DownloadItem) -> (place: Place, wanted: String?) {
         let directory = item.directory ?? self.directory
         if let path = item.name { return (.file(numbered(PathText.join(directory, path))), nil) }
@@ -87,13 +87,13 @@ struct DownloadPlaces {
         return (.file(numbered(PathText.join(directory, name))), name == wanted ? nil : wanted)
     }
 
-    /// A place whose name no file has, if that is wanted.
+    /// Returns a destination whose name is not in use, if numbering is enabled.
     mutating func numbered(_ place: Place) -> Place {
         guard case .file(let path) = place else { return place }
         return .file(numbered(path))
     }
 
-    /// The path, or the first with a number behind it that no file has.
+    /// Returns the path, or the path with the first number that is not in use.
     private mutating func numbered(_ path: String) -> String {
         guard numbersFiles, Directories.hasFile(path) else { return path }
         let parent = resolve(PathText.directory(of: path))

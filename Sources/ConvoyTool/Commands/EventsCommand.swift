@@ -3,7 +3,7 @@ import ConvoySupport
 import Dispatch
 import Foundation
 
-/// `convoy events`: prints the events of a stream as they come.
+/// `convoy events`: prints the events of a stream as they arrive.
 enum EventsCommand {
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
         guard let text = options.arguments.first, options.arguments.count == 1 else {
@@ -15,7 +15,7 @@ enum EventsCommand {
         let printer = EventPrinter(
             display, types: options.all("type"), printsJSON: options.has("json"),
             limit: try options.integer("count", in: 1...Int.max))
-        // Last, as it may ask for a password and a passphrase.
+        // Done last, because this may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         let (speed, trust) = (settings.speed, settings.trust)
         try settings.apply(to: source, url, ConnectionConfiguration(), number: 1, heard: { _ in })
@@ -40,7 +40,7 @@ enum EventsCommand {
         return source
     }
 
-    /// Prints until the end of the source.
+    /// Prints events until the source ends.
     private static func print(_ source: EventSource, _ printer: EventPrinter, _ display: Display) -> ExitStatus {
         source.completionQueue = DispatchQueue(label: "convoy.events")
         source.eventHandler = { source, event in
@@ -58,10 +58,10 @@ enum EventsCommand {
     }
 }
 
-/// Prints events, as lines for people or for programs.
+/// Prints events as lines for people or for programs.
 final class EventPrinter: Sendable {
     private let display: Display
-    /// Those that are printed; empty for all.
+    /// The types to print, or an empty set for all.
     private let types: Set<String>
     private let printsJSON: Bool
     private let limit: Int?
@@ -71,9 +71,9 @@ final class EventPrinter: Sendable {
         (self.display, self.types, self.printsJSON, self.limit) = (display, Set(types), printsJSON, limit)
     }
 
-    /// Prints an event, if it is one of those that are wanted.
+    /// Prints an event if its type is selected.
     ///
-    /// - Returns: whether it wants more.
+    /// - Returns: Whether more events are wanted.
     func print(_ event: ServerSentEvent) -> Bool {
         guard types.isEmpty || types.contains(event.type) else { return true }
         display.emit(printsJSON ? EventText.json(event) : EventText.line(event, withType: types.count != 1))
@@ -84,10 +84,10 @@ final class EventPrinter: Sendable {
     }
 }
 
-/// Events as text.
+/// Formats events as text.
 enum EventText {
-    /// The data, in as many lines as it has, with an empty one behind several; after the type, unless that is the usual one or
-    /// the only one that is printed.
+    /// Returns the data, line by line, with an empty line after several. It is preceded by the type, unless that is the
+    /// default type or the only selected one.
     static func line(_ event: ServerSentEvent, withType: Bool) -> String {
         let lines = event.data.split(separator: "\n", omittingEmptySubsequences: false).map { Printable.line(String($0)) }
         let data = lines.joined(separator: "\n") + (lines.count > 1 ? "\n" : "")
@@ -102,10 +102,10 @@ enum EventText {
         return line.text
     }
 
-    /// What has happened to a connection.
+    /// Describes an interruption of the connection.
     static func line(_ interruption: EventSourceInterruption) -> String {
-        let reason = interruption.error.map { ErrorText.line(for: $0) } ?? "the server has ended the stream"
+        let reason = interruption.error.map { ErrorText.line(for: $0) } ?? "the server closed the stream"
         guard let delay = interruption.delay else { return "\(reason); waiting for the network" }
-        return "\(reason); connecting again in \(Amounts.seconds(delay))"
+        return "\(reason); reconnecting in \(Amounts.seconds(delay))"
     }
 }

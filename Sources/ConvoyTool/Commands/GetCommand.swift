@@ -20,27 +20,30 @@ enum GetCommand {
     }
 }
 
-/// The command that goes on with an interrupted run.
+/// The command that resumes an interrupted run.
 enum ContinuingLine {
-    /// A longer command fills the screen, in bytes.
+    /// The maximum length of the command in bytes; a longer one would fill the screen.
     private static let longest = 240
 
-    /// What an interrupted run says last. Where the command would be too long, the URLs are put into a file.
+    /// Returns the last line of an interrupted run. If the command would be too long, the URLs are written to a file.
     static func sentence(_ options: Options) -> String {
         var line = text(options)
         if line.utf8.count > longest, !options.arguments.isEmpty {
-            guard let file = written(options.arguments) else { return "to go on: the same command again, with --no-clobber" }
+            guard let file = written(options.arguments) else {
+                return "to resume, run the same command again with --no-clobber"
+            }
             line = text(options, list: file)
         }
         var conditions: [String] = []
         if options.all("input-file").contains("-") { conditions.append("with the same input") }
-        if line.contains(Redaction.mask) { conditions.append("with the secrets in place of \(Redaction.mask)") }
-        return (["to go on"] + conditions).joined(separator: ", ") + ": \(line)"
+        if line.contains(Redaction.mask) { conditions.append("with the secrets instead of \(Redaction.mask)") }
+        return (["to resume"] + conditions).joined(separator: ", ") + ": \(line)"
     }
 
-    /// The command line of `get`, without passwords, and so that what is whole is not fetched again.
+    /// Returns the command line of `get`, without passwords, and with --no-clobber so that complete files are not downloaded
+    /// again.
     ///
-    /// - Parameter list: a list with the URLs, in place of these.
+    /// - Parameter list: A list that contains the URLs and replaces them on the command line.
     static func text(_ options: Options, list: String? = nil) -> String {
         var words = ["convoy", "get"]
         let isOne = options.arguments.count == 1 && options.all("input-file").isEmpty
@@ -60,9 +63,9 @@ enum ContinuingLine {
         return Printable.line(words.map { ShellText.word($0) }.joined(separator: " "))
     }
 
-    /// Writes a list of URLs, which may have secrets and so is for this user alone.
+    /// Writes a list of URLs. It is readable by this user only, because the URLs may contain secrets.
     ///
-    /// - Returns: its name; nil if it cannot be written.
+    /// - Returns: The name of the list, or nil if it cannot be written.
     private static func written(_ urls: [String]) -> String? {
         for number in 0..<100 {
             let name = number == 0 ? "convoy-urls.txt" : "convoy-urls.\(number).txt"
@@ -84,7 +87,7 @@ enum ContinuingLine {
     private static func shown(_ value: String, of option: ToolOption) -> String {
         switch option.name {
         case "user":
-            // The user alone, whose password is asked for then. A lone colon stands for Kerberos.
+            // Only the user name; the password will be prompted for. A lone colon stands for Kerberos.
             guard value != ":", let colon = value.firstIndex(of: ":") else { return value }
             return String(value[..<colon])
         case "header":

@@ -5,14 +5,14 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// `--dry-run`: prints requests as they would be sent first, without secrets, and sends none. What a server answers is
-/// not known: redirects, logins and the cookies that it sets are not there.
+/// `--dry-run`: prints the first request of each transfer, without secrets, and sends nothing. Redirects, logins and cookies
+/// that depend on the server's responses are not included.
 struct Preview {
     let display: Display
 
     /// Prints the requests of transfers.
     ///
-    /// - Returns: what the exit status of the run would be, so far as it is known.
+    /// - Returns: The expected exit status of the run, as far as it is known.
     func print(_ feed: some TransferFeed) -> ExitStatus {
         var kinds: [FailureKind] = [], isFirst = true
         func complain(_ outcome: Outcome) {
@@ -37,7 +37,7 @@ struct Preview {
                     outcome.kind = FailureKind(error, statusCode: nil)
                     complain(outcome)
                 }
-                // Nothing is sent, so that it is over.
+                // Nothing is sent, so the transfer is finished.
                 feed.hooks.finish(transfer)
             }
         }
@@ -59,7 +59,7 @@ struct Preview {
     }
 
     private static func unsent(_ url: String, _ name: String?) -> String {
-        "\(title(url, name)): it is there, nothing is sent"
+        "\(title(url, name)): exists, nothing is sent"
     }
 
     private func head(of request: URLRequest, for operation: HTTPRequestOperation) throws -> [String] {

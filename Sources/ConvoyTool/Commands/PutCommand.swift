@@ -8,12 +8,12 @@ import FoundationNetworking
 enum PutCommand {
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
         guard options.arguments.count >= 2, let text = options.arguments.last else {
-            throw options.usage(options.arguments.isEmpty ? "no FILE and no URL" : "a FILE and a URL are needed")
+            throw options.usage(options.arguments.isEmpty ? "no FILE and no URL" : "a FILE and a URL are required")
         }
         let display = try Display(options, printsBodies: false)
         let url = try DownloadURL.parse(text)
         let plan = try UploadPlan(options, url)
-        // Last, as it may ask for a password and a passphrase.
+        // Done last, because this may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         if let warning = settings.trust.warning { display.complain(warning) }
         var transfers: [Transfer] = []
@@ -29,12 +29,12 @@ enum PutCommand {
         defer { settings.trace.finish() }
         let run = TransferRun(display: display, speed: settings.speed, options: options, trace: settings.trace)
         let status = settings.finish(run.run(TransferList(transfers)) { "\($0) uploaded" }, display)
-        if case .interrupted = status { display.complain("to go on: the same command again") }
+        if case .interrupted = status { display.complain("to resume, run the same command again") }
         return status
     }
 }
 
-/// What the options say of uploads.
+/// The upload options.
 private struct UploadPlan {
     private let options: Options
     private let url: URL
@@ -78,7 +78,7 @@ private struct UploadPlan {
         for text in options.all("metadata") {
             let words = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard words.count == 2, !words[0].isEmpty else { throw options.usage("--metadata takes NAME=VALUE") }
-            // The protocol has no way to send another name.
+            // The protocol cannot send other names.
             guard words[0].utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }) else {
                 throw options.usage(
                     "--metadata: invalid name '\(Printable.line(String(words[0])))': use ASCII without spaces and commas")
@@ -87,22 +87,24 @@ private struct UploadPlan {
         }
         self.metadata = metadata
         let files = options.arguments.dropLast()
-        guard checksum == nil || files.count == 1 else { throw options.usage("--checksum with =HEX is for one FILE") }
+        guard checksum == nil || files.count == 1 else {
+            throw options.usage("--checksum with =HEX can be used with one FILE only")
+        }
         guard files.count == 1 || url.path.hasSuffix("/") || url.absoluteString.hasSuffix("/") || options.has("tus") else {
-            throw options.usage("several files need a URL that ends in /, or --tus")
+            throw options.usage("several files require a URL that ends in /, or --tus")
         }
         guard Set(files.map { UserPath.url($0).standardizedFileURL.path }).count == files.count else {
             throw options.usage("a FILE is given twice")
         }
     }
 
-    /// The upload of a file.
+    /// Returns the upload of a file.
     ///
-    /// - Parameter text: the URL as it was given.
+    /// - Parameter text: The URL as it was given.
     func transfer(of path: String, _ text: String) throws(ToolError) -> Transfer {
         let file = UserPath.url(path, isDirectory: false)
         let name = PathText.name(of: path)
-        guard !name.isEmpty else { throw options.usage("a FILE is needed, not a directory: '\(Printable.line(path))'") }
+        guard !name.isEmpty else { throw options.usage("'\(Printable.line(path))' is a directory: put uploads files") }
         var target = url
         if url.absoluteString.hasSuffix("/"), uploadProtocol == .plain { target = url.appendingPathComponent(name) }
         let upload = UploadOperation(request: try headers.request(for: target), file: file)

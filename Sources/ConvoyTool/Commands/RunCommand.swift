@@ -14,7 +14,7 @@ enum RunCommand {
             of: file, called: "the manifest \(Printable.line(name))", limit: DownloadList.maximumLength)
         if Workflow.isManifest(contents) { return try WorkflowCommand.run(contents, name: name, options) }
         if let option = WorkflowCommand.options.first(where: options.has) {
-            throw options.usage("--\(option) needs a manifest whose requests have names, as in convoy help run manifest")
+            throw options.usage("--\(option) requires a manifest with named requests, see convoy help run manifest")
         }
         let display = try Display(options, printsBodies: false)
         let speed = try SpeedOptions(options)
@@ -24,7 +24,7 @@ enum RunCommand {
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
-        // Last, as they may ask for a password and a passphrase.
+        // Done last, because this may prompt for a password and a passphrase.
         var login = LoginOptions(options)
         for url in manifest.baseURL.map({ [$0] }) ?? manifest.requests.map(\.url) { try login.adopt(url, options) }
         try login.ask(options)
@@ -40,7 +40,7 @@ enum RunCommand {
         if let warning = trust.warning { display.complain(warning) }
         if isPreview { return Preview(display: display).print(TransferList(transfers)) }
         let run = TransferRun(display: display, speed: speed, options: options, trace: settings.trace)
-        // Taken from the manifest, as an operation has no dependencies any more when it has finished.
+        // Taken from the manifest, because a finished operation no longer has its dependencies.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
@@ -56,7 +56,7 @@ enum RunCommand {
         _ settings: TransferSettings
     ) throws(ToolError) -> [Transfer] {
         let outputs = manifest.requests.compactMap(\.output)
-        // All checks come before the first request: running half of a manifest is worse than running none.
+        // All checks come before the first request: running half of a manifest is worse than running nothing.
         for output in outputs {
             try Directories.checkIsInside(directory, output)
             let path = PathText.join(directory, output)

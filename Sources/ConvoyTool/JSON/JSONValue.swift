@@ -1,7 +1,7 @@
 import Convoy
 import Foundation
 
-/// A value of a manifest or of the configuration that knows its path from the root, so that errors can be reported with line and column.
+/// A value of a manifest or of the configuration. It knows its path from the root, so that errors include line and column.
 struct JSONValue {
     enum Content {
         case null
@@ -23,7 +23,7 @@ struct JSONValue {
     private let pointer: JSONPointer
     private let text: Data
 
-    /// The root. Nesting deeper than a hundred levels is an error.
+    /// Parses the root value. More than a hundred nested levels are an error.
     init(parsing text: Data) throws(JSONProblem) {
         do throws(JSONSyntaxError) {
             self.init(
@@ -70,7 +70,7 @@ struct JSONValue {
     }
 }
 
-/// An error in a manifest or the configuration, and its position.
+/// An error in a manifest or the configuration, with its position.
 struct JSONProblem: Error, Equatable {
     let text: String
     let position: JSONPosition

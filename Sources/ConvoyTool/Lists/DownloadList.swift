@@ -2,54 +2,54 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// A file to download, as the command line, a list or a Metalink names it.
+/// A file to download, as given on the command line, in a list or in a Metalink.
 struct DownloadItem: Sendable {
-    /// A place in a list.
+    /// A position in a list.
     struct Place: Sendable, Equatable {
-        /// The list, as the user has named it.
+        /// The path of the list, as given by the user.
         let list: String
         let line: Int
     }
 
-    /// Where it is, with user and password; the first is asked first.
+    /// The URLs of the file, with user and password, in the order in which they are tried.
     var urls: [URL]
     /// The first URL as it was given.
     let text: String
-    /// Where a list has it; nil for one of the command line or of a Metalink.
+    /// The position in a list, or nil for a file of the command line or of a Metalink.
     var place: Place?
-    /// Its path below the directory; nil if the URL, or the server, tells its name.
+    /// The path below the directory, or nil if the URL or the server determines the name.
     var name: String?
-    /// nil for that of the command line.
+    /// The directory, or nil for that of the command line.
     var directory: String?
     var checksum: Checksum?
-    /// Header fields for this file only: `Name: value`.
+    /// Header fields for this file only, as `Name: value`.
     var headers: [String] = []
     var segments: Int?
-    /// What a Metalink says of it.
+    /// The file's description in a Metalink.
     var metalink: Metalink.File?
 
-    /// An argument of the command line.
+    /// Creates an item for an argument of the command line.
     init(argument text: String) throws(ToolError) { (urls, self.text) = ([try DownloadURL.parse(text)], text) }
 
     init(urls: [URL], text: String) { (self.urls, self.text) = (urls, text) }
 }
 
-/// The text of a file in a list: a line with URLs, and those below it that are about the file.
+/// The text of a file in a list: a line with URLs, and the lines below it with options.
 struct DownloadEntry: Sendable {
     let line: Int
     let text: String
     var options: [(line: Int, text: String)] = []
 
-    /// Whether it is a URL, and nothing else, that needs no closer look to be known as one.
+    /// Whether the entry is a plain URL that is valid without further checks.
     var isPlain: Bool { options.isEmpty && DownloadURL.isPlain(text) }
 }
 
-/// The format of lists of downloads, which is that of aria2's input files, and of Metalinks.
+/// The format of download lists, which is that of aria2's input files, and of Metalinks.
 ///
-/// A line has a URL, or several of the same file with tabs between them. Lines below it that begin with a space or a tab
+/// Each line is a URL, or several URLs of the same file separated by tabs. Lines below it that begin with a space or a tab
 /// are options of that file.
 enum DownloadList {
-    /// The largest Metalink and the largest manifest that are read, in bytes.
+    /// The maximum size of a Metalink or a manifest, in bytes.
     static let maximumLength = 256 << 20
 
     // MARK: Metalinks
@@ -63,7 +63,7 @@ enum DownloadList {
         }
         return try metalink.files.map { file throws(ToolError) in
             guard let first = file.mirrors.first else {
-                throw .usage("\(name): there is no URL of http or https for \(Printable.line(file.name))")
+                throw .usage("\(name): no http or https URL for \(Printable.line(file.name))")
             }
             var item = DownloadItem(urls: file.mirrors.map(\.url), text: first.url.absoluteString)
             item.name = file.pathComponents.joined(separator: "/")
@@ -74,9 +74,9 @@ enum DownloadList {
 
     // MARK: Lists
 
-    /// The file of an entry.
+    /// Returns the file of an entry.
     ///
-    /// - Throws: a usage error with the line.
+    /// - Throws: A usage error with the line.
     static func item(_ entry: DownloadEntry, _ name: String) throws(ToolError) -> DownloadItem {
         let texts = entry.text.split(separator: "\t").map { $0.trimmingCharacters(in: .whitespaces) }
         let addresses = texts.filter { !$0.isEmpty }
@@ -92,14 +92,14 @@ enum DownloadList {
         return item
     }
 
-    /// Adds the place to an error.
+    /// Adds the position to an error.
     static func located<Value>(
         _ name: String, _ line: Int, _ body: () throws(ToolError) -> Value
     ) throws(ToolError) -> Value {
         do throws(ToolError) {
             return try body()
         } catch {
-            // A line may be the whole of a file that is no list.
+            // If the file is not a list, a line may contain the whole file.
             let text = error.text.count > 400 ? error.text.prefix(400) + "…" : error.text[...]
             throw ToolError(text: "\(name):\(line): \(text)", status: error.status)
         }
@@ -108,12 +108,12 @@ enum DownloadList {
     private static func read(option: String, into item: inout DownloadItem) throws(ToolError) {
         let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = parts[0].trimmingCharacters(in: .whitespaces)
-        guard parts.count == 2 else { throw .usage("the option '\(Printable.line(name))' has no value: NAME=VALUE") }
+        guard parts.count == 2 else { throw .usage("the option '\(Printable.line(name))' has no value: use NAME=VALUE") }
         let value = parts[1].trimmingCharacters(in: .whitespaces)
         switch name {
         case "out":
             guard let path = RelativePath.normalized(value) else {
-                throw .usage("bad out '\(Printable.line(value))': it must be a path below the directory")
+                throw .usage("invalid out '\(Printable.line(value))': it must be a path below the directory")
             }
             item.name = path
         case "dir":
@@ -130,16 +130,16 @@ enum DownloadList {
             }
             item.segments = count
         default:
-            throw .usage("unknown option '\(Printable.line(name))'; there are out, dir, checksum, header and split")
+            throw .usage("unknown option '\(Printable.line(name))'; the options are out, dir, checksum, header and split")
         }
     }
 
-    /// A checksum as `sha-256=HEX`.
+    /// Parses a checksum of the form `sha-256=HEX`.
     static func checksum(_ text: String) throws(ToolError) -> Checksum {
         do throws(ChecksumError) {
             return try Checksum(parsing: text)
         } catch {
-            throw .usage("bad checksum '\(Printable.line(text))': \(Printable.line(error.description))")
+            throw .usage("invalid checksum '\(Printable.line(text))': \(Printable.line(error.description))")
         }
     }
 }

@@ -2,14 +2,16 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// The files of the command line and of its lists, one after the other, each when it is wanted.
+/// The files of the command line and of its lists, in order, read on demand.
 final class DownloadSource {
-    /// A file as it waits: what has not been looked at closely is small.
+    /// A waiting file. Entries that have not been examined are small.
     enum Waiting: Sendable {
         case item(DownloadItem)
         case entry(DownloadEntry, list: String)
 
-        /// - Throws: a usage error with the line of a list.
+        /// Returns the item.
+        ///
+        /// - Throws: A usage error with the line of a list.
         func item() throws(ToolError) -> DownloadItem {
             switch self {
             case .item(let item): item
@@ -17,7 +19,7 @@ final class DownloadSource {
             }
         }
 
-        /// What it asks for, for messages.
+        /// The requested URL, for messages.
         var text: String {
             switch self {
             case .item(let item): item.text
@@ -34,11 +36,11 @@ final class DownloadSource {
     }
 
     enum Next {
-        /// A file, and whether it was looked at before anything was sent.
+        /// A file, and whether it was checked before anything was sent.
         case file(Waiting, isChecked: Bool)
-        /// A line that is a mistake.
+        /// A line with an error.
         case mistake(ToolError)
-        /// A list that comes through a pipe has nothing yet.
+        /// A list that is read from a pipe has no further line yet.
         case nothingYet
         case end
     }
@@ -51,20 +53,20 @@ final class DownloadSource {
     private var parts: [Part] = []
     private var part = 0
     private var index = 0
-    /// How many files there are; nil if a list comes through a pipe, and is not at its end.
+    /// The number of files, or nil while a list is still being read from a pipe.
     private(set) var count: Int?
-    /// How many were taken.
+    /// The number of files taken.
     private var taken = 0
 
-    /// - Throws: a usage error for a URL, a list that cannot be read, and none of them.
+    /// Throws a usage error for an invalid URL, an unreadable list, or if no URL is given.
     init(_ options: Options) throws(ToolError) {
         let items = try options.arguments.map { text throws(ToolError) in try DownloadItem(argument: text) }
         if !items.isEmpty { parts.append(.items(items)) }
         let lists = options.all("input-file")
-        guard lists.filter({ $0 == "-" }).count < 2 else { throw options.usage("standard input can be read once") }
+        guard lists.filter({ $0 == "-" }).count < 2 else { throw options.usage("standard input can be read only once") }
         for path in lists {
             if path.contains("://") {
-                throw options.usage("-i takes a list of URLs; --include prints the head before a body, and --head it alone")
+                throw options.usage("-i takes a list of URLs; to print the head, use --include or --head")
             }
             let reader = try ListReader(path)
             if let data = try reader.metalink() {
@@ -77,10 +79,10 @@ final class DownloadSource {
         guard !parts.isEmpty || !lists.isEmpty else { throw options.usage("no URL") }
     }
 
-    /// Whether a list comes through a pipe, so that it is read while the first files of it are fetched.
+    /// Whether a list is read from a pipe, while its first files are already being downloaded.
     var isOpen: Bool { parts.contains { if case .list(let reader) = $0 { !reader.isFile } else { false } } }
 
-    /// Reads everything, and keeps it.
+    /// Reads all files into memory.
     func load() throws(ToolError) -> [DownloadItem] {
         var items: [DownloadItem] = []
         for part in parts {
@@ -96,12 +98,13 @@ final class DownloadSource {
         return items
     }
 
-    /// Puts other files in the place of all.
+    /// Replaces all files.
     func replace(by items: [DownloadItem]) { (parts, count) = ([.items(items)], items.count) }
 
-    /// Reads all files that can be read again, so that a mistake in them is found before anything is sent.
+    /// Reads all files that can be read again, to find errors before anything is sent.
     ///
-    /// - Parameter isWanted: whether a plain URL of a list is wanted, too. Most are no more than that, and are quickly told.
+    /// - Parameter isWanted: Whether to pass plain URLs of lists, too. Most entries are plain URLs, which are recognized
+    ///   quickly.
     func check(
         plain isWanted: Bool, _ body: (DownloadItem) throws(ToolError) -> Void
     ) throws(ToolError) {
@@ -125,9 +128,9 @@ final class DownloadSource {
         count = isOpen ? nil : total
     }
 
-    /// The next file.
+    /// Returns the next file.
     ///
-    /// - Parameter time: how long it may wait for a pipe, in milliseconds.
+    /// - Parameter time: The maximum time to wait for a pipe, in milliseconds.
     func next(within time: Int32) -> Next {
         while part < parts.count {
             switch parts[part] {

@@ -2,41 +2,41 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Reads a list line by line, as far as it is wanted. What it has read it does not keep.
+/// Reads a list line by line, on demand, without keeping what it has read.
 ///
-/// A file can be read a second time. What comes through a pipe is read once, as it comes: an entry is over when the next
-/// one begins, or when no more has come for a moment.
+/// A file can be read a second time. A pipe is read once, as data arrives: an entry ends when the next one begins, or when
+/// no more data arrives for a moment.
 final class ListReader {
-    /// What comes next.
+    /// The result of reading.
     enum Next {
         case entry(DownloadEntry)
-        /// Nothing has come in the time.
+        /// No entry arrived in time.
         case nothingYet
         case end
     }
 
-    /// The list, for messages.
+    /// The name of the list, for messages.
     let name: String
-    /// Whether it can be read again.
+    /// Whether the list can be read again.
     let isFile: Bool
     private let descriptor: Int32
-    /// Where the file begins: standard input may have been read before.
+    /// The start of the file, because standard input may have been read before.
     private let start: off_t
     private var bytes: [UInt8] = []
     private var block = [UInt8](repeating: 0, count: 64 << 10)
-    /// Where the next line begins in them.
+    /// The start of the next line in the buffer.
     private var next = 0
     private var line = 0
     private var isAtEnd = false
-    /// The entry whose end has not come.
+    /// The entry whose end has not been read yet.
     private var open: DownloadEntry?
 
-    /// No line is longer, in bytes.
+    /// The maximum length of a line, in bytes.
     private static let longestLine = 1 << 20
-    /// How long an entry waits for lines about it, in milliseconds.
+    /// How long an entry waits for its options, in milliseconds.
     private static let patience: Int32 = 250
 
-    /// - Parameter path: of the list; `-` for standard input.
+    /// - Parameter path: The path of the list, or `-` for standard input.
     init(_ path: String) throws(ToolError) {
         name = path == "-" ? "standard input" : Printable.line(path)
         descriptor = path == "-" ? STDIN_FILENO : Glibc.open(path, O_RDONLY | O_CLOEXEC)
@@ -48,15 +48,15 @@ final class ListReader {
 
     deinit { if descriptor > STDERR_FILENO { close(descriptor) } }
 
-    /// Begins again at the beginning.
+    /// Restarts at the beginning.
     func rewind() {
         guard isFile else { return }
         lseek(descriptor, start, SEEK_SET)
         (bytes, next, line, isAtEnd, open) = ([], 0, 0, false, nil)
     }
 
-    /// The whole of it, if it is a Metalink; nil if it is a list. To be called before anything else, and it waits until
-    /// there is a byte that tells it.
+    /// Returns the whole contents if this is a Metalink, or nil if it is a list. Must be called first; it waits for the
+    /// first byte, which distinguishes them.
     func metalink() throws(ToolError) -> Data? {
         while true {
             if let first = bytes.first(where: { !" \t\r\n\u{FEFF}".utf8.contains($0) }) {
@@ -71,10 +71,10 @@ final class ListReader {
         return Data(bytes) + rest
     }
 
-    /// The next entry.
+    /// Returns the next entry.
     ///
-    /// - Parameter time: how long it may wait, in milliseconds; -1 for as long as it takes.
-    /// - Throws: a usage error with the line. The next call goes on behind it.
+    /// - Parameter time: The maximum time to wait, in milliseconds, or -1 to wait indefinitely.
+    /// - Throws: A usage error with the line. The next call continues after that line.
     func next(within time: Int32 = -1) throws(ToolError) -> Next {
         while true {
             guard let text = try nextLine() else {
@@ -89,7 +89,7 @@ final class ListReader {
             let words = text.trimmingCharacters(in: .whitespacesAndNewlines)
             guard !words.isEmpty, !words.hasPrefix("#") else { continue }
             if text.utf8.first == UInt8(ascii: " ") || text.utf8.first == UInt8(ascii: "\t") {
-                guard open != nil else { throw .usage("\(name):\(line): an option, but no URL before it") }
+                guard open != nil else { throw .usage("\(name):\(line): an option without a URL before it") }
                 open?.options.append((line, words))
             } else if let whole = open.replace(with: DownloadEntry(line: line, text: words)) {
                 return .entry(whole)
@@ -97,7 +97,7 @@ final class ListReader {
         }
     }
 
-    /// A line without its end; nil if there is none that is whole.
+    /// Returns a line without its end, or nil if no complete line has been read.
     private func nextLine() throws(ToolError) -> String? {
         let rest = bytes[next...]
         let end: Int
@@ -105,7 +105,7 @@ final class ListReader {
             end = newline
         } else {
             guard rest.count <= Self.longestLine else {
-                throw giveUp("it has more than \(Self.longestLine) bytes")
+                throw giveUp("the line is longer than \(Self.longestLine) bytes")
             }
             guard isAtEnd, !rest.isEmpty else { return nil }
             end = rest.endIndex
@@ -115,18 +115,18 @@ final class ListReader {
         next = min(end + 1, bytes.endIndex)
         if line == 1, content.starts(with: [0xEF, 0xBB, 0xBF]) { content = content.dropFirst(3) }
         guard let text = String(validating: content, as: UTF8.self) else {
-            throw .usage("\(name):\(line): it is not UTF-8")
+            throw .usage("\(name):\(line): invalid UTF-8")
         }
         return text
     }
 
-    /// An error after which nothing more is read.
+    /// Returns an error after which nothing more is read.
     private func giveUp(_ text: String) -> ToolError {
         (bytes, next, isAtEnd) = ([], 0, true)
         return .usage("\(name):\(line + 1): \(text)")
     }
 
-    /// Reads more.
+    /// Reads more bytes.
     private func fill() throws(ToolError) {
         bytes.removeFirst(next)
         next = 0
@@ -140,7 +140,7 @@ final class ListReader {
         }
     }
 
-    /// Whether there are bytes, or the end, within so many milliseconds.
+    /// Waits for bytes or the end of the file, for at most this many milliseconds.
     private func waitForBytes(_ time: Int32) -> Bool {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&waiting, 1, time) != 0
@@ -148,7 +148,7 @@ final class ListReader {
 }
 
 extension Optional {
-    /// Sets another value, and returns the one before.
+    /// Sets another value and returns the previous one.
     fileprivate mutating func replace(with value: Wrapped) -> Wrapped? {
         defer { self = value }
         return self

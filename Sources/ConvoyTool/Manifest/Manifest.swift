@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// The checked requests of `convoy run`: all errors are found before anything is sent.
+/// The validated requests of `convoy run`. All errors are found before anything is sent.
 struct Manifest {
     struct Request {
         let id: String
@@ -9,11 +9,11 @@ struct Manifest {
         let request: URLRequest
         let url: URL
         let dependsOn: [String]
-        /// A path under the output directory.
+        /// A path below the output directory.
         let output: String?
     }
 
-    /// The URL that the others are relative to.
+    /// The base URL of the requests.
     let baseURL: URL?
     let requests: [Request]
 }
@@ -21,7 +21,7 @@ struct Manifest {
 extension Manifest {
     /// Parses a manifest.
     ///
-    /// - Throws: a usage error with the position of the first mistake.
+    /// - Throws: A usage error with the position of the first mistake.
     init(_ data: Data, name: String, timeout: Double?) throws(ToolError) {
         do throws(JSONProblem) {
             var reader = ManifestReader(timeout: timeout)
@@ -34,13 +34,13 @@ extension Manifest {
     }
 }
 
-/// Finds requests that wait for each other, and would wait forever.
+/// Finds circular dependencies.
 enum DependencyCycle {
     private enum Mark { case open, done }
 
-    /// The members of a cycle, each waiting for the next and the last for the first; nil if there is none.
+    /// Returns the members of a cycle, each waiting for the next and the last for the first, or nil.
     ///
-    /// Without recursion, as a chain may be very long.
+    /// Does not use recursion, because a chain may be very long.
     static func find(in edges: [String: [String]], order: [String]) -> [String]? {
         var marks: [String: Mark] = [:]
         for start in order where marks[start] == nil {
@@ -68,8 +68,8 @@ enum DependencyCycle {
     }
 }
 
-/// The files of a manifest's outputs, including partial files. Checks that no two are the same, and none is a directory
-/// of another.
+/// The output files of a manifest, including partial files. Checks that no two are the same, and that no file is a parent
+/// directory of another.
 struct OutputPaths {
     /// Two outputs that cannot both be written.
     enum Conflict: Equatable {
@@ -83,13 +83,13 @@ struct OutputPaths {
     /// For each directory, the owner of a file below it.
     private var directories: [Path: String] = [:]
 
-    /// A path compared by its bytes, as by the system; `String` considers canonically equivalent strings equal.
+    /// A path that is compared by its bytes, as the system does. `String` treats canonically equivalent strings as equal.
     private struct Path: Hashable {
         let bytes: [UInt8]
         init(_ text: some StringProtocol) { bytes = Array(text.utf8) }
     }
 
-    /// Adds an output, whose path has neither empty components nor dots.
+    /// Adds an output whose path has neither empty components nor dots.
     mutating func add(_ path: String, of id: String) -> Conflict? {
         let names = [path] + FileNames.companions(of: path)
         for name in names {

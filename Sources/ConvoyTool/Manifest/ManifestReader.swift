@@ -3,13 +3,13 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Makes requests from the JSON of a manifest.
+/// Creates requests from the JSON of a manifest.
 struct ManifestReader {
     private var manager = HTTPRequestOperationManager()
     private let timeout: Double?
     private var outputs = OutputPaths()
 
-    /// The URL that the others are relative to; nil until it was read.
+    /// The base URL, or nil until it has been read.
     var baseURL: URL? { manager.baseURL }
 
     init(timeout: Double?) { self.timeout = timeout }
@@ -20,7 +20,7 @@ struct ManifestReader {
             let text = try string(base, "baseURL")
             let url = URLReference.url(text)
             guard let url, Self.isWhole(url) else {
-                throw base.problem("bad URL in baseURL: it must be an absolute http or https URL")
+                throw base.problem("invalid URL in baseURL: it must be an absolute http or https URL")
             }
             manager = HTTPRequestOperationManager(baseURL: url)
         }
@@ -38,14 +38,14 @@ struct ManifestReader {
         }
         for request in requests {
             for other in request.dependsOn where places[other] == nil {
-                let text = "\(Self.quoted(request.id)) depends on \(Self.quoted(other)), but there is no such id"
+                let text = "\(Self.quoted(request.id)) depends on \(Self.quoted(other)), which does not exist"
                 throw (places[request.id] ?? list).problem(text)
             }
         }
         let edges = Dictionary(requests.map { ($0.id, $0.dependsOn) }, uniquingKeysWith: { first, _ in first })
         if let cycle = DependencyCycle.find(in: edges, order: requests.map(\.id)), let first = cycle.first {
             let path = (cycle + [first]).map(Self.quoted).joined(separator: " -> ")
-            throw (places[first] ?? list).problem("the requests wait for each other in a cycle: \(path)")
+            throw (places[first] ?? list).problem("circular dependency: \(path)")
         }
         return requests
     }
@@ -81,7 +81,7 @@ struct ManifestReader {
     private func url(_ value: JSONValue, of id: String) throws(JSONProblem) -> URL {
         let text = try string(value, "url")
         if manager.baseURL == nil, let url = URL(string: text), url.scheme == nil {
-            throw value.problem("bad URL of \(Self.quoted(id)): it is relative, and the manifest has no baseURL")
+            throw value.problem("invalid URL of \(Self.quoted(id)): it is relative, but the manifest has no baseURL")
         }
         do throws(URLError) {
             guard !text.unicodeScalars.contains(where: Printable.isObeyed) else { throw URLError(.badURL) }
@@ -90,7 +90,7 @@ struct ManifestReader {
             return url
         } catch {
             let reason = error.userInfo[NSLocalizedDescriptionKey] as? String ?? "it must be an http or https URL"
-            throw value.problem("bad URL of \(Self.quoted(id)): \(Printable.line(Shown.text(reason)))")
+            throw value.problem("invalid URL of \(Self.quoted(id)): \(Printable.line(Shown.text(reason)))")
         }
     }
 
@@ -98,12 +98,12 @@ struct ManifestReader {
         let text = try string(value, "method")
         let known: [HTTPMethod] = [.get, .head, .post, .put, .patch, .delete, .options, .trace]
         let method = HTTPMethod(text)
-        // Methods are case-sensitive (RFC 9110, section 9.1): "get" is another method, which no server knows.
+        // Methods are case-sensitive (RFC 9110, section 9.1): "get" is a different method, which servers do not support.
         let meant = known.first { $0.rawValue == text.uppercased() }
         if let meant, meant != method {
-            throw value.problem("bad method \(Self.quoted(text)): methods are case-sensitive, use \(meant)")
+            throw value.problem("invalid method \(Self.quoted(text)): methods are case-sensitive, use \(meant)")
         }
-        guard method.isValid, method != .connect else { throw value.problem("bad method \(Self.quoted(text))") }
+        guard method.isValid, method != .connect else { throw value.problem("invalid method \(Self.quoted(text))") }
         return method
     }
 
@@ -112,7 +112,7 @@ struct ManifestReader {
         var headers: [String: String?] = [:]
         var known: Set<String> = []
         for member in members {
-            // Names are case-insensitive (RFC 9110, section 5.1), so it would be unclear which one counts.
+            // Names are case-insensitive (RFC 9110, section 5.1), so it would be unclear which one applies.
             guard known.insert(member.key.lowercased()).inserted else {
                 throw JSONProblem(
                     text: "the header \(Self.quoted(member.key)) is given twice", position: member.position)
@@ -130,7 +130,7 @@ struct ManifestReader {
         let text = try string(value, "output")
         guard let path = RelativePath.normalized(text) else {
             throw value.problem(
-                "bad output \(Self.quoted(text)): it must be a path below the output directory; see --directory")
+                "invalid output \(Self.quoted(text)): it must be a path below the output directory; see --directory")
         }
         switch outputs.add(path, of: id) {
         case nil: return path
@@ -142,7 +142,7 @@ struct ManifestReader {
         }
     }
 
-    /// The serializer for parameters: JSON if the `Content-Type` says so, otherwise forms.
+    /// Returns the serializer for parameters: JSON if the `Content-Type` is JSON, otherwise a form.
     private func serializer(for headers: [String: String?]) -> any URLRequestSerialization {
         let type = headers.first { $0.key.lowercased() == "content-type" }?.value ?? nil
         var http = HTTPRequestSerializer()
@@ -164,7 +164,7 @@ struct ManifestReader {
                 throw JSONProblem(
                     text: "unknown key \(Self.quoted(member.key)) in \(what)", position: member.position)
             }
-            // A null counts as absent.
+            // Null means absent.
             if !member.value.isNull { values[member.key] = member.value }
         }
         return values

@@ -10,7 +10,7 @@ enum QueueAdd {
         let texts = options.arguments.dropFirst()
         guard !texts.isEmpty else { throw options.usage("no URL") }
         if texts.count > 1, let name = ["output", "folder", "unique"].first(where: options.has) {
-            throw options.usage("--\(name) is for one URL")
+            throw options.usage("--\(name) can be used with one URL only")
         }
         let body = try body(options)
         let headers = try Headers(options)
@@ -29,7 +29,9 @@ enum QueueAdd {
     ) throws(ToolError) -> SharedRequest {
         let url = try DownloadURL.parse(text)
         guard try Login.taken(from: url) == nil else {
-            throw .usage("\(url.forPeople) has a login, which would be stored; a worker has it: --user, --secrets-for")
+            throw .usage(
+                "\(url.forPeople) contains a login, which would be stored: give it to the workers with --user and --secrets-for"
+            )
         }
         var request = try headers.request(for: url)
         request.httpMethod = try method(options, hasBody: body != nil)
@@ -46,14 +48,16 @@ enum QueueAdd {
         return shared
     }
 
-    /// The kind of request that the options ask for.
+    /// Returns the kind of request that the options specify.
     private static func entry(
         _ request: URLRequest, _ body: Data?, _ options: Options
     ) throws(ToolError) -> SharedRequest {
         let places = ["output", "directory", "folder", "keep-body"].filter(options.has)
-        guard places.count < 2 else { throw options.usage("--\(places[0]) and --\(places[1]) contradict each other") }
+        guard places.count < 2 else { throw options.usage("--\(places[0]) and --\(places[1]) cannot be combined") }
         if let path = options.value("output") ?? options.value("directory") {
-            guard body == nil, request.httpMethod == "GET" else { throw options.usage("a download is a GET without a body") }
+            guard body == nil,
+                request.httpMethod == "GET"
+            else { throw options.usage("a download must be a GET without a body") }
             guard path != "-", !path.isEmpty else { throw options.usage("--\(places[0]) takes a path") }
             let place = UserPath.url(path).absoluteURL.standardizedFileURL
             let isFile = options.has("output")
@@ -76,25 +80,25 @@ enum QueueAdd {
     private static func method(_ options: Options, hasBody: Bool) throws(ToolError) -> String {
         let method = options.value("method") ?? (hasBody ? "POST" : "GET")
         guard !method.isEmpty, method.allSatisfy({ $0.isASCII && ($0.isLetter || $0 == "-") }) else {
-            throw options.usage("--method takes a method, as PUT")
+            throw options.usage("--method takes a method such as PUT")
         }
         return method
     }
 
     private static func body(_ options: Options) throws(ToolError) -> Data? {
-        if options.has("data"), options.has("body") { throw options.usage("--data and --body contradict each other") }
+        if options.has("data"), options.has("body") { throw options.usage("--data and --body cannot be combined") }
         if let text = options.value("data") { return Data(text.utf8) }
         guard let path = options.value("body") else { return nil }
         return try InputFile.contents(
             of: path, called: path == "-" ? "standard input" : "the body \(Printable.line(path))", limit: 16 << 20)
     }
 
-    /// Says which headers are not stored.
+    /// Reports the headers that are not stored.
     private static func warn(_ options: Options, _ display: Display) {
         let names = options.all("header").map { Headers.parts(of: $0) }
             .filter { SuppliedHeaders.isSecret($0.name, $0.value) }.map { Printable.line($0.name) }
         guard !names.isEmpty else { return }
         display.complain(
-            "secrets are not stored: a worker must have \(names.joined(separator: ", ")), by -H and --secrets-for")
+            "secrets are not stored: give \(names.joined(separator: ", ")) to the workers with -H and --secrets-for")
     }
 }

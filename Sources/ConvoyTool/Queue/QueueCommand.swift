@@ -3,7 +3,7 @@ import ConvoySharedQueue
 import ConvoySupport
 import Foundation
 
-/// `convoy queue`: adds to a shared queue, looks into it, and changes it.
+/// `convoy queue`: adds requests to a shared queue, inspects it, and changes it.
 enum QueueCommand {
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
         let action = try QueueAction(options)
@@ -34,7 +34,7 @@ enum QueueCommand {
         }
         for entry in entries { printer.print(entry) }
         if entries.count == limit, let last = entries.last {
-            printer.display.say("There may be more: --behind \(last.sequence)")
+            printer.display.say("For more entries: --behind \(last.sequence)")
         }
         return .success
     }
@@ -43,7 +43,7 @@ enum QueueCommand {
         _ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter
     ) throws(ToolError) -> ExitStatus {
         let ids = try QueueFilter.ids(options.arguments.dropFirst(), options)
-        guard !ids.isEmpty else { throw options.usage("no id of an entry") }
+        guard !ids.isEmpty else { throw options.usage("no entry ID given") }
         try QueueCall.connect(queue, printer.display, options)
         for (index, id) in ids.enumerated() {
             if index > 0 { printer.display.say("") }
@@ -74,7 +74,7 @@ enum QueueCommand {
         let hasFilter = filter != SharedQueue.Filter() || options.has("all") || options.has("older-than")
         let age = try options.value("older-than").map { text throws(ToolError) in
             guard let seconds = QueueTime.seconds(text) else {
-                throw options.usage("--older-than takes a time, as 90, 10m, 2h or 7d")
+                throw options.usage("--older-than takes a time such as 90, 10m, 2h or 7d")
             }
             return seconds
         }
@@ -95,7 +95,7 @@ enum QueueCommand {
             return nil
         }
         printer.print(changed: count, by: action)
-        // One that was named, and could not be changed, is not what was asked for.
+        // It is a failure if a named entry could not be changed.
         return filter.ids.map { Set($0).count > count ?? 0 } ?? false ? .failure : .success
     }
 }
@@ -105,15 +105,16 @@ enum QueueLimit {
     static func run(_ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter) throws(ToolError) -> ExitStatus {
         let words = options.arguments.dropFirst()
         guard let host = words.first, words.count == 1 else {
-            throw options.usage(words.isEmpty ? "no host; '*' stands for each that has no limits" : "one host at a time")
+            throw options.usage(
+                words.isEmpty ? "no host given; '*' sets the limits of all other hosts" : "only one host can be given")
         }
         guard ["jobs", "rate", "retries"].contains(where: options.has) else {
-            throw options.usage("no limit: --jobs, --rate or --retries")
+            throw options.usage("no limit given: use --jobs, --rate or --retries")
         }
         let (jobs, rate) = (try number("jobs", options), try number("rate", options))
         let retries = try number("retries", options)
         if let jobs, let number = jobs, number < 1 || number != number.rounded() {
-            throw options.usage("--jobs takes a whole number from 1, or none")
+            throw options.usage("--jobs takes a whole number of at least 1, or none")
         }
         let name = host == "*" ? nil : host
         try QueueCall.connect(queue, printer.display, options, makes: true)
@@ -122,15 +123,15 @@ enum QueueLimit {
             if let jobs { limits.maximumConcurrentRequests = jobs.map { Int($0) } }
             if let rate { limits.requestsPerSecond = rate }
             if let retries { limits.retryShare = retries }
-            // A host without any limit has those of all others again.
+            // A host without own limits uses those of all other hosts again.
             try await queue.setLimits(limits == HostLimits() ? nil : limits, host: name)
             return limits
         }
-        printer.display.say("\(name.map { Printable.line($0) } ?? "each other host"): \(QueueText.limits(limits))")
+        printer.display.say("\(name.map { Printable.line($0) } ?? "all other hosts"): \(QueueText.limits(limits))")
         return .success
     }
 
-    /// The value of an option: nil if it is not given, and a nil in it for `none`.
+    /// Returns the value of an option: nil if it is not given, and a nested nil for `none`.
     private static func number(_ name: String, _ options: Options) throws(ToolError) -> Double?? {
         guard let text = options.value(name) else { return nil }
         if text == "none" { return .some(nil) }
@@ -140,7 +141,7 @@ enum QueueLimit {
         return number
     }
 
-    /// Sets what `work` says of all hosts; what it does not say stays.
+    /// Sets the limits for all hosts that the options of `work` specify, and keeps the others.
     static func setForAll(_ options: Options, _ queue: SharedQueue) throws(ToolError) {
         let jobs = try options.integer("per-host", in: 1...100_000)
         let rate = try options.value("per-second").map { text throws(ToolError) in

@@ -2,9 +2,9 @@ import ConvoySharedQueue
 import ConvoySupport
 import Foundation
 
-/// Which entries a command is about, by its arguments and options.
+/// The entries that a command applies to, according to its arguments and options.
 enum QueueFilter {
-    /// - Parameter changes: whether entries are changed: then the arguments are ids, and something must say which.
+    /// - Parameter changes: Whether entries are changed. Their IDs are then arguments, and a selection is required.
     static func filter(_ options: Options, changes: Bool) throws(ToolError) -> SharedQueue.Filter {
         var filter = SharedQueue.Filter()
         let words = options.arguments.dropFirst()
@@ -29,7 +29,7 @@ enum QueueFilter {
         var ids: [UUID] = []
         for word in words {
             guard let id = UUID(uuidString: word) else {
-                throw options.usage("'\(Printable.line(word))' is no id of an entry, as list prints it")
+                throw options.usage("'\(Printable.line(word))' is not an entry ID: use an ID printed by queue list")
             }
             ids.append(id)
         }
@@ -38,6 +38,6 @@ enum QueueFilter {
 }
 
 extension UUID {
-    /// As ids are printed.
+    /// The ID as printed.
     var text: String { uuidString.lowercased() }
 }

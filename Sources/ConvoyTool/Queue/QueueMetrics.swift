@@ -2,7 +2,7 @@ import ConvoySharedQueue
 import ConvoySupport
 import Foundation
 
-/// The metrics of a queue and of a worker in the text format of Prometheus, version 0.0.4.
+/// The metrics of a queue and a worker, in the Prometheus text format 0.0.4.
 enum QueueMetrics {
     static let type = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -23,12 +23,12 @@ enum QueueMetrics {
                     ("{outcome=\"failed_for_now\"}", statistics.failedForNow),
                     ("{outcome=\"failed\"}", statistics.failed), ("{outcome=\"abandoned\"}", statistics.abandoned),
                 ])
-            add("convoy_worker_running", "gauge", "Entries that this worker has under way.", [("", statistics.running)])
+            add("convoy_worker_running", "gauge", "Entries that this worker is processing.", [("", statistics.running)])
             add(
-                "convoy_worker_connected", "gauge", "Whether this worker reaches the database.",
+                "convoy_worker_connected", "gauge", "Whether this worker is connected to the database.",
                 [("", statistics.isConnected ? 1 : 0)])
         }
-        add("convoy_queue_up", "gauge", "Whether the database has answered.", [("", overview == nil ? 0 : 1)])
+        add("convoy_queue_up", "gauge", "Whether the database responds.", [("", overview == nil ? 0 : 1)])
         guard let overview else { return text }
         add(
             "convoy_queue_entries", "gauge", "Entries by their state.",
@@ -38,7 +38,7 @@ enum QueueMetrics {
         return text
     }
 
-    /// The answer to a request for metrics.
+    /// Returns the response to a request for metrics.
     static func response(_ queue: SharedQueue, _ statistics: SharedQueueWorker.Statistics?) -> LoopbackServer.Response {
         let overview = try? QueueCall.result { try await QueueOverview(queue) }
         return LoopbackServer.Response(
@@ -46,7 +46,7 @@ enum QueueMetrics {
             body: Data(text(overview, statistics).utf8))
     }
 
-    /// Serves the metrics of a worker. The server ends with the program.
+    /// Serves the metrics of a worker until the program ends.
     static func serve(
         _ options: Options, _ queue: SharedQueue,
         _ statistics: @escaping @Sendable () -> SharedQueueWorker.Statistics
@@ -54,18 +54,22 @@ enum QueueMetrics {
         guard let text = options.value("metrics") else { return nil }
         let digits = text.hasPrefix("127.0.0.1:") ? String(text.dropFirst("127.0.0.1:".count)) : text
         guard let port = UInt16(digits) else {
-            throw options.usage("--metrics takes a port of this machine: 9187, or 127.0.0.1:9187")
+            throw options.usage("--metrics takes a port on this machine: 9187, or 127.0.0.1:9187")
         }
         return try LoopbackAddress.serve(port) { request in
-            guard LoopbackAddress.isLoopback(request) else { return .refusal(403, "The host is another one.") }
-            guard request.method == "GET" || request.method == "HEAD" else { return .refusal(405, "Only GET.") }
+            guard LoopbackAddress.isLoopback(request) else {
+                return .refusal(
+                    403,
+                    "The Host header must name this machine.")
+            }
+            guard request.method == "GET" || request.method == "HEAD" else { return .refusal(405, "Only GET is supported.") }
             guard request.path == "/metrics" else { return .refusal(404, "The metrics are at /metrics.") }
             return response(queue, statistics())
         }
     }
 }
 
-/// Servers that only this machine reaches.
+/// Servers that only this machine can reach.
 enum LoopbackAddress {
     static func serve(
         _ port: UInt16, _ handler: @escaping LoopbackServer.Handler
@@ -77,7 +81,8 @@ enum LoopbackAddress {
         }
     }
 
-    /// Whether a request was sent to a name of this machine: a page of another site, whose name leads here, may not ask.
+    /// Returns whether a request was sent to a name of this machine. This rejects pages of other sites whose host name
+    /// resolves to this machine.
     static func isLoopback(_ request: LoopbackServer.Request) -> Bool {
         guard let host = request.fields["host"], let target = Target("http://\(host)") else { return false }
         return HostName(target.host)?.isLoopback ?? false
@@ -85,7 +90,7 @@ enum LoopbackAddress {
 }
 
 extension LoopbackServer.Response {
-    /// A refusal with a line of text.
+    /// Returns a refusal with a line of text.
     static func refusal(_ status: Int, _ text: String) -> Self {
         Self(
             status: status, fields: ["Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"],

@@ -1,7 +1,7 @@
 import ConvoySharedQueue
 import Foundation
 
-/// A queue as a whole at a moment.
+/// The state of a whole queue at one moment.
 struct QueueOverview: Sendable {
     var counts: [WorkState: Int] = [:]
     var countsByHost: [String: [WorkState: Int]] = [:]
@@ -11,7 +11,7 @@ struct QueueOverview: Sendable {
 
     init() {}
 
-    /// - Parameter filter: which entries ``counts`` counts.
+    /// - Parameter filter: The entries that ``counts`` counts.
     init(_ queue: SharedQueue, _ filter: SharedQueue.Filter = SharedQueue.Filter()) async throws(SharedQueueError) {
         counts = try await queue.counts(filter)
         countsByHost = try await queue.countsByHost()
@@ -31,13 +31,13 @@ struct QueueOverview: Sendable {
     }
 }
 
-/// What is printed of a queue, as words.
+/// Describes queues in words.
 enum QueueText {
     static func limits(_ limits: HostLimits) -> String {
         var parts: [String] = []
-        if let jobs = limits.maximumConcurrentRequests { parts.append("\(jobs) at a time") }
-        if let rate = limits.requestsPerSecond { parts.append("\(number(rate)) a second") }
-        if let share = limits.retryShare { parts.append("\(number(share)) retries for each first attempt") }
+        if let jobs = limits.maximumConcurrentRequests { parts.append("\(jobs) concurrent") }
+        if let rate = limits.requestsPerSecond { parts.append("\(number(rate)) per second") }
+        if let share = limits.retryShare { parts.append("\(number(share)) retries per first attempt") }
         return parts.isEmpty ? "no limits of its own" : parts.joined(separator: ", ")
     }
 
@@ -47,7 +47,7 @@ enum QueueText {
 
     static func count(_ number: Int) -> String { number == 1 ? "1 entry" : "\(number) entries" }
 
-    /// How long ago a time is: "12 s", "5 min", "3 h", "4 d". A time to come is negative.
+    /// Returns how long ago a date was: "12 s", "5 min", "3 h", "4 d". A future date is negative.
     static func age(_ date: Date, _ now: Date) -> String {
         let seconds = now.timeIntervalSince(date)
         let size = abs(seconds)
@@ -60,7 +60,7 @@ enum QueueText {
         }
     }
 
-    /// What is to be said of an entry beside its request: why it failed, what it has brought, or what it waits for.
+    /// Returns details of an entry in addition to its request: its error, its result, or what it waits for.
     static func remark(_ entry: SharedQueue.Entry, _ now: Date) -> String {
         var parts: [String] = []
         switch entry.state {

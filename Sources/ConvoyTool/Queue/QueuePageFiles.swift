@@ -1,4 +1,4 @@
-/// What the page of a queue loads.
+/// The files that the web page of a queue loads.
 enum QueuePageFiles {
     static let style = """
         :root { --ink: #1c2024; --faint: #5c656e; --line: #dfe3e8; --ground: #ffffff; --field: #f4f6f8; --link: #0b57d0;
@@ -72,7 +72,7 @@ enum QueuePageFiles {
 
         """
 
-    /// Loads the page again every few seconds, and puts its contents into place, unless it is hidden or in use.
+    /// Reloads the page every few seconds and replaces its contents, unless it is hidden or in use.
     static let script = """
         "use strict";
         let isLoading = false;
@@ -90,7 +90,7 @@ enum QueuePageFiles {
                 if (next && !main.contains(document.activeElement)) main.replaceChildren(...next.childNodes);
                 main.querySelectorAll(".wide").forEach((part, index) => { part.scrollLeft = scroll[index] || 0; });
             } catch {
-                // The page stays as it is until the program answers again.
+                // Keep the page until the program responds again.
             } finally {
                 isLoading = false;
             }

@@ -1,7 +1,7 @@
 import ConvoySharedQueue
 import Foundation
 
-/// Prints what `convoy queue` finds, as lines for people or for programs.
+/// Prints the results of `convoy queue`, as lines for people or for programs.
 struct QueuePrinter: Sendable {
     let display: Display
     let printsJSON: Bool
@@ -44,7 +44,7 @@ struct QueuePrinter: Sendable {
         return line
     }
 
-    /// Prints all that is known of an entry.
+    /// Prints the details of an entry.
     func print(
         _ entry: SharedQueue.Entry, dependencies: [UUID], dependents: [UUID], _ result: SharedQueue.Result?
     ) {
@@ -74,7 +74,7 @@ struct QueuePrinter: Sendable {
         }
     }
 
-    /// What is known of an entry, for people.
+    /// Returns the details of an entry, for people.
     static func rows(
         of entry: SharedQueue.Entry, dependencies: [UUID], dependents: [UUID], _ result: SharedQueue.Result?
     ) -> [(name: String, value: String)] {
@@ -89,12 +89,12 @@ struct QueuePrinter: Sendable {
             ("enqueued", QueueTime.text(entry.enqueuedAt)), ("not before", QueueTime.text(entry.notBefore)),
             ("deadline", entry.deadline.map(QueueTime.text)), ("changed", QueueTime.text(entry.changedAt)),
             ("depends on", ids(dependencies)), ("needed by", ids(dependents)), ("digest", result?.digest),
-            ("place", result?.place),
+            ("destination", result?.place),
         ]
         return rows.compactMap { name, value in value.map { (name, $0) } }
     }
 
-    /// Prints the id of an entry that was added, or of the one with the same unique key.
+    /// Prints the ID of an added entry, or of the existing one with the same unique key.
     func print(added id: UUID, isNew: Bool) {
         guard printsJSON else { return display.say(id.text) }
         var line = JSONLine()
@@ -105,11 +105,11 @@ struct QueuePrinter: Sendable {
 
     // MARK: The queue
 
-    /// Prints how many entries an action has changed; nil for the whole queue.
+    /// Prints how many entries an action has changed, or nil for the whole queue.
     func print(changed count: Int?, by action: QueueAction) {
         let done =
             switch action {
-            case .retry: "to be tried again"
+            case .retry: "scheduled for retry"
             case .cancel: "cancelled"
             case .pause: "paused"
             case .resume: "resumed"
@@ -138,16 +138,16 @@ struct QueuePrinter: Sendable {
             var parts = counts.isEmpty ? [] : [counts.joined(separator: ", ")]
             if let host = row.host {
                 if host.limits != HostLimits() { parts.append(QueueText.limits(host.limits)) }
-                if let end = host.closedUntil { parts.append("left alone for \(QueueText.age(Date(), end))") }
+                if let end = host.closedUntil { parts.append("no requests for \(QueueText.age(Date(), end))") }
             }
-            let name = row.name == "*" ? "each other host" : row.name
+            let name = row.name == "*" ? "all other hosts" : row.name
             display.say(Printable.line("\(name): \(parts.joined(separator: "; "))"))
         }
         if !overview.workers.isEmpty { display.say("") }
         for worker in overview.workers {
             display.say(
                 Printable.line(
-                    "worker \(worker.name): \(worker.leasedCount) leased, \(worker.jobs) at a time, up for "
+                    "worker \(worker.name): \(worker.leasedCount) leased, \(worker.jobs) concurrent, up for "
                         + QueueText.age(worker.startedAt, Date())))
         }
     }

@@ -3,14 +3,14 @@ import ConvoySupport
 import Dispatch
 import Foundation
 
-/// `convoy queue serve`: a page on this machine that shows a queue, and changes it.
+/// `convoy queue serve`: a web page on this machine that shows and changes a queue.
 enum QueueServe {
     static func run(_ options: Options, _ queue: SharedQueue, _ display: Display) throws(ToolError) -> ExitStatus {
         if options.arguments.count > 1 {
             throw options.usage("unexpected argument '\(Printable.line(options.arguments[1]))'")
         }
         let port = UInt16(try options.integer("port", in: 0...65_535) ?? 0)
-        // The first look says now what is wrong with the store.
+        // Connecting now reports problems with the store immediately.
         try QueueCall.connect(queue, display, options)
         let site = QueueSite(queue)
         let server = try LoopbackAddress.serve(port) { site.response(to: $0) }
@@ -22,7 +22,7 @@ enum QueueServe {
             display.emit(line.text)
         } else {
             display.say("The queue is at \(address)")
-            display.say("Anyone with this address can change the queue. Ctrl-C ends the page.")
+            display.say("Anyone with this address can change the queue. Press Ctrl-C to stop.")
         }
         let isOver = DispatchSemaphore(value: 0)
         Interruption.shared.onInterrupt { isOver.signal() }
@@ -32,12 +32,12 @@ enum QueueServe {
     }
 }
 
-/// The answers of the page. All but the metrics are for those who have the token.
+/// The responses of the web page. Everything except the metrics requires the token.
 final class QueueSite: Sendable {
-    /// What the address has, which is printed at the start.
+    /// The token in the address that is printed at the start.
     let token: String
     private let queue: SharedQueue
-    /// A connection of its own for changes, which may be many, so that the page can be looked at meanwhile.
+    /// A separate connection for changes, which may be slow, so that the page can be viewed in the meantime.
     private let changes: SharedQueue
     private let cookie = Locked("convoy")
 
@@ -51,23 +51,23 @@ final class QueueSite: Sendable {
         }.joined()
     }
 
-    /// Sets the port, by which the cookie is called: those of one host are sent to all of its ports.
+    /// Sets the port, which is part of the cookie's name, because a browser sends the cookies of a host to all its ports.
     func setPort(_ port: UInt16) { cookie.withLock { $0 = "convoy-\(port)" } }
 
     func response(to request: LoopbackServer.Request) -> LoopbackServer.Response {
-        guard LoopbackAddress.isLoopback(request) else { return .refusal(403, "The host is another one.") }
+        guard LoopbackAddress.isLoopback(request) else { return .refusal(403, "The Host header must name this machine.") }
         let (path, query) = QueueQuery.parts(of: request.path)
         switch (request.method, path) {
         case ("GET", "/metrics"), ("HEAD", "/metrics"): return QueueMetrics.response(queue, nil)
         case ("GET", _), ("HEAD", _): return show(path, query, request)
         case ("POST", _): return change(path, query, request)
-        default: return .refusal(405, "Only GET and POST.")
+        default: return .refusal(405, "Only GET and POST are supported.")
         }
     }
 
     // MARK: Access
 
-    /// Whether two texts are the same, in a time that says nothing of where they differ.
+    /// Compares two texts in a time that does not depend on where they differ.
     static func isSame(_ one: String, _ other: String) -> Bool {
         let (one, other) = (Array(one.utf8), Array(other.utf8))
         guard one.count == other.count else { return false }
@@ -83,7 +83,7 @@ final class QueueSite: Sendable {
     }
 
     private static let noAccess = LoopbackServer.Response.refusal(
-        403, "The token is missing or another one. Open the address that convoy queue serve has printed.")
+        403, "The token is missing or invalid. Open the address that convoy queue serve has printed.")
 
     // MARK: Showing
 
@@ -92,7 +92,7 @@ final class QueueSite: Sendable {
     ) -> LoopbackServer.Response {
         if let given = query["token"] {
             guard Self.isSame(given, token) else { return Self.noAccess }
-            // The token leaves the address, which a history and a screenshot show.
+            // Removes the token from the address, which is visible in the history and in screenshots.
             let name = cookie.withLock { $0 }
             return redirection(
                 to: "\(path)\(query.without("token"))",
@@ -137,7 +137,7 @@ final class QueueSite: Sendable {
 
     // MARK: Changing
 
-    /// A form has the token, too: another site can make a browser send a form, but cannot know what must be in it.
+    /// Forms must include the token: another site can make a browser submit a form, but does not know the token.
     private func change(
         _ path: String, _ query: QueueQuery, _ request: LoopbackServer.Request
     ) -> LoopbackServer.Response {
@@ -145,7 +145,7 @@ final class QueueSite: Sendable {
         guard let given = form["token"], Self.isSame(given, token), hasCookie(request) else { return Self.noAccess }
         if let origin = request.fields["origin"] {
             guard let here = request.fields["host"], let one = Target(origin), one == Target("http://\(here)") else {
-                return .refusal(403, "The form is of another origin.")
+                return .refusal(403, "The form was sent from another origin.")
             }
         }
         let back = redirection(to: "/\(query)")
@@ -167,7 +167,7 @@ final class QueueSite: Sendable {
             "retry": { try await $0.retry($1) }, "cancel": { try await $0.cancel($1) },
         ]
         for (name, action) in actions {
-            // The value is the id of an entry, or stands for all that the filter of the page means.
+            // The value is the ID of an entry, or "all" for all entries that match the filter of the page.
             guard let value = form[name] else { continue }
             let filter: SharedQueue.Filter
             if value == "all" {
@@ -182,7 +182,7 @@ final class QueueSite: Sendable {
     }
 }
 
-/// The items of a query or of a form.
+/// The items of a query or a form.
 struct QueueQuery: Sendable, CustomStringConvertible {
     private var items: [(name: String, value: String)] = []
 
@@ -195,7 +195,7 @@ struct QueueQuery: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The path and the query of what a request asks for.
+    /// Returns the path and the query of a request target.
     static func parts(of target: String) -> (path: String, query: QueueQuery) {
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         return (parts[0], QueueQuery(parts.count > 1 ? parts[1] : ""))
@@ -215,7 +215,7 @@ struct QueueQuery: Sendable, CustomStringConvertible {
         return query
     }
 
-    /// With the question mark; empty without items.
+    /// The query with its question mark, or an empty string.
     var description: String {
         items.isEmpty ? "" : "?" + items.map { "\(Self.encoded($0.name))=\(Self.encoded($0.value))" }.joined(separator: "&")
     }

@@ -7,35 +7,35 @@ import Foundation
 import ConvoyPostgres
 #endif
 
-/// The store that `--store` names.
+/// The store specified by `--store`.
 enum QueueStore {
     static func store(_ options: Options) throws(ToolError) -> SharedQueueStore {
         guard let text = options.value("store"), !text.isEmpty else {
-            throw options.usage("no --store: a file, or postgresql://USER@HOST/NAME")
+            throw options.usage("--store is required: a file, or postgresql://USER@HOST/NAME")
         }
         let scheme = text.range(of: "://").map { text[..<$0.lowerBound].lowercased() }
         switch scheme {
         case "postgres", "postgresql": return try postgres(text, options)
         case "sqlite", nil:
-            guard !options.has("schema") else { throw options.usage("--schema is for PostgreSQL") }
+            guard !options.has("schema") else { throw options.usage("--schema requires PostgreSQL") }
             return .sqlite(UserPath.url(path(of: text)))
         default: throw options.usage("--store takes a file, or postgresql://USER@HOST/NAME")
         }
     }
 
-    /// Makes sure that the file of a store is there, or can be made.
+    /// Checks that the file of a store exists or can be created.
     ///
-    /// - Parameter makes: whether it is made if it is not there.
+    /// - Parameter makes: Whether a missing file will be created.
     static func check(_ options: Options, makes: Bool) throws(ToolError) {
         let text = options.value("store") ?? ""
         guard !text.contains("://") || text.lowercased().hasPrefix("sqlite://") else { return }
         let path = path(of: text)
         if !makes, access(path, F_OK) != 0 {
-            throw .disk("there is no queue \(Printable.line(path)); queue add makes one")
+            throw .disk("the queue \(Printable.line(path)) does not exist; queue add creates it")
         }
         let directory = PathText.directory(of: path)
         if access(directory.isEmpty ? "." : directory, F_OK) != 0 {
-            throw .disk("there is no directory \(Printable.line(directory))")
+            throw .disk("the directory \(Printable.line(directory)) does not exist")
         }
     }
 
@@ -57,9 +57,9 @@ enum QueueStore {
     }
 }
 
-/// Calls of a shared queue on a thread that may wait.
+/// Calls of a shared queue on a thread that may block.
 enum QueueCall {
-    /// Waits for the result. Not for a thread of Swift's pool.
+    /// Waits for the result. Must not be called on a thread of Swift's concurrency pool.
     static func result<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) throws(ToolError) -> Value {
@@ -79,9 +79,9 @@ enum QueueCall {
         }
     }
 
-    /// Connects to the database, and says so if that takes long: a database that cannot be reached is tried for 30 seconds.
+    /// Connects to the database, and reports if that takes long: connecting is retried for 30 seconds.
     ///
-    /// - Parameter makes: whether a file is made that is not there.
+    /// - Parameter makes: Whether to create a missing file.
     static func connect(
         _ queue: SharedQueue, _ display: Display, _ options: Options, makes: Bool = false
     ) throws(ToolError) {
@@ -107,9 +107,9 @@ enum QueueCall {
     }
 }
 
-/// Times of options.
+/// Parses times in options.
 enum QueueTime {
-    /// The seconds of a text such as `90`, `10m`, `2h` or `7d`; nil for anything else.
+    /// Returns the seconds of a text such as `90`, `10m`, `2h` or `7d`, or nil for any other text.
     static func seconds(_ text: String) -> TimeInterval? {
         let factors: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
         let factor = text.last.flatMap { factors[$0] }
@@ -120,12 +120,12 @@ enum QueueTime {
         return number * (factor ?? 1)
     }
 
-    /// The time that an option says, from now on or by ISO 8601.
+    /// Returns the time of an option, relative to now or in ISO 8601.
     static func date(_ name: String, _ options: Options) throws(ToolError) -> Date? {
         guard let text = options.value(name) else { return nil }
         if let seconds = seconds(text) { return Date(timeIntervalSinceNow: seconds) }
         if let date = try? Date(text, strategy: .iso8601) { return date }
-        throw options.usage("--\(name) takes a time from now on, as 90, 10m, 2h or 7d, or one as 2026-12-01T09:00:00Z")
+        throw options.usage("--\(name) takes a time from now such as 10m, 2h or 7d, or a date such as 2026-12-01T09:00:00Z")
     }
 
     static func text(_ date: Date) -> String { date.formatted(.iso8601) }

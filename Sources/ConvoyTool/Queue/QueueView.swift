@@ -2,9 +2,9 @@ import ConvoySharedQueue
 import ConvoyWorkflow
 import Foundation
 
-/// The page of a queue, as HTML.
+/// The web page of a queue, as HTML.
 struct QueueView: Sendable {
-    /// How many entries are on a page.
+    /// The number of entries per page.
     static let rowCount = 100
 
     var name = ""
@@ -42,7 +42,7 @@ struct QueueView: Sendable {
             """)
     }
 
-    /// The page of one entry.
+    /// Returns the page of one entry.
     static func entryPage(_ queue: SharedQueue, _ id: UUID, _ token: String) async throws(SharedQueueError) -> String {
         let entry = try await queue.entry(id)
         let edges = try await queue.dependencies(of: id)
@@ -66,7 +66,7 @@ struct QueueView: Sendable {
             title: "Queue",
             """
             <header><h1>Queue</h1></header>
-            <p class="problem">\(HTML.text(text))</p><p><a href="/">Look again</a></p>
+            <p class="problem">\(HTML.text(text))</p><p><a href="/">Reload</a></p>
             """)
     }
 
@@ -114,13 +114,13 @@ struct QueueView: Sendable {
         let head = columns.map { "<th class=\"number\">\($0.rawValue)</th>" }.joined()
         let rows = overview.hostRows.prefix(100).map { row in
             let cells = columns.map { "<td class=\"number\">\(row.counts[$0].map { String($0) } ?? "")</td>" }.joined()
-            let closed = row.host?.closedUntil.map { "left alone for \(QueueText.age(now, $0))" }
+            let closed = row.host?.closedUntil.map { "no requests for \(QueueText.age(now, $0))" }
             let limits = row.host.flatMap { $0.limits == HostLimits() ? nil : QueueText.limits($0.limits) }
             let remark = [limits, closed].compactMap { $0 }.joined(separator: "; ")
             let target = query.without("behind").setting("host", row.name)
             let name =
                 row.name == "*"
-                ? "each other host" : "<a href=\"/\(HTML.text(target.description))\">\(HTML.text(row.name))</a>"
+                ? "all other hosts" : "<a href=\"/\(HTML.text(target.description))\">\(HTML.text(row.name))</a>"
             return "<tr><td>\(name)</td>\(cells)<td>\(HTML.text(remark))</td></tr>"
         }
         return """
@@ -154,7 +154,7 @@ struct QueueView: Sendable {
             return "<a class=\"filter\" href=\"/\(HTML.text(rest.description))\">\(item.name) \(HTML.text(item.value)) ×</a>"
         }.joined(separator: " ")
         guard !entries.isEmpty else {
-            return "<h2>Entries \(filters)</h2><p class=\"none\">There are none here.</p>\n"
+            return "<h2>Entries \(filters)</h2><p class=\"none\">No entries.</p>\n"
         }
         let all =
             query["state"].flatMap { WorkState(rawValue: $0) }.map { state in
@@ -170,7 +170,7 @@ struct QueueView: Sendable {
             <h2>Entries \(filters)</h2>
             <form method="post" action="/entries\(HTML.text(query.without("behind").description))">\(Self.field(token))
             <p class="many">\(all)</p>
-            <table class="entries"><thead><tr><th>state</th><th>request</th><th>what happened</th><th>changed</th><th></th></tr></thead>
+            <table class="entries"><thead><tr><th>state</th><th>request</th><th>details</th><th>changed</th><th></th></tr></thead>
             <tbody>\(entries.map(row).joined(separator: "\n"))</tbody></table>
             </form><p class="pages">\(pages)</p>
 
@@ -194,7 +194,7 @@ struct QueueView: Sendable {
         actions(entry.state).map { "<button name=\"\($0)\" value=\"\(entry.id.text)\">\($0.capitalized)</button>" }.joined()
     }
 
-    /// What can be done with an entry in a state.
+    /// Returns the actions that are available in a state.
     private static func actions(_ state: WorkState) -> [String] {
         switch state {
         case .done: []
@@ -205,10 +205,10 @@ struct QueueView: Sendable {
     }
 }
 
-/// Text in HTML.
+/// Escapes text for HTML.
 enum HTML {
-    /// A text that a browser shows as it is, between tags and in attributes with quotes. Characters that control the
-    /// direction of text, or nothing that is seen, are question marks.
+    /// Returns a text that a browser shows unchanged, between tags and in quoted attributes. Invisible characters, and those
+    /// that change the direction of text, become question marks.
     static func text(_ text: String) -> String {
         let scalars = text.unicodeScalars.map { $0 != "\n" && Printable.isObeyed($0) ? "?" : $0 }
         return Markup.escaped(String(String.UnicodeScalarView(scalars)))

@@ -4,8 +4,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The header fields that a worker adds to what is stored: secrets to the servers of `--secrets-for` only, others where a
-/// request does not have them.
+/// The header fields that a worker adds to stored requests. Secrets are sent to the servers of `--secrets-for` only; other
+/// fields are added unless the request already has them.
 struct SuppliedHeaders: Sendable {
     private var secrets: [(name: String, value: String)] = []
     private var others: [(name: String, value: String)] = []
@@ -23,13 +23,13 @@ struct SuppliedHeaders: Sendable {
         }
         if let agent = options.value("user-agent") { others.append(("User-Agent", agent)) }
         guard urls.isEmpty else { return }
-        if options.has("user") { throw options.usage("--user needs --secrets-for URL: a queue has URLs of many servers") }
+        if options.has("user") { throw options.usage("--user requires --secrets-for URL: a queue has URLs of many servers") }
         if let name = secrets.first?.name {
-            throw options.usage("\(Printable.line(name)) needs --secrets-for URL: a queue has URLs of many servers")
+            throw options.usage("\(Printable.line(name)) requires --secrets-for URL: a queue has URLs of many servers")
         }
     }
 
-    /// Whether a field is not stored, and sent to the servers of `--secrets-for` only.
+    /// Returns whether a field is a secret, which is not stored and is sent to the servers of `--secrets-for` only.
     static func isSecret(_ name: String, _ value: String) -> Bool { SecretClassifier.standard.shown(name, value) != value }
 
     func apply(to operation: HTTPRequestOperation) {

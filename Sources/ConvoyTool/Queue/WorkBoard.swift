@@ -4,16 +4,16 @@ import Dispatch
 import Foundation
 import FoundationNetworking
 
-/// Shows what a worker does: a line for each attempt, and on a terminal one that changes.
+/// Shows the activity of a worker: a line for each attempt and, on a terminal, a changing status line.
 final class WorkBoard: Sendable {
     private let display: Display
     private let printsJSON: Bool
-    /// Lines are written here, so that a reader that does not read stops no transfer.
+    /// Lines are written on this queue, so that a slow reader does not block transfers.
     private let queue = DispatchQueue(label: "convoy.work")
 
     init(_ display: Display, printsJSON: Bool) { (self.display, self.printsJSON) = (display, printsJSON) }
 
-    /// Says how an attempt ends, when it has.
+    /// Reports the end of an attempt.
     func watch(_ operation: HTTPRequestOperation, _ entry: SharedQueueWorker.ClaimedEntry) {
         let method = operation.request.httpMethod ?? "GET"
         let url = operation.request.url?.absoluteString ?? ""
@@ -41,7 +41,7 @@ final class WorkBoard: Sendable {
             line.add("error", text)
             return display.emit(line.text)
         }
-        // It was given back, or cancelled in the queue.
+        // The entry was returned to the queue, or cancelled in it.
         if (error as? URLError)?.code == .cancelled { return }
         let request = Printable.line("\(method) \(Shown.url(url))")
         if let text {
@@ -51,33 +51,33 @@ final class WorkBoard: Sendable {
         }
     }
 
-    /// Says that the worker is about to stop.
+    /// Reports that the worker is about to stop.
     func showStop() {
         queue.async { [display] in
-            display.say("stopping when what runs has ended; once more gives that back")
+            display.say("stopping after the running requests; a second signal returns them to the queue")
         }
     }
 
-    /// Draws the line that changes.
+    /// Draws the status line.
     func show(_ statistics: SharedQueueWorker.Statistics, isStopping: Bool) {
         guard display.isLive else { return }
         var parts = ["\(statistics.running) running", "\(statistics.succeeded) succeeded"]
-        if statistics.failedForNow > 0 { parts.append("\(statistics.failedForNow) to be tried again") }
+        if statistics.failedForNow > 0 { parts.append("\(statistics.failedForNow) to be retried") }
         if statistics.failed > 0 { parts.append("\(statistics.failed) failed") }
         if !statistics.isConnected { parts.append("no connection to the database") }
         if isStopping { parts.append("stopping") }
         display.show([Printable.cut(parts.joined(separator: ", "), to: display.size.columns - 1)])
     }
 
-    /// Waits until all lines are written, and says what was done.
+    /// Waits until all lines have been written, and prints a summary.
     func finish(_ statistics: SharedQueueWorker.Statistics) {
         queue.sync {}
         display.clear()
         guard !printsJSON else { return }
         var parts = ["\(statistics.succeeded) succeeded"]
-        if statistics.failedForNow > 0 { parts.append("\(statistics.failedForNow) to be tried again") }
+        if statistics.failedForNow > 0 { parts.append("\(statistics.failedForNow) to be retried") }
         if statistics.failed > 0 { parts.append("\(statistics.failed) failed") }
-        if statistics.abandoned > 0 { parts.append("\(statistics.abandoned) given back") }
+        if statistics.abandoned > 0 { parts.append("\(statistics.abandoned) returned to the queue") }
         display.say(parts.joined(separator: ", "))
     }
 }

@@ -5,7 +5,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// `convoy work`: carries out the entries of a shared queue.
+/// `convoy work`: processes the entries of a shared queue.
 enum WorkCommand {
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
         if let word = options.arguments.first { throw options.usage("unexpected argument '\(Printable.line(word))'") }
@@ -25,7 +25,7 @@ enum WorkCommand {
                     to: operation, url, operation.connectionConfiguration, number: number, heard: { _ in })
             }
             transfers.speed.apply(to: operation)
-            // The entry says how often it is tried.
+            // The entry determines how often the request is retried.
             operation.retryPolicy = nil
             headers.apply(to: operation)
             board.watch(operation, entry)
@@ -78,7 +78,7 @@ enum WorkCommand {
         var login = LoginOptions(options)
         for url in headers.urls { try login.adopt(url, options) }
         try login.ask(options)
-        // There may be any number of transfers, so that their lines have numbers.
+        // The number of transfers is unlimited, so their lines are numbered.
         return TransferSettings(
             speed: speed, routes: routes, cookies: cookies, login: login, trust: try TrustOptions(options),
             trace: try TraceOptions(options, display, count: .max))
@@ -86,8 +86,8 @@ enum WorkCommand {
 
     // MARK: The run
 
-    /// Runs the worker on this thread until it was stopped. The first signal lets it end what runs, a second one gives that
-    /// back, and a third one ends the program.
+    /// Runs the worker on this thread until it is stopped. A first signal lets running entries finish, a second one returns
+    /// them to the queue, and a third one ends the program.
     private static func run(
         _ worker: SharedQueueWorker, _ board: WorkBoard, until isEmpty: (() -> Bool)?
     ) -> (any Error)? {
@@ -114,7 +114,8 @@ enum WorkCommand {
         return failure.withLock { $0 }
     }
 
-    /// Whether no entry is ready, runs, or waits for its time. A database that does not answer is not known to be empty.
+    /// Returns whether no entry is ready, running, or waiting for its time. A database that does not respond does not count
+    /// as empty.
     private static func isEmpty(_ queue: SharedQueue, _ filters: [SharedQueue.Filter]) -> Bool {
         let open: Set<WorkState> = [.waiting, .ready, .leased, .retrying]
         return

@@ -22,22 +22,22 @@ struct Headers {
         }
     }
 
-    /// These headers, and further ones.
+    /// Returns these headers with further ones added.
     func adding(_ texts: [String]) throws(ToolError) -> Headers {
         var headers = self
         for text in texts { try headers.add(text) }
         return headers
     }
 
-    /// The fields that the options name, each once.
+    /// The fields that the options set, each once.
     var list: [(name: String, value: String)] {
         fields.compactMap { field in field.value.map { (field.key, $0) } }.sorted { $0.name < $1.name }
     }
 
-    /// Checks the form of a header.
+    /// Checks the syntax of a header.
     static func check(_ text: String) throws(ToolError) {
         guard text.contains(":") else {
-            throw .usage("a header is 'Name: value', not '\(Printable.line(text))'")
+            throw .usage("invalid header '\(Printable.line(text))': use 'Name: value'")
         }
         let (name, value) = parts(of: text)
         do {
@@ -66,25 +66,25 @@ struct Headers {
         fields[other] = earlier + separator + value
     }
 
-    /// Sets the default headers: the program's name, but not the user's languages.
+    /// Sets the default headers. They include the program's name, but not the user's languages.
     static func setDefaults(_ serializer: inout HTTPRequestSerializer) {
         serializer.setValue(Program.userAgent, forHTTPHeaderField: "User-Agent")
         serializer.setValue(nil, forHTTPHeaderField: "Accept-Language")
     }
 
-    /// Asks for an unencoded body, so that a file has exactly the bytes and length that the server announces, unless
-    /// `Accept-Encoding` is set.
+    /// Requests an unencoded body, unless `Accept-Encoding` is set, so that a file has exactly the bytes and length that the
+    /// server announces.
     static func askForIdentity(_ fields: inout [String: String?]) {
         if spelling(of: "Accept-Encoding", in: fields) == nil { fields["Accept-Encoding"] = "identity" }
     }
 
-    /// The spelling of a name in the fields, ignoring case (RFC 9110, section 5.1).
+    /// Returns the spelling of a name in the fields, ignoring case (RFC 9110, section 5.1).
     private static func spelling(of name: String, in fields: [String: String?]) -> String? {
         fields.keys.first { $0.lowercased() == name.lowercased() }
     }
 
-    /// The separator with which the values of repeated fields are joined to a list (RFC 9110, section 5.3); nil for a
-    /// field that is not a list.
+    /// Returns the separator that joins the values of repeated fields to a list (RFC 9110, section 5.3), or nil for a field
+    /// that is not a list.
     private static func separator(for name: String) -> String? {
         switch name.lowercased() {
         // RFC 6265, section 5.4.
@@ -97,7 +97,7 @@ struct Headers {
         }
     }
 
-    /// A GET of the URL, without the user name and password in it. A header that cannot be sent is a usage error.
+    /// Returns a GET request for the URL, without its user name and password. A header that cannot be sent is a usage error.
     func request(for url: URL) throws(ToolError) -> URLRequest {
         let url = try Login.taken(from: url)?.url ?? url
         do {
@@ -108,24 +108,24 @@ struct Headers {
     }
 }
 
-/// A user name and a password of a URL, for its origin only.
+/// The user name and password of a URL, which are sent to its origin only.
 struct Login {
     let user: String
-    /// nil if the URL has only a user.
+    /// The password, or nil if the URL has only a user name.
     let password: String?
 
-    /// The login in a URL, and the URL without it, which is what may be requested; nil for a URL without one.
+    /// Returns the login in a URL together with the URL without it, which may be requested, or nil if the URL has no login.
     ///
-    /// - Throws: a usage error for text that is not UTF-8.
+    /// - Throws: A usage error if the login is not UTF-8.
     static func taken(from url: URL) throws(ToolError) -> (login: Login, url: URL)? {
         let address = url.absoluteString
         guard let parts = URLUserInfo.parts(of: address) else { return nil }
         guard let user = String(validating: parts.user, as: UTF8.self),
             let rest = URL(string: URLUserInfo.removed(from: address))
-        else { throw .usage("bad URL '\(url.forPeople)': its user name or password is not UTF-8") }
+        else { throw .usage("invalid URL '\(url.forPeople)': its user name or password is not UTF-8") }
         let password = try parts.password.map { bytes throws(ToolError) in
             guard let text = String(validating: bytes, as: UTF8.self) else {
-                throw .usage("bad URL '\(url.forPeople)': its user name or password is not UTF-8")
+                throw .usage("invalid URL '\(url.forPeople)': its user name or password is not UTF-8")
             }
             return text
         }
@@ -137,14 +137,14 @@ struct Login {
 
 /// Parses URLs of the command line and of lists.
 enum DownloadURL {
-    /// Whether a text is the plainest URL: http or https, a name in ASCII, and a path without anything to decode. Most are,
-    /// and can be told so without parsing them.
+    /// Returns whether a text is a plain URL: http or https, a name in ASCII, and a path without percent-encoding. Most URLs
+    /// are, and need no further parsing.
     static func isPlain(_ text: String) -> Bool {
         var rest = text.utf8[...]
         guard let scheme = ["https://", "http://"].first(where: { rest.starts(with: $0.utf8) }) else { return false }
         rest = rest.dropFirst(scheme.utf8.count)
         let host = rest.prefix { ASCII.isDigit($0) || ("a"..."z").contains(Unicode.Scalar($0)) || $0 == UInt8(ascii: ".") }
-        // What begins with a digit may be an address.
+        // A host that begins with a digit may be an IP address.
         guard let first = host.first, !ASCII.isDigit(first), first != UInt8(ascii: "."), host.count <= 63,
             host.last != UInt8(ascii: "."), !text[host.startIndex..<host.endIndex].contains("..")
         else { return false }
@@ -160,42 +160,42 @@ enum DownloadURL {
 
     private static let plainBytes = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/?=&,:+".utf8)
 
-    /// The URL of a text; one without a scheme is https, or http on this machine.
+    /// Returns the URL of a text. Without a scheme, it is https, or http for this machine.
     static func parse(_ text: String) throws(ToolError) -> URL {
         let shown = Printable.line(Shown.url(text))
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
-            throw .usage("bad URL '\(shown)': it contains a control character")
+            throw .usage("invalid URL '\(shown)': it contains a control character")
         }
         guard let whole = withScheme(text) else {
-            throw .usage("bad URL '\(shown)': it must begin with http:// or https://")
+            throw .usage("invalid URL '\(shown)': it must begin with http:// or https://")
         }
         let url = URLReference.url(whole)
         let address: HTTPAddress
         do throws(HTTPAddress.Problem) {
             address = try HTTPAddress.reading(url?.absoluteString ?? whole)
         } catch {
-            if case .otherScheme = error { throw .usage("bad URL '\(shown)': it must begin with http:// or https://") }
-            throw .usage("bad URL '\(shown)': the host is missing, or the host or port is invalid")
+            if case .otherScheme = error { throw .usage("invalid URL '\(shown)': it must begin with http:// or https://") }
+            throw .usage("invalid URL '\(shown)': the host is missing, or the host or port is invalid")
         }
         guard let url else {
-            throw .usage("bad URL '\(shown)': the host is missing, or the host or port is invalid")
+            throw .usage("invalid URL '\(shown)': the host is missing, or the host or port is invalid")
         }
-        guard address.target.port > 0 else { throw .usage("bad URL '\(shown)': no such port") }
+        guard address.target.port > 0 else { throw .usage("invalid URL '\(shown)': the port is invalid") }
         return url
     }
 
-    /// The text with a scheme; nil if it has one that is written wrongly, or is not of a URL with a host.
+    /// Returns the text with a scheme, or nil if its scheme is malformed or does not have a host.
     private static func withScheme(_ text: String) -> String? {
         let lower = text.lowercased()
         for scheme in ["http", "https"] where lower.hasPrefix(scheme) {
             let rest = text.dropFirst(scheme.count)
             if rest.hasPrefix("://") { return text }
-            // As browsers and curl read `http:/host`. `http:80` has a port.
+            // Browsers and curl accept `http:/host`. `http:80` has a port.
             if rest.hasPrefix(":/") { return "\(scheme)://\(rest.dropFirst().drop { $0 == "/" })" }
             if rest.hasPrefix("//") { return nil }
         }
         let scheme = lower.range(of: "://").map { lower[..<$0.lowerBound] } ?? ""
-        // What is before the first slash, at the most: the text of a query may be a URL.
+        // The scheme must precede the first slash, because a query may contain a URL.
         if !scheme.isEmpty, !scheme.contains(where: { "/?#".contains($0) }) { return text }
         if others.contains(where: { lower.hasPrefix($0 + ":") }) { return nil }
         let rest = text.hasPrefix("//") ? text.dropFirst(2) : text[...]
@@ -206,6 +206,6 @@ enum DownloadURL {
         return "\(isLocal ? "http" : "https")://\(rest)"
     }
 
-    /// Schemes that no host has as its name, before a colon.
+    /// Schemes that are never a host name before a colon.
     private static let others = ["mailto", "magnet", "data", "file", "javascript", "tel", "urn", "about"]
 }

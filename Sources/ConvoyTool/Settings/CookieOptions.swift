@@ -3,18 +3,19 @@ import ConvoySupport
 import Foundation
 import Glibc
 
-/// The option for a file of cookies. Without it, the cookies of a run are kept as long as it lasts.
+/// The cookie file option. Without it, cookies last for one run.
 struct CookieOptions {
     private let store = CookieStore()
     private let file: String?
 
-    /// Reads the file. It is an error of usage if it holds something else: it would be replaced.
+    /// Reads the file. If it contains anything other than cookies, this is a usage error, because the file would be
+    /// overwritten.
     init(_ options: Options, _ display: Display) throws(ToolError) {
         file = options.value("cookie-jar")
         guard let file else { return }
         guard !file.isEmpty, file != "-" else { throw options.usage("--cookie-jar needs a file") }
         var facts = stat()
-        // The error of a file that must not be looked at comes from reading it.
+        // If the file is not accessible, reading it reports the error.
         if stat(file, &facts) != 0, errno == ENOENT {
             let directory = PathText.directory(of: file)
             guard access(directory, W_OK | X_OK) == 0 else {
@@ -29,26 +30,26 @@ struct CookieOptions {
             throw .usage("--cookie-jar: \(Printable.line(error.description))")
         }
         if let line = report.badLines.first {
-            throw .usage("--cookie-jar: line \(line) of \(Printable.line(file)) is no cookie")
+            throw .usage("--cookie-jar: line \(line) of \(Printable.line(file)) is not a cookie")
         }
         guard !report.refusedLines.isEmpty else { return }
         let lines = report.refusedLines.map(String.init).joined(separator: ", ")
-        display.complain("\(Printable.line(file)): left out what no server may set, in line \(lines)")
+        display.complain("\(Printable.line(file)): skipped cookies that no server may set, in line \(lines)")
     }
 
     func apply(to operation: URLConnectionOperation) { operation.cookieStore = store }
 
-    /// Writes the file. An interrupted run keeps the cookies that it has.
+    /// Writes the file, also after an interruption.
     ///
-    /// - Returns: the status of the run, which fails if the file cannot be written.
+    /// - Returns: The status of the run, which fails if the file cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
         guard let file else { return status }
         do throws(CookieStoreError) {
             let left = try store.writeNetscape(to: UserPath.url(file))
             guard !left.isEmpty else { return status }
             display.complain(
-                "\(Printable.line(file)): has no place for \(left.count) cookie\(left.count == 1 ? "" : "s") "
-                    + "without a name, or with a tab")
+                "\(Printable.line(file)): cannot store \(left.count) cookie\(left.count == 1 ? "" : "s") "
+                    + "without a name or with a tab")
             return status
         } catch {
             display.complain("--cookie-jar: \(Printable.line(error.description))")

@@ -2,22 +2,22 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// The options for what files are downloaded, where they go, and what they must be.
+/// The options that select, place and verify downloaded files.
 struct FileOptions {
-    /// The file of `--output`; nil without one.
+    /// The file of `--output`, or nil.
     let output: String?
     let directory: String
     let usesServerNames: Bool
     let existing: ExistingFilePolicy
-    /// Whether a file whose name is taken gets a number.
+    /// Whether a number is added to a name that is already in use.
     let numbersFiles: Bool
-    /// Which bytes of the files are wanted; nil for all.
+    /// The bytes to download, or nil for all.
     let range: ByteRange?
-    /// Whether only the heads of responses are wanted.
+    /// Whether only the heads of responses are printed.
     let printsHead: Bool
     /// Whether the head is printed before the body.
     let includesHead: Bool
-    /// Whether the body of an error is kept.
+    /// Whether the body of an error response is kept.
     let keepsErrors: Bool
     private let checksum: Checksum?
     private let checksums: ChecksumFile?
@@ -28,7 +28,7 @@ struct FileOptions {
     /// Whether the only file is printed.
     var isStandardOutput: Bool { output.map(SpecialFile.isStandardOutput) ?? false }
 
-    /// Whether the only file is written to a device or a pipe, or printed.
+    /// Whether the only file is printed, or written to a device or a pipe.
     var isStreamed: Bool {
         guard let output else { return false }
         return isStandardOutput || SpecialFile.isStream(outputPath(output))
@@ -57,16 +57,22 @@ struct FileOptions {
         checksum = try options.value("checksum").map { text throws(ToolError) in try DownloadList.checksum(text) }
         checksumFile = options.value("checksum-file")
         if output?.isEmpty == true { throw options.usage("--output needs a file, or - for standard output") }
-        if printsHead, output != nil || range != nil { throw options.usage("--head gets no file") }
+        if printsHead,
+            output != nil || range != nil
+        {
+            throw options.usage("--head cannot be combined with --output or --range")
+        }
         if range != nil, usesServerNames || options.has("timestamping") || options.has("segments") {
-            throw options.usage("--range takes no --remote-header-name, --timestamping and --segments")
+            throw options.usage("--range cannot be combined with --remote-header-name, --timestamping or --segments")
         }
         if let advice = options.value("directory").flatMap(OtherPrograms.advice), options.wroteLetter("directory") {
             throw options.usage(advice)
         }
         if directory.isEmpty { throw options.usage("--directory needs a directory") }
         if checksumFile != nil, usesServerNames {
-            throw options.usage("--checksum-file needs the names of the files before they are there")
+            throw options.usage(
+                "--checksum-file cannot be combined with --remote-header-name: it requires the file names in advance"
+            )
         }
         checksums = try checksumFile.map { path throws(ToolError) in
             let name = Printable.line(path)
@@ -78,22 +84,22 @@ struct FileOptions {
                 throw .usage("\(name): \(Printable.line(error.description))")
             }
         }
-        if includesHead, !isStreamed { throw options.usage("--include prints the head before the body: with --output -") }
+        if includesHead, !isStreamed { throw options.usage("--include requires --output -") }
     }
 
-    /// Whether a file has a checksum, with which also one that is there is compared.
+    /// Returns whether a file has a checksum, which is also compared with an existing file.
     func hasChecksum(_ item: DownloadItem) -> Bool {
         item.checksum != nil || checksums != nil || item.metalink?.checksums.isEmpty == false
     }
 
-    /// The files of the command line and of the lists. Options that are for one file are put into that.
+    /// Returns the files of the command line and of the lists. Options that apply to a single file are set on it.
     func source(_ options: Options) throws(ToolError) -> DownloadSource {
         let source = try DownloadSource(options)
         let single = [("output", output != nil), ("checksum", checksum != nil), ("mirror", !mirrors.isEmpty)]
         guard let name = single.first(where: \.1)?.0 else { return source }
         var items = try source.load()
         guard items.count == 1 else {
-            throw options.usage("--\(name) is for one URL, and there are \(items.count)")
+            throw options.usage("--\(name) can be used with one URL only, not \(items.count)")
         }
         items[0].urls += mirrors
         if let checksum { items[0].checksum = checksum }
@@ -102,12 +108,12 @@ struct FileOptions {
         return source
     }
 
-    /// Where a file of `--output` goes, which is the user's own path.
+    /// Returns the path of a file given by `--output`, which is the user's own path.
     func outputPath(_ name: String) -> String { name.hasPrefix("/") ? name : PathText.join(directory, name) }
 
-    /// Sets a download up.
+    /// Configures a download.
     ///
-    /// - Parameter path: that of the file, if it is known.
+    /// - Parameter path: The path of the file, if it is known.
     func apply(to download: DownloadOperation, of item: DownloadItem, path: String?) throws(ToolError) {
         download.existingFilePolicy = existing
         download.acceptsUnrelatedContent = existing == .replace
@@ -120,7 +126,7 @@ struct FileOptions {
         if !download.checksums.contains(checksum) { download.checksums.append(checksum) }
     }
 
-    /// Makes sure that the file of checksums has that of a download, which may get another name if it has that of another.
+    /// Checks that the checksum file lists a download. The download may later be renamed if its name is in use.
     func checkChecksum(of item: DownloadItem) throws(ToolError) {
         guard checksums != nil else { return }
         _ = try listedChecksum(of: item.name ?? FileNames.name(for: item.urls[0]))
@@ -130,20 +136,20 @@ struct FileOptions {
         guard let checksums, let checksumFile else { return nil }
         let name = PathText.name(of: path)
         guard let checksum = checksums.checksum(forFileNamed: path) ?? checksums.checksum(forFileNamed: name) else {
-            throw .usage("\(Printable.line(checksumFile)) has no checksum of \(Printable.line(name))")
+            throw .usage("\(Printable.line(checksumFile)) has no checksum for \(Printable.line(name))")
         }
         return checksum
     }
 }
 
-/// A part of a file, by the positions of its bytes (RFC 9110, section 14.1.2).
+/// A part of a file, by byte positions (RFC 9110, section 14.1.2).
 struct ByteRange: Sendable, Equatable {
-    static let refusal = "the server sends the whole file, and not the part"
+    static let refusal = "the server does not support ranges: it sent the whole file"
 
     let first: Int64?
     let last: Int64?
 
-    /// `0-499`, `500-` or `-500`; nil for anything else.
+    /// Parses `0-499`, `500-` or `-500`, and returns nil for any other text.
     init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2, parts.allSatisfy({ $0.utf8.allSatisfy { (48...57).contains($0) } }) else { return nil }
@@ -155,10 +161,10 @@ struct ByteRange: Sendable, Equatable {
         if first == nil, last == 0 { return nil }
     }
 
-    /// For the field `Range`.
+    /// The value of the `Range` field.
     var field: String { "bytes=\(first.map { String($0) } ?? "")-\(last.map { String($0) } ?? "")" }
 
-    /// Makes sure that a response has this part.
+    /// Checks that a response contains this part.
     func check(_ head: ResponseHead) throws(ToolError) {
         guard head.statusCode == 206 else { throw ToolError(text: Self.refusal, status: .failed(.status)) }
         guard let part = ContentRange(head["Content-Range"]) else { throw Self.otherPart }
@@ -173,6 +179,6 @@ struct ByteRange: Sendable, Equatable {
     }
 
     private static var otherPart: ToolError {
-        ToolError(text: "the server sends another part than was asked for", status: .failed(.checksum))
+        ToolError(text: "the server sent a different range than requested", status: .failed(.checksum))
     }
 }

@@ -4,28 +4,28 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The options that say who the user is.
+/// The login options.
 struct LoginOptions {
     private var credential: URLCredential?
-    /// That of the server that the user is for.
+    /// The server that the login of `--user` is for.
     private var origin: Target?
     private let isForOneServer: Bool
     private let store = CredentialStore()
 
     init(_ options: Options) { isForOneServer = options.has("user") }
 
-    /// Takes a URL for one of the server that the user is for.
+    /// Adds a URL, which must be on the server that the login is for.
     ///
-    /// - Throws: a usage error if it is of another one.
+    /// - Throws: A usage error if it is on another server.
     mutating func adopt(_ url: URL, _ options: Options) throws(ToolError) {
         guard isForOneServer, let target = Target(url) else { return }
         guard origin == nil || origin == target else {
-            throw options.usage("--user is for one server, but the URLs name several")
+            throw options.usage("--user applies to one server, but the URLs name several")
         }
         origin = target
     }
 
-    /// Takes the user and the file of logins. May ask for a password.
+    /// Reads the login and the netrc file. May prompt for a password.
     mutating func ask(_ options: Options) throws(ToolError) {
         credential = try options.value("user").map { text throws(ToolError) in try Self.credential(text, options) }
         let named = options.value("netrc-file").map { UserPath.url($0) }
@@ -37,10 +37,10 @@ struct LoginOptions {
         }
     }
 
-    /// Lets an operation answer: as the user of `--user`, as that of the URL, or as one of the file of logins, which also
-    /// has the password of a URL that has only a user.
+    /// Sets the login of an operation: that of `--user`, of the URL, or of the netrc file, which also supplies the password
+    /// for a URL with only a user name.
     ///
-    /// - Parameter login: what the URL itself says.
+    /// - Parameter login: The login in the URL itself.
     func apply(to operation: URLConnectionOperation, _ login: Login?) {
         operation.credentialStore = store
         let target = operation.request.url.flatMap { Target($0) }

@@ -3,7 +3,7 @@ import ConvoyWorkflow
 import Foundation
 import FoundationNetworking
 
-/// The options for the way to a server: proxies, fixed addresses, a Unix socket, from where, and how many redirects there may be.
+/// The routing options: proxies, fixed addresses, a Unix socket, the source interface, and the redirect limit.
 struct RouteOptions {
     private var proxy: ProxySelection?
     private var addresses: [String: String] = [:]
@@ -24,11 +24,11 @@ struct RouteOptions {
         let exceptions = options.value("noproxy")
         if let text = options.value("proxy") {
             if !text.isEmpty, text.allSatisfy(\.isNumber) {
-                throw options.usage("--proxy takes a URL; -s N gets a file in N parts")
+                throw options.usage("--proxy takes a URL; -s N downloads a file in N parts")
             }
             proxy = try Self.proxy(text, except: exceptions)
         } else if let exceptions {
-            // The proxies of the environment are asked for with each request, and these hosts with them.
+            // The environment's proxies, and these exceptions with them, are looked up for each request.
             guard !exceptions.utf8.contains(0) else { throw options.usage("--noproxy takes names of hosts") }
             setenv("no_proxy", exceptions.isEmpty ? "," : exceptions, 1)
         }
@@ -61,7 +61,7 @@ struct RouteOptions {
         if let maximumRedirects { configuration.maximumRedirects = maximumRedirects }
     }
 
-    /// With `--max-redirs 0` a redirect is the response.
+    /// With `--max-redirs 0`, a redirect is returned as the response.
     func apply(to operation: HTTPRequestOperation) {
         if maximumRedirects == 0 { operation.followsRedirects(false) }
     }
@@ -78,8 +78,9 @@ struct RouteOptions {
 
     private static func networks(_ text: String) -> [IPNetwork] { (try? IPNetwork(text)).map { [$0] } ?? [] }
 
-    /// `HOST:PORT:HOST2:PORT2` as a host and a port, or `*` for all, and where to connect for them; nil for anything else.
-    /// Without the first host, all are meant; without the second, it stays; without a port, all are, or it stays.
+    /// Parses `HOST:PORT:HOST2:PORT2` as a host and port, or `*` for all, and the target to connect to. Returns nil for any
+    /// other text. An empty first host matches all hosts, an empty second host keeps it, and an empty port matches or keeps
+    /// all ports.
     private static func replacement(_ text: String) -> (place: String, target: String)? {
         var parts: [String] = [], rest = text[...]
         while parts.count < 4 {
@@ -104,7 +105,7 @@ struct RouteOptions {
         return (place, parts[3].isEmpty ? host : "\(host):\(parts[3])")
     }
 
-    /// `HOST:PORT:ADDRESS` as a host and a port, and an address; nil for anything else.
+    /// Parses `HOST:PORT:ADDRESS` as a host and port, and an address. Returns nil for any other text.
     private static func fixedAddress(_ text: String) -> (place: String, address: String)? {
         let isLiteral = text.hasPrefix("[")
         guard let end = isLiteral ? text.range(of: "]:")?.lowerBound : text.firstIndex(of: ":") else { return nil }

@@ -1,16 +1,16 @@
 import Convoy
 import Foundation
 
-/// The options for how many transfers run at a time, how fast, how long, and how often they are tried.
+/// The options for concurrency, rates, timeouts and retries.
 struct SpeedOptions {
     let jobs: Int
     private let jobsPerHost: Int?
-    /// What all transfers of the run have together; nil for no limit.
+    /// The rate limit for all transfers together, or nil.
     private let limit: RateLimit?
-    /// What each transfer has for itself, in bytes a second; nil for no limit.
+    /// The rate limit of each transfer, in bytes per second, or nil.
     let limitOfEach: Int64?
     private let leastRate: Int64?
-    /// Seconds between two starts at one host; nil for no wait.
+    /// The delay between two starts at one host, in seconds, or nil.
     private let wait: ClosedRange<Double>?
     private var policy = RetryPolicy()
     let maximumTime: TimeInterval?
@@ -26,10 +26,10 @@ struct SpeedOptions {
         if let count = try options.integer("retry", in: 0...1000) {
             policy.maximumRetryCount = count
         } else if options.command == .run {
-            // What a manifest does need not be harmless a second time.
+            // Requests of a manifest are not necessarily safe to repeat.
             policy.maximumRetryCount = 0
         } else {
-            // A name that is mistyped should not take seconds to say so.
+            // A mistyped host name should fail immediately.
             policy.errorCodes.subtract([.cannotFindHost, .dnsLookupFailed, .cannotConnectToHost])
         }
         for text in options.all("retry-on") {
@@ -45,11 +45,11 @@ struct SpeedOptions {
         connectTimeout = try options.seconds("connect-timeout")
     }
 
-    /// How many of the transfers that run at a time can be of one host.
+    /// The maximum number of concurrent transfers per host.
     var jobsOfOneHost: Int { wait == nil ? min(jobs, jobsPerHost ?? jobs) : 1 }
 
     func apply(to manager: HTTPRequestOperationManager) {
-        // A queue without a limit per host, unless the user has one.
+        // A queue without a limit per host, unless the user sets one.
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = jobs
         if let wait {
@@ -60,7 +60,7 @@ struct SpeedOptions {
         manager.operationQueue = queue
     }
 
-    /// Sets the limits that are given for one host.
+    /// Sets the limits per host.
     func applyHostLimits(to manager: HTTPRequestOperationManager) {
         if let wait {
             let middle = (wait.lowerBound + wait.upperBound) / 2
@@ -79,28 +79,28 @@ struct SpeedOptions {
         operation.retryPolicy = policy.maximumRetryCount > 0 ? policy : nil
         operation.totalTimeout = maximumTime
         operation.receiveRateLimit = limit
-        // What a body of a request has is little elsewhere.
+        // Request bodies of other operations are small.
         if operation is UploadOperation { operation.sendRateLimit = limit }
     }
 
     private static func rate(_ name: String, _ options: Options) throws(ToolError) -> Int64? {
         guard let text = options.value(name) else { return nil }
-        guard let rate = rate(text) else { throw options.usage("--\(name) takes bytes a second: 500k, 2M, 1.5M, 512Ki") }
+        guard let rate = rate(text) else { throw options.usage("--\(name) takes bytes per second: 500k, 2M, 1.5M, 512Ki") }
         return rate
     }
 
-    /// The seconds between two starts, as one number or as the least and the most: `2-5`.
+    /// Returns the seconds between two starts, given as one number or as a range: `2-5`.
     private static func wait(_ options: Options) throws(ToolError) -> ClosedRange<Double>? {
         guard let text = options.value("wait") else { return nil }
         let ends = text.split(separator: "-", omittingEmptySubsequences: false).map { Double($0) }
         guard (1...2).contains(ends.count), let first = ends[0], let last = ends[ends.count - 1], first.isFinite,
             last.isFinite, first >= 0, last >= first, last <= 1e9
-        else { throw options.usage("--wait takes a number of seconds, or the least and the most: 2-5") }
+        else { throw options.usage("--wait takes a number of seconds, or a range such as 2-5") }
         return last > 0 ? first...last : nil
     }
 
-    /// Bytes per second of a text like `500k` or `1.5Mi`; nil for anything else. `k`, `M` and `G` count in thousands, as
-    /// the rates that are printed do, and `Ki`, `Mi` and `Gi` in powers of 1024.
+    /// Parses bytes per second such as `500k` or `1.5Mi`, and returns nil for any other text. `k`, `M` and `G` are powers of
+    /// 1000, as in printed rates; `Ki`, `Mi` and `Gi` are powers of 1024.
     static func rate(_ text: String) -> Int64? {
         var digits = text.lowercased()[...]
         let isBinary = digits.hasSuffix("i")

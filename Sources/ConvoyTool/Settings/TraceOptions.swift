@@ -14,19 +14,19 @@ struct TraceOptions {
 
     private var isTracing: Bool { isVerbose || isTimed }
 
-    /// - Parameter count: how many transfers there are; the lines of one need no number.
+    /// - Parameter count: The number of transfers. The lines of a single transfer are not numbered.
     init(_ options: Options, _ display: Display, count: Int) throws(ToolError) {
         (isVerbose, isTimed) = (options.has("verbose"), options.has("timing"))
         archive = try RequestArchive(options)
         (self.display, self.count) = (display, count)
     }
 
-    /// Lets everything hear a transfer that is to hear it.
+    /// Attaches the observers of a transfer.
     ///
     /// - Parameters:
-    ///   - number: its number in the run, from 1. Its first request has that in front of its lines, and the next ones have
-    ///     `3.2`, `3.3`.
-    ///   - heard: gets the times of its requests.
+    ///   - number: The number of the transfer in the run, from 1. Lines of its first request are prefixed with it; those of
+    ///     further requests with `3.2`, `3.3`.
+    ///   - heard: Receives the metrics of its requests.
     func apply(
         to operation: HTTPRequestOperation, _ configuration: inout ConnectionConfiguration, number: Int,
         heard: @escaping @Sendable (TransactionMetrics) -> Void
@@ -43,7 +43,7 @@ struct TraceOptions {
         }
     }
 
-    /// Tells what no connection knows: what a transfer waits for, and its further attempts.
+    /// Reports what a connection does not know: what a transfer waits for, and its retries.
     private func storyMonitor(_ number: Int) -> EventMonitor {
         EventMonitor(interval: 0, on: queue) { [display, count] events in
             for event in events {
@@ -60,31 +60,31 @@ struct TraceOptions {
         }
     }
 
-    /// Waits until all that was traced is written.
+    /// Waits until all trace lines have been written.
     func finish() {
         guard isTracing else { return }
         queue.sync {}
     }
 
-    /// Writes what is asked for of the whole run.
+    /// Writes the archive of the run, if requested.
     ///
-    /// - Returns: the status of the run, which fails if that cannot be written.
+    /// - Returns: The status of the run, which fails if the archive cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus { archive?.finish(status, display) ?? status }
 }
 
-/// What a transfer waits for, in words.
+/// Describes what a transfer waits for.
 enum WaitText {
-    /// Nil for what is not worth a word.
+    /// Returns the description, or nil if the wait is not worth mentioning.
     static func text(_ reason: WaitReason) -> String? {
         switch reason {
         case .start, .slot: nil
-        case .dependencies: "for what it depends on"
+        case .dependencies: "for its dependencies"
         case .barrier: "for a barrier of its queue"
-        case .suspendedQueue: "for its queue to go on"
-        case .hostLimit: "for others at the same host"
-        case .startRate: "its turn (--wait)"
-        case .closedGate: "until its host may be asked again"
-        case .retry: "to try again"
+        case .suspendedQueue: "for its queue to resume"
+        case .hostLimit: "for other transfers from the same host"
+        case .startRate: "for its turn (--wait)"
+        case .closedGate: "until its host accepts requests again"
+        case .retry: "to retry"
         case .connectivity: "for a network"
         case .token: "for a token"
         case .challenge: "for a login"
@@ -93,14 +93,14 @@ enum WaitText {
     }
 }
 
-/// The option for a file in the HTTP Archive format.
+/// The HTTP Archive option.
 struct RequestArchive {
     private let recorder = HARRecorder(includesSecrets: Shown.secrets)
     private let file: OutputFile
 
     var monitor: EventMonitor { recorder.monitor }
 
-    /// Nil without the option. Whether the file can be written is seen before anything is sent.
+    /// Returns nil without the option. Checks that the file can be written before anything is sent.
     init?(_ options: Options) throws(ToolError) {
         guard let path = options.value("har") else { return nil }
         file = try OutputFile(path, option: "har", isPrivate: true)
@@ -125,15 +125,15 @@ struct RequestArchive {
     }
 }
 
-/// The options for what is printed.
+/// The output options.
 extension Display {
-    /// A display as the options want it.
+    /// Creates a display according to the options.
     ///
-    /// - Parameter printsBodies: whether standard output gets the body of a response.
+    /// - Parameter printsBodies: Whether the body of a response is written to standard output.
     convenience init(_ options: Options, printsBodies: Bool) throws(ToolError) {
         let body = options.command == .get ? "--output -" : "the body of the response"
         let users = StandardOutput.users(options, body: printsBodies ? body : nil)
-        if users.count > 1 { throw options.usage("\(users[0]) and \(users[1]) both need standard output") }
+        if users.count > 1 { throw options.usage("\(users[0]) and \(users[1]) both write to standard output") }
         var style = Style()
         style.machineReadsOutput = users.contains { $0 != "--report tap" }
         style.printsBodies = printsBodies
@@ -150,7 +150,7 @@ extension Display {
         }
         self.init(style)
         if Shown.secrets, !terminals.isEmpty {
-            complain("warning: --show-secrets: passwords, cookies and tokens are printed as they are")
+            complain("warning: --show-secrets: passwords, cookies and tokens are printed")
         }
     }
 }

@@ -1,7 +1,7 @@
 import Convoy
 import Foundation
 
-/// What the options say of all transfers of a run, whatever they fetch.
+/// The options that apply to all transfers of a run.
 struct TransferSettings {
     let speed: SpeedOptions
     let routes: RouteOptions
@@ -10,13 +10,13 @@ struct TransferSettings {
     let trust: TrustOptions
     let trace: TraceOptions
 
-    /// Sets an operation up, but for what is about transfers that have an end.
+    /// Configures an operation, except for settings of transfers that have an end.
     ///
     /// - Parameters:
-    ///   - url: what the user has given, which may have a login.
-    ///   - configuration: what is its own.
-    ///   - number: its number in the run, from 1.
-    ///   - heard: gets the times of its requests.
+    ///   - url: The URL given by the user, which may contain a login.
+    ///   - configuration: The operation's own configuration.
+    ///   - number: The number of the transfer in the run, from 1.
+    ///   - heard: Receives the metrics of its requests.
     func apply(
         to operation: HTTPRequestOperation, _ url: URL, _ configuration: ConnectionConfiguration, number: Int,
         heard: @escaping @Sendable (TransactionMetrics) -> Void
@@ -32,16 +32,16 @@ struct TransferSettings {
         cookies.apply(to: operation)
     }
 
-    /// Writes what the run has to keep.
+    /// Writes the files that the run must keep.
     ///
-    /// - Returns: the status of the run, which fails if that cannot be written.
+    /// - Returns: The status of the run, which fails if they cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
         trace.finish(trust.finish(cookies.finish(status, display), display), display)
     }
 }
 
 extension TransferSettings {
-    /// The settings of a command with one URL. It asks for a password and a passphrase where they are needed.
+    /// Creates the settings of a command with one URL. Prompts for a password and a passphrase if necessary.
     init(_ options: Options, for url: URL, _ display: Display) throws(ToolError) {
         speed = try SpeedOptions(options)
         routes = try RouteOptions(options)

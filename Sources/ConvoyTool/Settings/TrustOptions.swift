@@ -2,7 +2,7 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// The options of TLS: which servers are trusted, and who this client is.
+/// The TLS options: the trusted servers and the client certificate.
 struct TrustOptions {
     private var policy = SecurityPolicy.default
     private var identity: ClientIdentity?
@@ -10,7 +10,7 @@ struct TrustOptions {
     private let hsts: HSTSStore?
     private let isInsecure: Bool
 
-    /// - Throws: a usage error for options that contradict each other, and for files that cannot be used.
+    /// Throws a usage error for options that cannot be combined, and for unusable files.
     init(_ options: Options) throws(ToolError) {
         isInsecure = options.has("insecure")
         hsts = try options.value("hsts").map { path throws(ToolError) in
@@ -22,7 +22,7 @@ struct TrustOptions {
             }
         }
         if let path = options.value("cacert") {
-            guard !isInsecure else { throw options.usage("--cacert and --insecure contradict each other") }
+            guard !isInsecure else { throw options.usage("--cacert and --insecure cannot be combined") }
             policy.certificateAuthorities = try Self.authorities(path)
         }
         let lists = options.all("crl-file")
@@ -59,9 +59,9 @@ struct TrustOptions {
         configuration.hsts = hsts
     }
 
-    /// Writes what the servers have said.
+    /// Writes the HSTS file.
     ///
-    /// - Returns: the status of the run, which fails if the file cannot be written.
+    /// - Returns: The status of the run, which fails if the file cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
         guard let hsts else { return status }
         do throws(HSTSStoreError) {
@@ -73,12 +73,12 @@ struct TrustOptions {
         }
     }
 
-    /// What to be warned of; nil if there is nothing.
+    /// A warning to print, or nil.
     var warning: String? {
         guard isInsecure else { return nil }
         return policy.isPinning
-            ? "warning: -k: of the servers' certificates only the pinned keys are checked"
-            : "warning: -k: the servers' certificates are not checked; anybody could be in their place"
+            ? "warning: -k: only the pinned keys of server certificates are checked"
+            : "warning: -k: server certificates are not checked; traffic can be intercepted"
     }
 
     // MARK: Files
@@ -88,7 +88,7 @@ struct TrustOptions {
         var isDirectory: ObjCBool = false
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
         do throws(CertificateError) {
-            // Read now: it is better to know before anything is asked of a server.
+            // Read now, to report errors before anything is sent.
             if exists, isDirectory.boolValue {
                 return .certificates(try Certificate.certificates(inDirectory: url))
             }
@@ -101,7 +101,7 @@ struct TrustOptions {
     private static func revocationLists(_ paths: [String]) throws(ToolError) -> [URL] {
         let files = paths.map { UserPath.url($0) }
         do throws(CertificateError) {
-            // Read now, and again when connections are made: they may be others by then.
+            // Checked now, and read again for each connection, because the files may change.
             try RevocationLists.check(files)
         } catch {
             throw .usage("--crl-file: \(Printable.line(error.description))")
@@ -111,14 +111,16 @@ struct TrustOptions {
 
     private static func identity(_ options: Options) throws(ToolError) -> ClientIdentity? {
         guard let file = options.value("cert") else {
-            guard options.value("key") == nil else { throw options.usage("--key needs --cert") }
+            guard options.value("key") == nil else { throw options.usage("--key requires --cert") }
             return nil
         }
         let certificate = UserPath.url(file)
         let prompt = PassphrasePrompt(file: options.value("key") ?? file)
         let identity: ClientIdentity
         if ["p12", "pfx"].contains(certificate.pathExtension.lowercased()) {
-            guard options.value("key") == nil else { throw options.usage("a PKCS#12 file has its own key, so no --key") }
+            guard options.value("key") == nil else {
+                throw options.usage("--key cannot be used with a PKCS#12 file, which contains its own key")
+            }
             identity = ClientIdentity(pkcs12: certificate, passphrase: prompt.ask)
         } else {
             let key = options.value("key").map { UserPath.url($0) }

@@ -1,37 +1,36 @@
 import ConvoySupport
 import Foundation
 
-/// The output of the program: lines for people, lines for programs, and, on a terminal, a few changing lines at the
-/// bottom.
+/// The output of the program: lines for people, lines for programs, and, on a terminal, a few changing lines at the bottom.
 ///
-/// A permanent line pushes the changing ones down: they are erased, and redrawn below it, in the same write.
+/// To write a permanent line, the changing lines are erased and redrawn below it in the same write.
 final class Display: Sendable {
     private struct Screen {
         var changing = ChangingLines()
-        /// Called when the window has another size; nil for nothing.
+        /// Called when the window size has changed.
         var resizeHandler: (@Sendable () -> Void)?
-        /// Whether the program is being stopped, so that the terminal must not be used.
+        /// Whether the program is being stopped, so that it must not use the terminal.
         var isAway = false
-        /// The first failure of a descriptor, if it is not reported yet.
+        /// The first write failure of a descriptor that has not been reported yet.
         var failure: (descriptor: Int32, error: SystemError)?
     }
 
-    /// Where lines for people go: standard output, or standard error if programs read the output.
+    /// The descriptor for lines for people: standard output, or standard error if programs read standard output.
     private let people: Int32
     private let isQuiet: Bool
-    /// Whether there can be changing lines.
+    /// Whether changing lines are possible.
     let isLive: Bool
     /// Whether the progress of transfers is shown.
     let showsProgress: Bool
-    /// Whether that is printed as lines.
+    /// Whether progress is printed as lines.
     let printsProgress: Bool
-    /// Whether lines about single transfers begin with a mark: where there is a terminal, or colour.
+    /// Whether lines about single transfers begin with a mark: on a terminal, or with colour.
     let showsMarks: Bool
     private let usesColour: Bool
-    /// Whether error messages are marked, and in colour.
+    /// Whether error messages are marked.
     private let marksComplaints: Bool
     private let complaintsUseColour: Bool
-    /// Which of standard output and standard error are terminals.
+    /// The descriptors, of standard output and standard error, that are terminals.
     let terminals: Set<Int32>
     private let screen = Locked(Screen())
 
@@ -45,7 +44,7 @@ final class Display: Sendable {
         let terminals = Set([STDOUT_FILENO, STDERR_FILENO].filter { isatty($0) == 1 })
         let isTerminal = obeys && terminals.contains(people)
         let complaintsAreSeen = obeys && terminals.contains(STDERR_FILENO)
-        // A body that is printed on the same terminal would be mixed with them.
+        // A body that is printed on the same terminal would be mixed with the changing lines.
         let isFree = !style.printsBodies || !terminals.contains(STDOUT_FILENO)
         isLive = isTerminal && isFree && !style.isQuiet && style.showsBars
         usesColour = style.colour ?? (isTerminal && likesColour)
@@ -58,18 +57,18 @@ final class Display: Sendable {
         Self.current.withLock { $0 = self }
     }
 
-    /// What the user wants to see, and how.
+    /// The appearance of the output.
     struct Style {
         /// Whether programs read standard output.
         var machineReadsOutput = false
-        /// Whether standard output gets the body of a response.
+        /// Whether the body of a response is written to standard output.
         var printsBodies = false
         var isQuiet = false
-        /// Whether there are changing lines on a terminal.
+        /// Whether changing lines are shown on a terminal.
         var showsBars = true
-        /// Whether progress is printed as lines, where there are no bars.
+        /// Whether progress is printed as lines if no bars are shown.
         var printsProgress = false
-        /// Whether there is colour; nil for where it can be.
+        /// Whether output is in colour, or nil to decide automatically.
         var colour: Bool?
     }
 
@@ -83,21 +82,21 @@ final class Display: Sendable {
 
     // MARK: Permanent lines
 
-    /// Writes a line for people, unless they want none; on standard error once standard output has failed.
+    /// Writes a line for people, unless the output is quiet. Uses standard error after a failure of standard output.
     func say(_ line: String) {
         guard !isQuiet else { return }
         write(line, to: Self.failed.withLock { $0.contains(people) } ? STDERR_FILENO : people)
     }
 
-    /// Writes an error message on standard error.
+    /// Writes an error message to standard error.
     ///
-    /// - Parameter isMarked: whether to mark it, as it appears among lines about successes.
+    /// - Parameter isMarked: Whether to mark the message, because it appears among lines about successes.
     func complain(_ line: String, isMarked: Bool = false) {
         let mark = isMarked && marksComplaints ? (Self.hasUnicode ? "✗ " : "x ") : ""
         write("convoy: \(complaintsUseColour ? Self.painted(mark, .red) : mark)\(line)", to: STDERR_FILENO)
     }
 
-    /// Writes a line of a trace on standard error.
+    /// Writes a trace line to standard error.
     func remark(_ line: String) {
         let isHeld = heldRemarks.withLock { held in
             held?.append(line)
@@ -106,10 +105,10 @@ final class Display: Sendable {
         if !isHeld { write(line, to: STDERR_FILENO) }
     }
 
-    /// Keeps lines of traces back: a secret in them may not be known yet.
+    /// Holds trace lines back until all secrets that must be masked in them are known.
     func holdRemarks() { heldRemarks.withLock { $0 = $0 ?? [] } }
 
-    /// Writes the lines that were kept back, and those that come from now on.
+    /// Writes the trace lines that were held back, and stops holding them.
     func releaseRemarks() {
         let held = heldRemarks.withLock { held in held.take() }
         for line in held ?? [] { write(line, to: STDERR_FILENO) }
@@ -117,13 +116,13 @@ final class Display: Sendable {
 
     private let heldRemarks = Locked<[String]?>(nil)
 
-    /// Writes a line for programs, on standard output.
+    /// Writes a line for programs to standard output.
     func emit(_ line: String) { write(line, to: STDOUT_FILENO, isFiltered: false) }
 
-    /// Replaces secrets that only the command knows, in lines for people. Those for programs are made without them.
+    /// Masks secrets that only the command knows in lines for people. Lines for programs are created without them.
     static let filter = Locked<(@Sendable (String) -> String)?>(nil)
 
-    /// The same for a file in JSON.
+    /// Masks the same secrets in a JSON file.
     static let archiveFilter = Locked<(@Sendable (Data) -> Data)?>(nil)
 
     private func write(_ text: String, to descriptor: Int32, isFiltered: Bool = true) {
@@ -145,11 +144,11 @@ final class Display: Sendable {
 
     private static let failed = Locked<Set<Int32>>([])
 
-    /// Whether something could not be written.
+    /// Whether a write has failed.
     static var hasFailed: Bool { failed.withLock { !$0.isEmpty } }
 
-    /// Changes the screen. If writing to standard output fails, this is reported on standard error, and the transfers
-    /// are cancelled. A failure of standard error cannot be reported.
+    /// Changes the screen. If a write to standard output fails, reports that on standard error and cancels the transfers. A
+    /// failure of standard error cannot be reported.
     private func change(_ body: (inout Screen) -> Void) {
         let failure = screen.withLock { screen in
             body(&screen)
@@ -158,7 +157,7 @@ final class Display: Sendable {
         guard let (descriptor, error) = failure else { return }
         let isFirst = Self.failed.withLock { $0.insert(descriptor).inserted }
         guard isFirst, descriptor == STDOUT_FILENO else { return }
-        complain("cannot write standard output: \(error.text)")
+        complain("cannot write to standard output: \(error.text)")
         Interruption.shared.trigger(.failure)
     }
 
@@ -173,9 +172,9 @@ final class Display: Sendable {
 
     // MARK: Changing lines
 
-    /// Shows these changing lines below all others, in place of the previous ones. Does nothing if there can be none.
+    /// Shows changing lines below all others, replacing the previous ones. Does nothing if changing lines are not possible.
     ///
-    /// - Parameter waits: whether they are drawn with the next change: a permanent line is about to come.
+    /// - Parameter waits: Whether to draw them with the next change, because a permanent line is about to follow.
     func show(_ lines: [String], waits: Bool = false) {
         guard isLive else { return }
         change { screen in
@@ -185,7 +184,7 @@ final class Display: Sendable {
         }
     }
 
-    /// Removes the changing lines, and shows the cursor again.
+    /// Removes the changing lines and shows the cursor again.
     func clear() {
         guard isLive else { return }
         change { screen in
@@ -194,24 +193,24 @@ final class Display: Sendable {
         }
     }
 
-    /// Sets what is called when the window has another size; nil for nothing. It is called on a thread that handles
-    /// signals, and must not block.
+    /// Sets the closure to call when the window size has changed, or nil. It is called on the thread that handles signals
+    /// and must not block.
     func onResize(_ handler: (@Sendable () -> Void)?) { screen.withLock { $0.resizeHandler = handler } }
 
     // MARK: The terminal
 
-    /// Columns and rows; 80 and 24 if there is no terminal.
+    /// The size in columns and rows, or 80 × 24 without a terminal.
     var size: (columns: Int, rows: Int) {
         var size = winsize()
         guard ioctl(people, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
         return (Int(size.ws_col), Int(size.ws_row))
     }
 
-    /// Whether the terminal is this program's, and not that of a shell in whose background it runs: what the user types
-    /// there must not be overwritten.
+    /// Whether the program is in the foreground of the terminal. In the background it must not overwrite what the user types
+    /// into the shell.
     private var isInForeground: Bool {
         let group = tcgetpgrp(people)
-        // Unknown for a terminal that does not control the program.
+        // The group is unknown if the terminal does not control the program.
         return group < 0 || group == getpgrp()
     }
 
@@ -232,7 +231,7 @@ final class Display: Sendable {
 
     // MARK: Signals
 
-    /// The display that is in use.
+    /// The display in use.
     private static let current = Locked<Display?>(nil)
 
     /// How signals restore and redraw the terminal.
@@ -250,7 +249,7 @@ final class Display: Sendable {
                 display.drawIfPossible(&screen)
             }
         },
-        // What was drawn is still there, but with other text below it.
+        // The drawn lines are still on the screen, but with other text below them.
         drawAnew: {
             current.withLock { $0 }?.changeSoon { display, screen in
                 screen.changing.forget()
@@ -271,10 +270,10 @@ final class Display: Sendable {
         put(screen.changing.draw(), to: people, &screen)
     }
 
-    /// Changes the screen, unless another thread keeps writing: its output may have no reader, and a signal must not
-    /// wait for that.
+    /// Changes the screen, unless another thread keeps writing: its output may not be read, and a signal must not wait for
+    /// that.
     ///
-    /// - Returns: what the closure returns; nil if it was not called.
+    /// - Returns: The result of the closure, or nil if it was not called.
     @discardableResult
     private func changeSoon<Result: Sendable>(_ body: (Display, inout Screen) -> Result) -> Result? {
         for _ in 0..<100 {

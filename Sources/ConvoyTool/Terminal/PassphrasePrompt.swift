@@ -1,20 +1,20 @@
 import ConvoySupport
 import Foundation
 
-/// Asks for a passphrase or a password at the terminal, once, without showing it.
+/// Prompts for a passphrase or password at the terminal, once, without echoing it.
 final class PassphrasePrompt: Sendable {
     private let question: String
     private let known = Locked<String?>(nil)
 
-    /// - Parameter file: what the passphrase is for.
+    /// - Parameter file: The file that the passphrase decrypts.
     convenience init(file: String) { self.init(question: "Passphrase for \(Printable.line(file)): ") }
 
-    /// - Parameter question: what is printed before it.
+    /// - Parameter question: The prompt.
     init(question: String) { self.question = question }
 
-    /// The passphrase.
+    /// Returns the passphrase.
     ///
-    /// - Throws: `ToolError` if there is no terminal.
+    /// - Throws: `ToolError` without a terminal.
     @Sendable func ask() throws -> String {
         if let text = known.withLock({ $0 }) { return text }
         let text = try read()
@@ -24,10 +24,10 @@ final class PassphrasePrompt: Sendable {
 
     private func read() throws(ToolError) -> String {
         let terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
-        guard terminal >= 0 else { throw .usage("there is no terminal to ask at") }
+        guard terminal >= 0 else { throw .usage("there is no terminal for the prompt") }
         defer { close(terminal) }
         guard SilentTerminal.begin(terminal, asking: question) else {
-            throw .usage("the terminal cannot be made silent")
+            throw .usage("the terminal cannot hide the input")
         }
         defer { SilentTerminal.end() }
         var bytes: [UInt8] = []
@@ -42,8 +42,8 @@ final class PassphrasePrompt: Sendable {
     }
 }
 
-/// A terminal that does not show what is typed, from a question to its answer. Whatever ends or stops the program
-/// meanwhile, the terminal is given back as it was.
+/// A terminal that does not echo input between a prompt and its answer. The terminal is restored even if the program is
+/// ended or stopped in the meantime.
 enum SilentTerminal {
     private struct Session {
         let descriptor: Int32
@@ -53,9 +53,9 @@ enum SilentTerminal {
 
     private static let session = Locked<Session?>(nil)
 
-    /// Asks a question, and makes the terminal silent. What was typed before is dropped: it was no answer.
+    /// Prints a prompt and disables echo. Discards earlier input, which cannot be an answer.
     ///
-    /// - Returns: whether that was possible.
+    /// - Returns: Whether that succeeded.
     static func begin(_ descriptor: Int32, asking question: String) -> Bool {
         var before = termios()
         guard tcgetattr(descriptor, &before) == 0 else { return false }
@@ -78,7 +78,7 @@ enum SilentTerminal {
         }
     }
 
-    /// How signals restore the terminal, and ask again.
+    /// How signals restore the terminal and repeat the prompt.
     static let terminal = Interruption.Terminal(
         giveBack: { session.withLock { if let session = $0 { giveBack(session) } } },
         takeAgain: { session.withLock { if let session = $0 { _ = ask(session) } } },
@@ -86,7 +86,7 @@ enum SilentTerminal {
 
     private static func ask(_ session: Session) -> Bool {
         var quiet = session.before
-        // Lines are still edited by the terminal, and Ctrl-C is still a signal.
+        // The terminal still edits lines, and Ctrl-C is still a signal.
         quiet.c_lflag &= ~tcflag_t(ECHO)
         guard tcsetattr(session.descriptor, TCSAFLUSH, &quiet) == 0 else { return false }
         return (try? StandardStreams.write(session.question, to: session.descriptor)) != nil
@@ -95,15 +95,15 @@ enum SilentTerminal {
     private static func giveBack(_ session: Session) {
         var before = session.before
         tcflush(session.descriptor, TCIFLUSH)
-        // Without waiting for its output: a terminal may be paused, and a signal must not wait for that.
+        // TCSANOW does not wait for pending output: a terminal may be paused, and a signal must not wait for that.
         tcsetattr(session.descriptor, TCSANOW, &before)
-        // The end of the line was not shown either.
+        // The line break that the user typed was not echoed, either.
         if StandardStreams.hasRoom(session.descriptor) { try? StandardStreams.write("\n", to: session.descriptor) }
     }
 }
 
 extension Interruption.Terminal {
-    /// This one, and another.
+    /// Combines this handling with another one.
     func and(_ other: Self) -> Self {
         let own = self
         return Self(

@@ -1,11 +1,11 @@
-/// The progress of a transfer, as one line on a terminal.
+/// The progress of a transfer as one line on a terminal.
 struct ProgressBar {
-    /// Safe for a terminal.
+    /// The name, already safe for a terminal.
     var name: String
     var done: Int64 = 0
-    /// nil if it is unknown.
+    /// The total size, or nil if it is unknown.
     var total: Int64?
-    /// Bytes per second; nil while it is unknown.
+    /// The rate in bytes per second, or nil if it is unknown.
     var speed: Double?
 
     var fraction: Double? {
@@ -13,16 +13,16 @@ struct ProgressBar {
         return min(1, max(0, Double(done) / Double(total)))
     }
 
-    /// Seconds; nil if it is unknown, as when nothing arrives.
+    /// The remaining time in seconds, or nil if it is unknown, for example when no bytes arrive.
     var timeLeft: Double? {
         guard let speed, speed > 0, let total, total > done else { return nil }
         return Double(total - done) / speed
     }
 
-    /// The line.
+    /// Returns the line.
     ///
-    /// Terminals do not agree how wide some names are. So the cursor is moved to the columns of what is behind the name,
-    /// and that is drawn over whatever of the name is there.
+    /// Terminals disagree about the width of some names. The cursor is therefore moved to the column after the name, and the
+    /// rest of the line is drawn over any part of the name that extends beyond it.
     func line(_ layout: ProgressLayout, display: Display) -> String {
         var line = ""
         if layout.name > 0 {
@@ -49,7 +49,7 @@ struct ProgressBar {
         String(repeating: " ", count: max(0, width - text.utf8.count)) + text
     }
 
-    /// A bar of this many columns; dots if the total is unknown, which is not the same as none of it.
+    /// Returns a bar of this many columns, or dots if the total is unknown, which differs from 0 %.
     static func bar(_ fraction: Double?, width: Int, display: Display) -> String {
         guard fraction != nil else {
             return display.paint(String(repeating: Display.hasUnicode ? "·" : ".", count: width), .dim)
@@ -72,11 +72,11 @@ struct ProgressBar {
     }
 }
 
-/// Which parts of a progress bar there is room for, and in which columns they are. It is the same for all bars that are
-/// drawn together, so that their figures are below each other.
+/// The parts of a progress bar that fit, and their columns. All bars that are drawn together have the same layout, so that
+/// their figures are aligned.
 ///
-/// Where there is too little room, the bar is left out first, then the time left, then the rate. Then names are shortened,
-/// then the amount is left out; the percentage stays.
+/// If there is too little room, the bar is left out first, then the remaining time, then the rate. Next, names are
+/// shortened, and then the amount is left out. The percentage is always shown.
 struct ProgressLayout: Equatable {
     private(set) var name = 0
     private(set) var bar = 0
@@ -90,8 +90,8 @@ struct ProgressLayout: Equatable {
     static let timeWidth = 9
 
     /// - Parameters:
-    ///   - columns: how long a line may be.
-    ///   - longestName: the width of the longest name.
+    ///   - columns: The maximum length of a line.
+    ///   - longestName: The width of the longest name.
     init(columns: Int, longestName: Int) {
         let wanted = min(longestName, max(12, columns / 3), 36)
         let bar = columns - wanted - figures - 2
@@ -103,7 +103,7 @@ struct ProgressLayout: Equatable {
         if wanted + 1 + figures > columns { showsSpeed = false }
         if min(longestName, 6) + 1 + figures > columns { showsAmount = false }
         name = max(0, min(longestName, columns - 1 - figures))
-        // A single letter would tell nothing.
+        // A single letter would not identify the file.
         if name < min(longestName, 3) { name = 0 }
     }
 
@@ -113,29 +113,29 @@ struct ProgressLayout: Equatable {
             + (showsTime ? Self.timeWidth : 0)
     }
 
-    /// The column in which the bar begins, counted from 1; nil if there is none.
+    /// The column in which the bar begins, counted from 1, or nil without a bar.
     var barColumn: Int? { bar > 0 ? name + 2 : nil }
 
     /// The column in which the figures begin, counted from 1.
     var figuresColumn: Int { name + (name > 0 ? 2 : 1) + (bar > 0 ? bar + 1 : 0) }
 }
 
-/// How far all transfers together are, as one line.
+/// The progress of all transfers together, as one line.
 struct ProgressSummary {
-    /// nil if it is unknown.
+    /// The number of transfers, or nil if it is unknown.
     var total: Int?
     var finished: Int
     var failed: Int
-    /// How many are running without a bar, as there is no room for it.
+    /// The number of running transfers whose bars do not fit.
     var hidden: Int
-    /// Bytes that are there.
+    /// The number of stored bytes.
     var bytes: Int64
-    /// Bytes per second; nil while it is unknown.
+    /// The rate in bytes per second, or nil if it is unknown.
     var speed: Double?
-    /// nil if it is unknown.
+    /// The number of remaining bytes, or nil if it is unknown.
     var bytesLeft: Int64?
 
-    /// The longest text that fits: "3 of 24 finished, 1 failed, 12.3 MB, 4.5 MB/s, 0:49 left, and 12 more".
+    /// Returns the longest text that fits: "3 of 24 finished, 1 failed, 12.3 MB, 4.5 MB/s, 0:49 left, and 12 more".
     func line(columns: Int) -> String {
         let count = total.map { "\(finished) of \($0) finished" } ?? "\(finished) finished"
         let failures = failed > 0 ? ["\(failed) failed"] : []
@@ -159,22 +159,22 @@ struct ProgressSummary {
     }
 }
 
-/// The speed of a transfer, measured over the last seconds.
+/// The rate of a transfer, measured over the last few seconds.
 struct SpeedMeter {
     private var samples: [(time: ContinuousClock.Instant, bytes: Int64)]
     private static let window = Duration.seconds(4)
 
-    /// A meter of a transfer of which nothing has arrived yet.
+    /// Creates a meter for a transfer that has not received anything yet.
     init(at time: ContinuousClock.Instant) { samples = [(time, 0)] }
 
-    /// Notes how many bytes have arrived since the beginning: without those that were there before, and with those that
-    /// have arrived again. To be called a few times per second, also if nothing has arrived.
+    /// Records the number of bytes received since the start: bytes of an earlier run do not count, and bytes received again
+    /// do. Call this a few times per second, even if nothing has arrived.
     mutating func note(_ bytes: Int64, at time: ContinuousClock.Instant) {
         samples.append((time, bytes))
         while samples.count > 2, time - samples[1].time >= Self.window { samples.removeFirst() }
     }
 
-    /// Bytes per second; nil while it is unknown, 0 if nothing has arrived in the last seconds.
+    /// The rate in bytes per second: nil if it is unknown, 0 if nothing has arrived in the last few seconds.
     var speed: Double? {
         guard let first = samples.first, let last = samples.last else { return nil }
         let time = (last.time - first.time).seconds
@@ -182,21 +182,21 @@ struct SpeedMeter {
     }
 }
 
-/// Decides when a line about a transfer is due, where there are no bars: every few seconds if bytes have come, less often
-/// if it takes long, and when another quarter is there. A transfer that ends soon gets none.
+/// Decides when to print a progress line about a transfer if there are no bars: every few seconds while bytes arrive, less
+/// often for long transfers, and whenever another quarter is complete. A short transfer gets no line.
 struct ProgressLines {
     private let begun: ContinuousClock.Instant
     private var last: ContinuousClock.Instant
     private var bytes: Int64
     private var quarter: Int?
 
-    /// - Parameter bytes: how many were there at the beginning.
+    /// - Parameter bytes: The number of bytes stored at the start.
     init(at begun: ContinuousClock.Instant, bytes: Int64) { (self.begun, last, self.bytes) = (begun, begun, bytes) }
 
-    /// Whether a line is due; it counts as printed then.
+    /// Returns whether a line is due, and counts it as printed.
     mutating func isDue(_ bar: ProgressBar, at now: ContinuousClock.Instant) -> Bool {
         let current = bar.fraction.map { Int($0 * 4) }
-        // Bytes of an earlier run are not worth a line.
+        // Bytes of an earlier run do not cause a line.
         if quarter == nil { quarter = bar.total.map { $0 > 0 ? Int(Double(bytes) / Double($0) * 4) : 0 } }
         let isNextQuarter = (current ?? 0) > (quarter ?? 0) && current != 4
         let waited = (now - last).seconds

@@ -5,12 +5,12 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Receives the body of a response: counts it, hashes it, and writes it to a partial file if there is one.
+/// Receives the body of a response: counts it, hashes it, and writes it to a partial file if there is a destination.
 ///
-/// The file is created with the first byte, so that an error response leaves no file, and gets its final name before the
+/// The file is created with the first byte, so that an error response leaves no file. It gets its final name before the
 /// operation finishes, so that dependents find it there.
 final class BodyFile: BodyCounting {
-    /// Used only under the lock.
+    /// Used only while holding the lock.
     private struct Receipt: @unchecked Sendable {
         var file: FileWriter?
         var digest: MessageDigest?
@@ -19,16 +19,16 @@ final class BodyFile: BodyCounting {
         var isCommitted = false
         var isOver = false
         var replaces = false
-        /// What is called before the first byte.
+        /// Called before the first byte.
         var start: BodyStart?
 
-        /// Does something with the file, and notes its failure.
+        /// Performs an action on the file and records its failure.
         mutating func attempt(_ body: (inout Receipt) throws(FileWritingError) -> Void) throws(URLError) {
             do throws(FileWritingError) {
                 try body(&self)
             } catch {
                 let failure = FileProblem.error(error)
-                // The engine tries again when there is a descriptor.
+                // The engine retries when a descriptor is available.
                 guard !error.cause.lacksDescriptor else {
                     throw URLError(.cannotWriteToFile, url: nil, failure.text, underlying: error.posixError)
                 }
@@ -41,7 +41,7 @@ final class BodyFile: BodyCounting {
     private let receipt: Locked<Receipt>
     let path: String?
 
-    /// - Parameter path: where the body goes; nil to drop it.
+    /// - Parameter path: The destination, or nil to discard the body.
     init(path: String?, replaces: Bool, hashes: Bool) {
         self.path = path
         receipt = Locked(
@@ -54,7 +54,7 @@ final class BodyFile: BodyCounting {
 
     var isProvisional: Bool { true }
     var opensFile: Bool { path != nil }
-    /// A file is made with the first byte, and its descriptor is claimed before the request is sent.
+    /// The file is created with the first byte, so a descriptor is reserved before the request is sent.
     var isOpen: Bool { path == nil }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
@@ -95,7 +95,7 @@ final class BodyFile: BodyCounting {
         }
     }
 
-    /// Without an earlier `commit()`, the partial file is removed. Later writes fail.
+    /// Removes the partial file unless it has been committed. Later writes fail.
     func discard() {
         receipt.withLock { receipt in
             receipt.file?.discard()
@@ -114,7 +114,7 @@ final class BodyFile: BodyCounting {
 
     func onStart(_ start: @escaping BodyStart) { receipt.withLock { $0.start = start } }
 
-    /// Writes a whole file at once.
+    /// Writes a complete file in one step.
     func keep(_ body: Data) throws(ToolError) {
         guard let path else { return }
         let replaces = receipt.withLock { $0.replaces }
@@ -137,9 +137,9 @@ final class BodyFile: BodyCounting {
     /// Whether the file has its final name.
     var isCommitted: Bool { receipt.withLock { $0.isCommitted } }
 
-    /// Why writing failed, with a better message than the engine's.
+    /// The write error, with a better message than the engine's.
     var failure: ToolError? { receipt.withLock { $0.failure } }
 
-    /// The SHA-256 of all bytes, in hexadecimal digits.
+    /// The SHA-256 digest of all bytes, in hexadecimal digits.
     var sha256: String? { receipt.withLock { $0.digest?.value()?.hexadecimalString } }
 }

@@ -5,34 +5,34 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Writes the body of a response to standard output, a device or a pipe. What is written cannot be taken back, so that a
-/// try that would have to start over fails.
+/// Writes the body of a response to standard output, a device or a pipe. Written bytes cannot be taken back, so a retry that
+/// would have to start over fails.
 ///
-/// The engine opens it and writes on a worker thread: the reader of a pipe may be slow, or not be there yet.
+/// The engine opens the sink and writes on a worker thread, because the reader of a pipe may be slow or not yet connected.
 final class DescriptorSink: BodyCounting {
     private struct Receipt {
-        /// -1 before it is opened, and after it was closed.
+        /// The descriptor, or -1 while it is not open.
         var descriptor: Int32 = -1
         var count: Int64 = 0
-        /// Whether a write is under way, which closes the descriptor at its end, if that is to be: another file may get its
-        /// number.
+        /// Whether a write is running. If the sink is closed in the meantime, the write closes the descriptor at its end;
+        /// closing it earlier could let another file reuse its number.
         var isWriting = false
         var isClosed = false
-        /// When it gives up waiting for a reader.
+        /// The deadline for waiting for a reader.
         var end: MonotonicTime?
         var failure: ToolError?
-        /// What is called before the first byte.
+        /// Called before the first byte.
         var start: BodyStart?
     }
 
     private let receipt = Locked(Receipt())
-    /// nil for standard output.
+    /// The path, or nil for standard output.
     let path: String?
 
-    /// How long it waits for a reader in all, in seconds; nil for as long as it takes.
+    /// The total time to wait for a reader, in seconds, or nil to wait indefinitely.
     private let patience: TimeInterval?
 
-    /// - Parameter path: of a device or a pipe; nil for standard output.
+    /// - Parameter path: The path of a device or a pipe, or nil for standard output.
     init(path: String?, patience: TimeInterval? = nil) { (self.path, self.patience) = (path, patience) }
 
     deinit { release() }
@@ -45,7 +45,7 @@ final class DescriptorSink: BodyCounting {
         guard receipt.withLock({ $0.descriptor }) < 0 else { return }
         if let patience, patience > 0 { receipt.withLock { $0.end = MonotonicClock.now + UInt64(patience * 1e9) } }
         do throws(ToolError) {
-            // Not under the lock: a pipe waits for its reader.
+            // Not under the lock, because opening a pipe waits for its reader.
             let opened = try path.map { path throws(ToolError) in try open(path) } ?? STDOUT_FILENO
             receipt.withLock { $0.descriptor = opened }
         } catch {
@@ -53,8 +53,7 @@ final class DescriptorSink: BodyCounting {
         }
     }
 
-    /// Opens a device or a pipe. For the reader of a pipe it waits until it is interrupted, which a plain call would not
-    /// be.
+    /// Opens a device or a pipe. Waits for the reader of a pipe until an interruption, which a blocking `open` would ignore.
     private func open(_ path: String) throws(ToolError) -> Int32 {
         while true {
             let opened = Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK)
@@ -73,14 +72,14 @@ final class DescriptorSink: BodyCounting {
         return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFIFO
     }
 
-    /// Why a reader is no longer waited for; nil as long as it is.
+    /// The reason to stop waiting for a reader, or nil.
     private var reasonToStop: ToolError? {
         let (isClosed, end) = receipt.withLock { ($0.isClosed, $0.end) }
         if Interruption.shared.status != nil || isClosed {
             return ToolError(text: Outcome.cancelled, status: .failed(.cancelled))
         }
         guard let end, MonotonicClock.now > end else { return nil }
-        return ToolError(text: "nobody has read \(shownPath) in time (--max-time)", status: .failed(.timeout))
+        return ToolError(text: "\(shownPath) was not read in time (--max-time)", status: .failed(.timeout))
     }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
@@ -118,7 +117,7 @@ final class DescriptorSink: BodyCounting {
         defer { endWriting() }
         guard descriptor >= 0 else { throw fail(reasonToStop ?? .disk("cannot write \(shownPath): it is not open")) }
         do throws(SystemError) {
-            // Not under the lock: it may wait for a reader.
+            // Not under the lock, because writing may wait for a reader.
             try StandardStreams.write(bytes, to: descriptor) { reasonToStop == nil }
         } catch {
             throw fail(reasonToStop ?? .disk("cannot write \(shownPath): \(error.text)"))
@@ -151,7 +150,7 @@ final class DescriptorSink: BodyCounting {
         if descriptor > STDERR_FILENO { Glibc.close(descriptor) }
     }
 
-    /// Notes the first failure. Returns the engine's error for it.
+    /// Records the first failure, and returns the engine's error for it.
     private func fail(_ failure: ToolError) -> URLError {
         receipt.withLock { $0.failure = $0.failure ?? failure }
         return URLError(.cannotWriteToFile, url: nil, failure.text, underlying: failure)
@@ -159,7 +158,7 @@ final class DescriptorSink: BodyCounting {
 
     func onStart(_ start: @escaping BodyStart) { receipt.withLock { $0.start = start } }
 
-    /// Prints the rest of a response whose body was not written: its head, if that is wanted, and the body.
+    /// Prints a response whose body was not written: its head, if requested, and the body.
     func keep(_ body: Data) throws(ToolError) {
         let start = receipt.withLock { receipt in
             (receipt.isClosed, receipt.descriptor) = (false, path == nil ? STDOUT_FILENO : receipt.descriptor)

@@ -4,52 +4,51 @@ import Foundation
 
 /// The outcome of one request.
 struct Outcome: Sendable {
-    /// The error of a transfer that was ended by an interruption.
+    /// The error of a transfer that was interrupted.
     static let cancelled = "cancelled"
 
-    /// Its id in the manifest; nil for a download.
+    /// The ID in the manifest, or nil for a download.
     var id: String?
-    /// As it was given, without its secrets.
+    /// The URL as it was given, without secrets.
     var url: String
-    /// Where a list has it; nil for one that no list has.
+    /// The position in a list, or nil.
     var place: DownloadItem.Place?
     var status: Int?
-    /// Bytes of the body that are there.
+    /// The number of body bytes that are stored.
     var bytes: Int64 = 0
-    /// How many of them this run has fetched.
+    /// The number of bytes that this run has received.
     var fetched: Int64 = 0
     /// The path of the file with the body.
     var file: String?
     var sha256: String?
-    /// Where the server has the upload, without secrets; nil for what is none.
+    /// The URL of the upload on the server, without secrets, or nil.
     var upload: String?
     var seconds: Double = 0
-    /// What a download has done; nil for others, and after a failure.
+    /// The result of a download, or nil for other transfers and after a failure.
     var result: DownloadOutcome?
-    /// The length of what an earlier run had begun, where the server has a file of another length now.
+    /// The length of the file in an interrupted run, if the server's file now has a different length.
     var earlierLength: Int64?
-    /// Whether the whole was fetched although a file was there to go on with.
+    /// Whether the file was downloaded completely although an existing part could have been resumed.
     var hasReplacedUnprovenFile = false
-    /// The error message, on one line; nil for a success.
+    /// The error message on one line, or nil after a success.
     var error: String?
-    /// In what way it failed; nil for a success.
+    /// The kind of failure, or nil after a success.
     var kind: FailureKind?
     var timings: [TransactionMetrics] = []
-    /// The head of the response, if it is to be printed.
+    /// The head of the response, if it must be printed.
     var head: String?
-    /// What else went wrong.
+    /// An additional problem.
     var note: String?
 
-    /// A failure that is known before anything is sent.
+    /// Returns a failure that is detected before anything is sent.
     static func failure(_ error: ToolError, url: String) -> Outcome {
         Outcome(url: url, error: error.text, kind: FailureKind(error, statusCode: nil))
     }
 
-    /// The outcome as one line of JSON. All keys are always present but `id`, `list`, `line`, `upload`, `outcome` and
-    /// `timing`, with null
-    /// for missing values.
+    /// Returns the outcome as one line of JSON. All keys except `id`, `list`, `line`, `upload`, `outcome` and `timing` are
+    /// always present, with null for missing values.
     ///
-    /// - Parameter showsTimings: whether it has the times of the requests.
+    /// - Parameter showsTimings: Whether to include the metrics of the requests.
     func json(showsTimings: Bool) -> String {
         var line = JSONLine()
         if let id { line.add("id", id) }
@@ -85,14 +84,14 @@ struct Outcome: Sendable {
     }
 }
 
-/// The line about a transfer that succeeded.
+/// The lines about transfers.
 enum OutcomeText {
-    /// The line about a file that has another name than it should, as that is another URL's.
+    /// Returns the line about a file that was renamed because its name belongs to another URL.
     static func line(ofRenamed url: URL, path: String, wanted: String) -> String {
-        "\(url.forPeople) goes to \(Printable.line(path)): \(Printable.line(wanted)) is another URL's"
+        "\(url.forPeople) is saved as \(Printable.line(path)): \(Printable.line(wanted)) belongs to another URL"
     }
 
-    /// The line about a transfer that failed.
+    /// Returns the line about a failed transfer.
     static func failure(_ outcome: Outcome) -> String {
         let subjects = [outcome.id ?? "", outcome.file ?? "", outcome.url].filter { !$0.isEmpty }
         return subjects.map { "\(Printable.line($0)): " }.joined() + (outcome.error ?? "")
@@ -103,13 +102,13 @@ enum OutcomeText {
         text += Printable.line(outcome.file ?? name)
         if let id = outcome.id, outcome.file != nil { text = "\(Printable.line(id)): \(text)" }
         switch outcome.result {
-        case .skipped: return "\(text): is there already"
+        case .skipped: return "\(text): already exists"
         case .notModified: return "\(text): has not changed"
         case .downloaded, nil: break
         }
         var figures = [Amounts.bytes(outcome.bytes)]
         if outcome.result != nil, outcome.fetched < outcome.bytes {
-            figures.append("(\(Amounts.bytes(outcome.bytes - outcome.fetched)) from before)")
+            figures.append("(\(Amounts.bytes(outcome.bytes - outcome.fetched)) from an earlier run)")
         }
         figures.append("in \(Amounts.seconds(outcome.seconds))")
         if outcome.fetched >= 100_000, outcome.seconds > 0 {
@@ -118,31 +117,31 @@ enum OutcomeText {
         if outcome.id != nil, let status = outcome.status { figures.insert("\(status),", at: 0) }
         var line = "\(text): \(figures.joined(separator: " "))"
         if outcome.hasReplacedUnprovenFile {
-            line += ": fetched anew, as nothing proves that what was there is a part of it"
+            line += ": downloaded again, because the existing part could not be verified"
         }
         if let length = outcome.earlierLength {
-            line += ": begun anew, as the file had \(Amounts.bytes(length)) before"
+            line += ": restarted, because the file on the server had \(Amounts.bytes(length)) before"
         }
         return line
     }
 }
 
-/// The line about a try that is repeated.
+/// The line about a retry.
 enum RetryText {
-    /// nil for an event that is not printed.
+    /// Returns the line, or nil for an event that is not printed.
     static func line(_ event: RetryEvent) -> String? {
         guard case .retry(let delay) = event.decision, delay > 0 else { return nil }
         let reason =
             switch event.reason {
-            case .status(let status): "the server answered with \(status)"
+            case .status(let status): "the server returned \(status)"
             case .error(let error): ErrorText.line(for: error)
             case .closedGate(let host): "\(host) is busy"
             }
-        return "\(reason); trying again in \(Amounts.seconds(delay))"
+        return "\(reason); retrying in \(Amounts.seconds(delay))"
     }
 }
 
-/// A JSON object (RFC 8259) on one line, with its keys in the order of addition.
+/// A JSON object (RFC 8259) on one line, with its keys in the order in which they were added.
 struct JSONLine {
     private var members: [String] = []
 
@@ -153,7 +152,7 @@ struct JSONLine {
 
     mutating func add(_ key: String, _ value: Bool) { append(key, value ? "true" : "false") }
 
-    /// A number of seconds, to the microsecond.
+    /// Adds a number of seconds, to the microsecond.
     mutating func add(_ key: String, _ value: Double) {
         append(key, value.isFinite ? String(format: "%.6f", value) : "null")
     }
@@ -164,7 +163,7 @@ struct JSONLine {
 
     private mutating func append(_ key: String, _ value: String) { members.append("\(Self.quoted(key)):\(value)") }
 
-    /// A JSON string, in which characters that control a terminal are escaped.
+    /// Returns a JSON string in which characters that control a terminal are escaped.
     static func quoted(_ text: String) -> String {
         var output = JSONOutput(escaping: Printable.isObeyed)
         output.appendQuoted(text)

@@ -6,35 +6,35 @@ import FoundationNetworking
 
 /// One request, and the destination of its body.
 final class Transfer: Sendable {
-    /// What a transfer is for, where that is not the whole body of a response.
+    /// Settings of transfers that do not simply store the complete body of a response.
     struct Purpose: Sendable {
-        /// The first byte that was asked for, or how many of the last ones; nil for all.
+        /// The requested range, or nil for all bytes.
         var range: ByteRange?
-        /// Whether its head is printed: alone, or before the body.
+        /// Whether the head is printed, alone or before the body.
         var printsHead = false
-        /// Whether the body of an error is kept, and whether a file may be replaced by it.
+        /// Whether the body of an error is kept, and whether it may replace a file.
         var keepsErrors = false
         var replaces = false
     }
 
-    /// Where the body goes.
+    /// The destination of the body.
     private enum Destination: Sendable {
-        /// A file that is continued.
+        /// A file that can be resumed.
         case download(DownloadOperation)
-        /// None: the transfer sends this file.
+        /// No destination: the transfer uploads this file.
         case upload(UploadOperation, file: String)
-        /// A file or standard output, or nowhere.
+        /// A file, standard output, or nothing.
         case sink(any BodyCounting)
     }
 
-    /// Its id in the manifest; nil for a download.
+    /// The ID in the manifest, or nil for a download.
     let id: String?
-    /// Its name for people: its id, or its file's name.
+    /// The name for people: the ID or the name of the file.
     let name: String
     let url: URL
     /// The URL as it was given.
     let text: String
-    /// Where a list has it.
+    /// The position in a list.
     let place: DownloadItem.Place?
     let operation: HTTPRequestOperation
     let purpose: Purpose
@@ -44,9 +44,9 @@ final class Transfer: Sendable {
     private let window = Locked<(host: Target?, counts: Bool)>((nil, true))
     private let destination: Destination
 
-    /// A request whose body goes into a sink.
+    /// Creates a request whose body goes to a sink.
     ///
-    /// - Parameter url: with the user and the password, which are not in the request.
+    /// - Parameter url: The URL with user and password, which are not part of the request.
     init(
         id: String?, name: String, request: URLRequest, url: URL, item: DownloadItem? = nil, body: some BodyCounting,
         purpose: Purpose = Purpose()
@@ -69,7 +69,7 @@ final class Transfer: Sendable {
         }
     }
 
-    /// A download into a file.
+    /// Creates a download to a file.
     init(name: String, item: DownloadItem, download: DownloadOperation, purpose: Purpose = Purpose()) {
         self.purpose = purpose
         (id, self.name, url, text, place) = (nil, name, item.urls[0], item.text, item.place)
@@ -78,11 +78,11 @@ final class Transfer: Sendable {
         operation.setSupervisor(clock)
     }
 
-    /// An upload of a file.
+    /// Creates an upload of a file.
     ///
     /// - Parameters:
-    ///   - file: the path as it was given.
-    ///   - text: the URL as it was given.
+    ///   - file: The path as it was given.
+    ///   - text: The URL as it was given.
     init(name: String, file: String, url: URL, text: String, upload: UploadOperation) {
         purpose = Purpose()
         (id, self.name, self.url, self.text, place) = (nil, name, url, text, nil)
@@ -91,10 +91,10 @@ final class Transfer: Sendable {
         operation.setSupervisor(clock)
     }
 
-    /// Whether it sends a file.
+    /// Whether the transfer uploads a file.
     var isUpload: Bool { if case .upload = destination { true } else { false } }
 
-    /// The path of its file, if that is known.
+    /// The path of the file, if it is known.
     var path: String? {
         switch destination {
         case .upload(_, let file): file
@@ -103,20 +103,20 @@ final class Transfer: Sendable {
         }
     }
 
-    /// The name that its file should have had, if another file of the run has that.
+    /// The wanted file name, if another file of the run has it.
     var wantedName: String? { wanted.withLock { $0 } }
 
     func setWantedName(_ name: String?) { wanted.withLock { $0 = name } }
 
-    /// The host for which it counts in the window of transfers; nil without a window.
+    /// The host for which the transfer counts in the transfer window, or nil without a window.
     var host: Target? {
         get { window.withLock { $0.host } }
         set { window.withLock { $0.host = newValue } }
     }
 
-    /// Ends its counting in the window of transfers.
+    /// Stops counting the transfer in the transfer window.
     ///
-    /// - Returns: whether it counted until now.
+    /// - Returns: Whether it counted until now.
     func stopsCounting() -> Bool {
         window.withLock { window in
             defer { window.counts = false }
@@ -124,7 +124,8 @@ final class Transfer: Sendable {
         }
     }
 
-    /// How many bytes have come over the network: of a continued download, fewer than there are.
+    /// Returns the number of bytes received over the network. For a resumed download, this is less than the number of stored
+    /// bytes.
     func fetchedByteCount(_ progress: TransferProgress) -> Int64 {
         switch destination {
         case .download(let download): download.fetchedByteCount
@@ -139,7 +140,7 @@ final class Transfer: Sendable {
         operation.completionGroup = group
     }
 
-    /// The outcome. Called once, when the operation has finished.
+    /// Returns the outcome. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
         var outcome = Outcome(id: id, url: Shown.url(text), status: operation.statusCode)
         outcome.place = place
@@ -159,7 +160,7 @@ final class Transfer: Sendable {
         return outcome
     }
 
-    /// A head, line by line, with an empty line at its end.
+    /// Returns the lines of a head, with an empty line at its end.
     private static func text(of head: ResponseHead) -> String {
         let phrase = HTTPURLResponse.localizedString(forStatusCode: head.statusCode)
         let fields = head.fields.map { "\($0.name): \(Shown.value($0.name, $0.value))" }
@@ -167,18 +168,18 @@ final class Transfer: Sendable {
             .map { Printable.line($0) + "\n" }.joined()
     }
 
-    /// Notes the head, if it is to be printed and is not printed before a body.
+    /// Records the head if it must be printed, unless it is printed before a body.
     private func noteHead(_ outcome: inout Outcome, _ error: (any Error)?) {
         guard purpose.printsHead, let head = operation.responseHead else { return }
         if case .sink(let body) = destination, body is DescriptorSink {
-            // There may have been no byte of a body.
+            // The body may have been empty.
             if error == nil { try? body.keep(Data()) }
         } else {
             outcome.head = Self.text(of: head)
         }
     }
 
-    /// Keeps the body of an error.
+    /// Keeps the body of an error response.
     private func keepError(_ outcome: inout Outcome) {
         guard let status = operation.statusCode, status >= 400, let body = operation.responseData else { return }
         do throws(ToolError) {
@@ -197,7 +198,7 @@ final class Transfer: Sendable {
         }
     }
 
-    /// An error in the words of the sink, where it has better ones.
+    /// Returns the sink's error if it has a better message.
     private func better(_ error: any Error) -> any Error {
         if case .sink(let body) = destination, let failure = body.failure { return failure }
         if purpose.range != nil, operation.statusCode == 200 {
@@ -213,10 +214,10 @@ final class Transfer: Sendable {
             outcome.sha256 = body.sha256
             return
         }
-        // The engine does it too, but does not wait for that.
+        // The engine also does this, but asynchronously.
         body.discard()
         outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
-        // Cancelled at the last moment, after the commit.
+        // The operation may have been cancelled after the commit.
         if body.isCommitted { outcome.file = body.path }
     }
 
@@ -245,30 +246,30 @@ final class Transfer: Sendable {
     }
 }
 
-/// A sink for a body, which knows what has become of it. All of it may be used on any thread.
+/// A sink for a body, which reports the result. All members may be used on any thread.
 protocol BodyCounting: BodySink {
-    /// How many bytes have come.
+    /// The number of bytes received.
     var count: Int64 { get }
-    /// The path of the file; nil if there is none.
+    /// The path of the file, or nil.
     var path: String? { get }
-    /// The SHA-256 of all bytes, in hexadecimal digits; nil if it is not computed.
+    /// The SHA-256 digest of all bytes in hexadecimal digits, or nil if it is not computed.
     var sha256: String? { get }
     /// Whether the file has its final name.
     var isCommitted: Bool { get }
-    /// Why writing failed, with a better message than the engine's.
+    /// The write error, with a better message than the engine's.
     var failure: ToolError? { get }
-    /// Sets what is called before the first byte is written: it says what is to be printed before that, or why nothing is to
-    /// be written.
+    /// Sets a closure to call before the first byte is written. It returns text to print first, or throws an error that
+    /// prevents writing.
     func onStart(_ start: @escaping BodyStart)
-    /// Keeps the body of an error: prints it, or writes it to the file.
+    /// Keeps the body of an error response: prints it, or writes it to the file.
     func keep(_ body: Data) throws(ToolError)
 }
 
-/// What is called before the first byte of a body is written.
+/// Called before the first byte of a body is written.
 typealias BodyStart = @Sendable () throws(ToolError) -> Data?
 
-/// The time from the beginning of an operation's work to its end, with its retries. Measured as it happens, since handlers
-/// may be called late.
+/// The time from the start of an operation's work to its end, including retries. It is measured when these events occur,
+/// because handlers may be called later.
 final class TransferClock: OperationSupervisor {
     private struct Times {
         var begun: ContinuousClock.Instant?
@@ -277,7 +278,7 @@ final class TransferClock: OperationSupervisor {
 
     private let times = Locked(Times())
 
-    /// In seconds; 0 if the work has not begun.
+    /// The time in seconds, or 0 if the work has not started.
     var seconds: Double {
         times.withLock { times in times.begun.map { ((times.ended ?? .now) - $0).seconds } ?? 0 }
     }
@@ -297,7 +298,7 @@ final class TransferClock: OperationSupervisor {
     }
 }
 
-/// The metrics of the requests of a transfer: one for each redirect, part and try.
+/// The metrics of the requests of a transfer: one for each redirect, part and attempt.
 final class Timings: Sendable {
     private let times = Locked<[TransactionMetrics]>([])
 
@@ -316,11 +317,11 @@ extension FileOptions {
 }
 
 extension TransferSettings {
-    /// Sets a transfer up.
+    /// Configures a transfer.
     ///
     /// - Parameters:
-    ///   - configuration: what is its own.
-    ///   - number: its number in the run, from 1.
+    ///   - configuration: The operation's own configuration.
+    ///   - number: The number of the transfer in the run, from 1.
     func apply(
         to transfer: Transfer, _ configuration: ConnectionConfiguration, number: Int
     ) throws(ToolError) {

@@ -2,15 +2,15 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Shows how far the running transfers are: as bars at the bottom of a terminal, which are drawn ten times per second at
-/// most, or as lines.
+/// Shows the progress of running transfers, as bars at the bottom of a terminal, redrawn at most ten times per second, or as
+/// lines.
 final class TransferBoard: Sendable {
     private struct Row {
         let id: ObjectIdentifier
         var bar: ProgressBar
-        /// Bytes that have come over the network.
+        /// The number of bytes received over the network.
         var arrived: Int64 = 0
-        /// Of these, what was told last.
+        /// The part of them in the last progress report.
         var fetched: Int64 = 0
         var meter: SpeedMeter
         var lines: ProgressLines
@@ -18,19 +18,19 @@ final class TransferBoard: Sendable {
 
     private struct Contents {
         var rows: [Row] = []
-        /// When the window has got another size.
+        /// The time of the last change of the window size.
         var resized: ContinuousClock.Instant?
-        /// The width of the longest name that there was, so that the columns do not jump when its transfer ends.
+        /// The width of the longest name so far, so that columns do not jump when its transfer ends.
         var longestName = 0
-        /// Those whose line has come. What is told of them later is old.
+        /// Transfers whose line has been printed. Later progress reports about them are ignored.
         var ended: Set<ObjectIdentifier> = []
-        /// How many there are; nil as long as that is unknown.
+        /// The number of transfers, or nil while it is unknown.
         var total: Int?
         var finished = 0
         var failed = 0
-        /// Bytes of files that are whole.
+        /// The number of bytes of complete files.
         var bytes: Int64 = 0
-        /// Bytes of all transfers that have come over the network.
+        /// The number of bytes received by all transfers over the network.
         var arrived: Int64 = 0
         var meter: SpeedMeter
         var timer: (any DispatchSourceTimer)?
@@ -63,7 +63,7 @@ final class TransferBoard: Sendable {
 
     func setTotal(_ total: Int) { contents.withLock { $0.total = total } }
 
-    /// Notes a new transfer, which may have the address of one that is gone.
+    /// Registers a new transfer, which may have the address of one that has been deallocated.
     func begin(_ transfer: Transfer) {
         guard display.showsProgress else { return }
         _ = contents.withLock { $0.ended.remove(ObjectIdentifier(transfer)) }
@@ -77,12 +77,12 @@ final class TransferBoard: Sendable {
         }
     }
 
-    /// Notes how far a transfer is. The first call makes its bar.
+    /// Records the progress of a transfer. The first call creates its bar.
     ///
     /// - Parameters:
-    ///   - fetched: how many bytes have come over the network; fewer than before when the transfer has started over.
-    ///   - done: how many bytes of the file are there, also from an earlier run.
-    ///   - expected: the length of the file; nil if it is unknown.
+    ///   - fetched: The number of bytes received over the network; it decreases when the transfer starts over.
+    ///   - done: The number of stored bytes, including those of an earlier run.
+    ///   - expected: The length of the file, or nil if it is unknown.
     func note(_ transfer: Transfer, fetched: Int64, done: Int64, expected: Int64?) {
         guard display.showsProgress else { return }
         let id = ObjectIdentifier(transfer)
@@ -108,7 +108,7 @@ final class TransferBoard: Sendable {
         }
     }
 
-    /// Removes the bar of a finished transfer, with the line about it.
+    /// Removes the bar of a finished transfer and prints its line.
     func finish(_ transfer: Transfer, _ outcome: Outcome) {
         let id = ObjectIdentifier(transfer)
         contents.withLock { contents in
@@ -121,19 +121,19 @@ final class TransferBoard: Sendable {
         display.show(lines, waits: true)
     }
 
-    /// Ends the drawing.
+    /// Stops drawing.
     func end() {
         display.onResize(nil)
         contents.withLock { contents in
             contents.timer?.cancel()
             contents.timer = nil
         }
-        // An update that has begun ends before.
+        // Waits for a running update.
         queue.sync {}
         display.clear()
     }
 
-    /// The bytes of the transfers that succeeded, and the total time.
+    /// The number of bytes of successful transfers, and the total time.
     var result: (bytes: Int64, seconds: Double) {
         contents.withLock { ($0.bytes, (ContinuousClock.now - begun).seconds) }
     }
@@ -172,21 +172,22 @@ final class TransferBoard: Sendable {
 
     private static let longestLine = 80
 
-    /// The bars, and the line of the whole; nil after the end.
+    /// Returns the bars and the summary line, or nil after the end.
     private func lines(measuring: Bool = false) -> [String]? {
         let size = display.size
         return contents.withLock { contents in
             guard contents.timer != nil else { return nil }
             if measuring { measure(&contents, at: .now) }
-            // Half of the window is left to what is finished, if it is not very low.
+            // Half of the window is reserved for finished transfers, unless it is very low.
             let most = max(1, min(size.rows - 1, max(size.rows / 2, 8)))
             let hasSummary = contents.total != 1 && most > 1
             let shown = contents.rows.prefix(hasSummary ? most - 1 : most)
-            // When the window gets narrower, a terminal makes several rows of a line. If they did not fit the window, the
-            // first would be out of reach. Two rows for each line do. Until the window has kept its size for a moment,
-            // lines are half as long, so that each further step makes no more of them.
+            // When the window gets narrower, a terminal breaks each line into several rows. If these did not fit the window,
+            // the first ones could not be erased. Two rows per line always fit. Until the window has kept its size for a
+            // moment, lines are half as long, so that further narrowing does not add rows.
             let isChanging = contents.resized.map { ContinuousClock.now - $0 < .seconds(1) } ?? false
-            // Longer lines would leave rows behind: some terminals lose the first row of a line that they break into three.
+            // Longer lines could not be erased completely: some terminals lose the first row of a line that they break into
+            // three.
             let columns = min(isChanging ? size.columns / 2 : size.columns - 1, Self.longestLine)
             let layout = ProgressLayout(columns: columns, longestName: contents.longestName)
             var lines = shown.map { $0.bar.line(layout, display: display) }
@@ -204,7 +205,7 @@ final class TransferBoard: Sendable {
             total: contents.total, finished: contents.finished, failed: contents.failed, hidden: hidden, bytes: done,
             speed: contents.meter.speed)
         let lengths = contents.rows.compactMap(\.bar.total)
-        // The lengths of those that have not begun are unknown.
+        // The lengths of transfers that have not started are unknown.
         if let total = contents.total, lengths.count == total - contents.finished {
             summary.bytesLeft = max(0, lengths.reduce(contents.bytes, +) - done)
         }
@@ -212,7 +213,7 @@ final class TransferBoard: Sendable {
     }
 }
 
-/// The bar of one transfer: it hears how far that is, and has it drawn on the board.
+/// The bar of one transfer, which forwards its progress to the board.
 final class TransferBar: TransferProgressView, Sendable {
     private let transfer: Transfer
     private let board: TransferBoard
@@ -227,7 +228,7 @@ final class TransferBar: TransferProgressView, Sendable {
         // The body of an error response is not a download.
         guard let status = transfer.operation.statusCode, (200..<300).contains(status) else { return }
         let fetched = transfer.fetchedByteCount(progress)
-        // What was there before, and is not asked for again, needs no bar.
+        // Bytes of an earlier run alone need no bar.
         guard fetched > 0 else { return }
         board.note(
             transfer, fetched: fetched, done: progress.bytesReceived, expected: progress.bytesExpectedToReceive)

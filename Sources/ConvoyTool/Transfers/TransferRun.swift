@@ -2,36 +2,36 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// What a run does next.
+/// The next step of a run.
 enum TransferStep {
     case transfer(Transfer)
     /// A file that needs no transfer, or cannot have one.
     case settled(Outcome)
-    /// Nothing can be done before a transfer has finished.
+    /// Nothing can be done until a transfer has finished.
     case wait
-    /// Nothing came of it, and there is more.
+    /// This step had no result, but more follow.
     case nothing
     case end
 }
 
-/// What a feed has to know of its transfers. Called on any thread.
+/// Callbacks about the transfers of a feed. Called on any thread.
 struct TransferHooks: Sendable {
-    /// A transfer waits for another try.
+    /// A transfer waits to be retried.
     var setBack: @Sendable (Transfer) -> Void = { _ in }
     var finish: @Sendable (Transfer) -> Void = { _ in }
 }
 
-/// Gives a run its transfers, each when it is asked for the next one, on the thread that runs them.
+/// Supplies the transfers of a run on demand, on the thread that runs them.
 protocol TransferFeed: AnyObject {
-    /// How many there are; nil as long as that is unknown.
+    /// The number of transfers, or nil while it is unknown.
     var total: Int? { get }
     var hooks: TransferHooks { get }
     func next() -> TransferStep
-    /// Waits until the next step may be another one.
+    /// Waits until the next step may be a different one.
     func waitForChange()
 }
 
-/// Transfers that depend on each other, so that all of them have to be there at once.
+/// Transfers that depend on each other and must therefore exist at the same time.
 final class TransferList: TransferFeed {
     let total: Int?
     let hooks = TransferHooks()
@@ -43,7 +43,7 @@ final class TransferList: TransferFeed {
     func waitForChange() {}
 }
 
-/// Runs transfers to their end, and reports each as it finishes.
+/// Runs transfers to completion, and reports each one when it finishes.
 final class TransferRun: Sendable {
     private let display: Display
     private let manager = HTTPRequestOperationManager()
@@ -51,7 +51,7 @@ final class TransferRun: Sendable {
     /// Whether standard output is JSON.
     private let printsJSON: Bool
     private let showsTimings: Bool
-    /// Whether standard output is the body of a response.
+    /// Whether response bodies are written to standard output.
     private let printsBody: Bool
     private let order = ReportOrder()
     private let failures = Locked<[FailureKind]>([])
@@ -66,9 +66,9 @@ final class TransferRun: Sendable {
         manager.completionGroup = DispatchGroup()
     }
 
-    /// Runs the transfers of a feed, and waits for them.
+    /// Runs the transfers of a feed and waits for them.
     ///
-    /// - Parameter refine: may replace the reason of a failure by a better one.
+    /// - Parameter refine: Replaces the reason of a failure if a better one is known.
     func run(
         _ feed: some TransferFeed, summary: @escaping (Int) -> String,
         refine: @escaping @Sendable (Transfer, Outcome) -> Outcome = { $1 }
@@ -93,7 +93,7 @@ final class TransferRun: Sendable {
             }
             if let count = feed.total { board.setTotal(count) }
         }
-        // Again, as transfers that were enqueued after a signal have not been cancelled by it.
+        // Repeated, because a signal did not cancel transfers that were enqueued after it.
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
         manager.completionGroup?.wait()
         board.end()
@@ -101,7 +101,7 @@ final class TransferRun: Sendable {
         let interruption = Interruption.shared.status
         let known = max(total, feed.total ?? 0)
         if known != 1 { summarize(board, total: known, failed: kinds.count + (known - total), summary) }
-        // A failure that follows from another one says nothing new.
+        // A failure caused by another failure adds no information.
         return interruption ?? ExitStatus(failures: kinds.filter { $0 != .dependency })
     }
 
@@ -109,7 +109,7 @@ final class TransferRun: Sendable {
         let (bytes, seconds) = board.result
         let skipped = skipped.withLock { $0 }
         var text = summary(total - failed - skipped)
-        if skipped > 0 { text += ", \(skipped) there already" }
+        if skipped > 0 { text += ", \(skipped) skipped" }
         if failed > 0 { text += ", \(failed) \(Interruption.shared.status == nil ? "failed" : "not finished")" }
         display.say("\(text), \(Amounts.bytes(bytes)) in \(Amounts.seconds(seconds))")
     }
@@ -136,10 +136,10 @@ final class TransferRun: Sendable {
         }
         let dependencies = operation.dependencies.map { ObjectIdentifier($0) }
         let conclude: @Sendable ((any Error)?) -> Void = { error in
-            // So that the times of all requests are there.
+            // Waits until the metrics of all requests have been recorded.
             self.trace.finish()
             let outcome = transfer.conclude(error)
-            // Until here nothing else retains it.
+            // Nothing else retains the bar.
             withExtendedLifetime(bar) { board.finish(transfer, outcome) }
             hooks.finish(transfer)
             self.order.finish(operation, after: dependencies) {
@@ -159,7 +159,7 @@ final class TransferRun: Sendable {
         if let head = outcome.head, !printsJSON, !printsBody { display.emit(String(head.dropLast())) }
         if let note = outcome.note { display.complain("\(Printable.line(outcome.url)): \(note)", isMarked: true) }
         if outcome.error != nil {
-            // After Ctrl-C or a failed output, the cancelled transfers need no message each.
+            // After Ctrl-C or a write failure, cancelled transfers are not reported one by one.
             guard Interruption.shared.status == nil || outcome.kind != .cancelled else { return }
             display.complain(OutcomeText.failure(outcome), isMarked: true)
         } else if outcome.head == nil || printsBody {
@@ -172,12 +172,12 @@ final class TransferRun: Sendable {
 
 /// Reports each operation after its dependencies.
 ///
-/// An operation that is not run because another one failed may finish before the handlers of the other one have run.
-/// The cost per operation and dependency is constant.
+/// An operation that is not run because a dependency failed may finish before the handlers of that dependency have run. The
+/// cost per operation and dependency is constant.
 final class ReportOrder: Sendable {
     private struct Waiting {
         let id: ObjectIdentifier
-        /// How many of its dependencies have not been reported.
+        /// The number of its dependencies that have not been reported.
         var missing: Int
         let report: @Sendable () -> Void
     }
@@ -187,21 +187,21 @@ final class ReportOrder: Sendable {
         var waiting: [ObjectIdentifier: Waiting] = [:]
         /// The waiting operations, by dependency.
         var dependents: [ObjectIdentifier: [ObjectIdentifier]] = [:]
-        /// Reports that wait for nothing any more, the next one last.
+        /// Reports that can be made now, the next one last.
         var ready: [Waiting] = []
     }
 
     private let reports = Locked(PendingReports())
 
-    /// Notes a new operation, which may have the address of one that is gone.
+    /// Registers a new operation, which may have the address of one that has been deallocated.
     func begin(_ operation: Operation) {
         _ = reports.withLock { $0.done.remove(ObjectIdentifier(operation)) }
     }
 
-    /// Calls `report` for a finished operation now, or as soon as its dependencies have been reported. Called on a
-    /// serial queue.
+    /// Calls `report` for a finished operation, immediately or when its dependencies have been reported. Called on a serial
+    /// queue.
     ///
-    /// - Parameter after: its dependencies, which the finished operation no longer has.
+    /// - Parameter after: The dependencies, which the finished operation no longer has.
     func finish(_ operation: Operation, after: [ObjectIdentifier], _ report: @escaping @Sendable () -> Void) {
         let id = ObjectIdentifier(operation)
         reports.withLock { reports in

@@ -1,32 +1,33 @@
 import ConvoySupport
 import Dispatch
 
-/// Decides when the next file of a long list gets its transfer: few of them exist at a time, but no host keeps the others
-/// waiting that could be served.
+/// Decides when the next file of a long list gets its transfer. It keeps the number of concurrent transfers small, without
+/// letting one host delay files of other hosts.
 ///
-/// A transfer counts for the window until it has finished, or until it waits for another try. A file whose host has
-/// enough transfers is set aside, until one of these has finished; what is set aside is small.
+/// A transfer counts in the window until it finishes or waits to be retried. If a host has enough transfers, further files
+/// of it are set aside until one of them finishes; files that are set aside use little memory.
 struct TransferWindow<Item: Sendable>: Sendable {
     private struct HostUse {
         var count = 0
         var waiting: [Item] = []
-        /// How many of the waiting are gone: removing the first of an array costs time in proportion to its length.
+        /// The number of removed waiting items. Removing the first element of an array takes time proportional to its
+        /// length.
         var taken = 0
 
         var isEmpty: Bool { taken == waiting.count }
         var isUnused: Bool { count == 0 && isEmpty }
     }
 
-    /// How many transfers there are at a time.
+    /// The maximum number of concurrent transfers.
     let size: Int
-    /// How many of these may be of one host.
+    /// The maximum number of concurrent transfers per host.
     let sizePerHost: Int
-    /// How many files are set aside at the most.
+    /// The maximum number of files that are set aside.
     private let limit: Int
     private(set) var count = 0
     private(set) var waitingCount = 0
     private var hosts: [Target: HostUse] = [:]
-    /// The hosts with files that were set aside and could begin.
+    /// The hosts with files that were set aside and can start.
     private var free: [Target] = []
 
     init(size: Int, sizePerHost: Int, limit: Int = 100_000) {
@@ -36,11 +37,11 @@ struct TransferWindow<Item: Sendable>: Sendable {
     /// Whether another file may be read.
     var wantsMore: Bool { count < size && waitingCount < limit }
 
-    /// Takes a file that was read.
+    /// Adds a file that was read.
     ///
-    /// - Returns: whether it is to begin now. If not, it is set aside.
+    /// - Returns: Whether to start it now. Otherwise, it is set aside.
     mutating func admit(_ item: Item, of host: Target) -> Bool {
-        // Taken out, so that the waiting are not copied.
+        // Removed temporarily, so that the waiting items are not copied.
         var own = hosts.removeValue(forKey: host) ?? HostUse()
         let begins = own.count < sizePerHost && own.isEmpty
         if begins {
@@ -54,7 +55,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
         return begins
     }
 
-    /// A file that was set aside and begins now; nil if there is none, or no room.
+    /// Returns a file that was set aside and starts now, or nil.
     mutating func next() -> (item: Item, host: Target)? {
         guard count < size else { return nil }
         while let name = free.popLast() {
@@ -79,12 +80,12 @@ struct TransferWindow<Item: Sendable>: Sendable {
         return nil
     }
 
-    /// A transfer waits for another try, and counts no more.
+    /// Stops counting a transfer that waits to be retried.
     mutating func setBack() { count -= 1 }
 
-    /// A transfer has finished.
+    /// Removes a finished transfer.
     ///
-    /// - Parameter counted: whether it counted until now.
+    /// - Parameter counted: Whether it counted until now.
     mutating func finish(of host: Target, counted: Bool) {
         if counted { count -= 1 }
         hosts[host]?.count -= 1
@@ -96,7 +97,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
     }
 }
 
-/// A window that the thread which makes transfers shares with their handlers.
+/// A window that is shared by the thread that creates transfers and their handlers.
 final class SharedTransferWindow<Item: Sendable>: Sendable {
     private let window: Locked<TransferWindow<Item>>
     private let changes = DispatchSemaphore(value: 0)
@@ -105,12 +106,12 @@ final class SharedTransferWindow<Item: Sendable>: Sendable {
 
     func with<Result: Sendable>(_ body: (inout TransferWindow<Item>) -> Result) -> Result { window.withLock { body(&$0) } }
 
-    /// Changes the window, and wakes the one that waits for a change.
+    /// Changes the window, and wakes the thread that waits for a change.
     func change(_ body: (inout TransferWindow<Item>) -> Void) {
         window.withLock { body(&$0) }
         changes.signal()
     }
 
-    /// Waits for a change, but not for long: the program may have been interrupted.
+    /// Waits briefly for a change. The wait is short because the program may have been interrupted.
     func waitForChange() { _ = changes.wait(timeout: .now() + .milliseconds(100)) }
 }

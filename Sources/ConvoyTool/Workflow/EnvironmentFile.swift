@@ -1,17 +1,17 @@
 import Foundation
 
-/// Reads files of `--env-file`, as dotenv and Docker Compose have them, but that `$NAME` is text.
+/// Reads the files of `--env-file`, in the format of dotenv and Docker Compose, except that `$NAME` is not expanded.
 struct EnvironmentFile {
     private let scalars: [Unicode.Scalar]
     private var index = 0
     private var line = 1
     private let file: String
 
-    /// The variables in their order.
+    /// Returns the variables, in order.
     ///
-    /// A line has `NAME=VALUE`, with or without `export`. A value without quotes ends before a space and a `#`. In single
-    /// quotes everything is text; in double quotes `\n`, `\r`, `\t`, `\"`, `\$` and `\\` are escapes. A value in quotes may have
-    /// several lines.
+    /// A line is `NAME=VALUE`, with or without `export`. An unquoted value ends before a space followed by `#`.
+    /// Single-quoted text is literal; in double quotes, `\n`, `\r`, `\t`, `\"`, `\$` and `\\` are escapes. A quoted value
+    /// may span several lines.
     static func variables(in data: Data, _ file: String) throws(ToolError) -> [(String, String)] {
         let bytes = data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
         guard let text = String(validating: bytes, as: UTF8.self) else {
@@ -27,7 +27,7 @@ struct EnvironmentFile {
 
     private func problem(_ message: String) -> ToolError { .usage("\(Printable.line(file)):\(line): \(message)") }
 
-    /// The next variable; nil at the end.
+    /// Returns the next variable, or nil at the end.
     private mutating func next() throws(ToolError) -> (String, String)? {
         while let first = skipSpace() {
             if first == "\n" {
@@ -47,12 +47,12 @@ struct EnvironmentFile {
             name.unicodeScalars.append(next)
             advance()
         }
-        guard peek == "=" else { throw problem("not NAME=VALUE") }
+        guard peek == "=" else { throw problem("expected NAME=VALUE") }
         if name.hasPrefix("export"), name.dropFirst(6).first?.isWhitespace == true { name = String(name.dropFirst(6)) }
         name = name.trimmingCharacters(in: .whitespaces)
         guard !name.isEmpty,
             !name.unicodeScalars.contains(where: { $0.properties.isWhitespace || "'\"".unicodeScalars.contains($0) })
-        else { throw problem("not NAME=VALUE") }
+        else { throw problem("expected NAME=VALUE") }
         advance()
         let hadSpace = peek == " " || peek == "\t"
         switch skipSpace() {
@@ -76,7 +76,7 @@ struct EnvironmentFile {
     }
 
     private mutating func quotedValue() throws(ToolError) -> String {
-        let mark = peek, start = problem("a quote has no end")
+        let mark = peek, start = problem("the closing quote is missing")
         advance()
         var value = String.UnicodeScalarView()
         while let next = peek, next != mark {
@@ -99,7 +99,7 @@ struct EnvironmentFile {
         switch skipSpace() {
         case nil, "\n"?: break
         case "#"?: skipLine()
-        default: throw problem("something stands behind the quote")
+        default: throw problem("unexpected text after the closing quote")
         }
         return String(value)
     }
@@ -113,7 +113,7 @@ struct EnvironmentFile {
         index += 1
     }
 
-    /// Goes to what is no space, and returns it.
+    /// Skips whitespace, and returns the next character.
     private mutating func skipSpace() -> Unicode.Scalar? {
         while let next = peek, next != "\n", next.properties.isWhitespace { advance() }
         return peek

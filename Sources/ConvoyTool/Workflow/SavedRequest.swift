@@ -4,7 +4,7 @@ import Foundation
 
 /// Adds a request to a manifest in a file.
 enum SavedRequest {
-    /// The variable of the environment that stands for the password of `--user`, which is not written.
+    /// The environment variable for the password of `--user`, which is not saved.
     private static let passwordVariable = "PASSWORD"
 
     static func append(
@@ -12,7 +12,7 @@ enum SavedRequest {
     ) throws(ToolError) {
         var draft = draft, inputs = WorkflowInputs()
         let left = addOptions(to: &draft, options)
-        // Another request of the manifest may need it, too, and this one has it from the command line.
+        // Another request of the manifest may need it, and for this one it is on the command line.
         inputs.environment[passwordVariable] = inputs.environment[passwordVariable] ?? ""
         var text = "", names: [String] = []
         if FileManager.default.fileExists(atPath: path) {
@@ -34,9 +34,9 @@ enum SavedRequest {
         if !text.hasSuffix("\n") { text += "\n" }
         text += draft.yaml(name: name)
         do throws(ManifestError) {
-            // It must end with its requests, in block style.
+            // The manifest must end with its requests, in block style.
             guard try Workflow(parsing: Data(text.utf8), name: path, inputs: inputs).requestIDs == names + [name] else {
-                throw ManifestError(file: path, line: 1, column: 1, message: "the requests must be the last of the manifest")
+                throw ManifestError(file: path, line: 1, column: 1, message: "requests must be the last key of the manifest")
             }
         } catch {
             throw .usage("--save: cannot add a request: \(Printable.line(Shown.text(error.description)))")
@@ -46,26 +46,26 @@ enum SavedRequest {
         display.say("\(shown): \(name)")
         if hasLogin {
             display.complain(
-                "\(shown): the password of --user is not in it; give it as \(passwordVariable) of the environment")
+                "\(shown): the password of --user was not saved; set the environment variable \(passwordVariable)")
         }
-        for name in left { display.complain("\(shown): --\(name) is not in it; give it to convoy run") }
+        for name in left { display.complain("\(shown): --\(name) was not saved; pass it to convoy run") }
     }
 
-    /// Options that are keys of a manifest, and have a value of the same form there.
+    /// Options that are manifest keys with a value of the same form.
     private static let texts = [
         "proxy", "noproxy", "unix-socket", "interface", "cacert", "crl-file", "cert", "key", "tls-min", "netrc-file",
     ]
     private static let flags = ["insecure", "ipv4", "ipv6", "http1.1"]
     private static let numbers = ["max-redirs", "connect-timeout", "max-time", "retry", "timeout"]
-    /// Those that are about what is printed, or are in the draft.
+    /// Options that concern the output or are already in the draft.
     private static let own: Set<String> = [
         "save", "form", "multipart", "body", "head", "expect", "capture", "curl", "header", "user-agent", "user", "verbose",
         "quiet", "show-secrets", "no-config", "har", "help", "color", "json", "silent", "no-progress",
     ]
 
-    /// Adds what the options say.
+    /// Adds the options to the request.
     ///
-    /// - Returns: the names of those that a manifest has nothing for.
+    /// - Returns: The names of the options that a manifest does not support.
     private static func addOptions(to draft: inout RequestDraft, _ options: Options) -> [String] {
         if let user = options.value("user") {
             let name = user.prefix { $0 != ":" }.replacing("${", with: "$${")

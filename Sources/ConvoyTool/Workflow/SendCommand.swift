@@ -4,7 +4,7 @@ import ConvoyWorkflow
 import Foundation
 import FoundationNetworking
 
-/// `convoy send`: one request by hand, as a manifest would send it.
+/// `convoy send`: sends a single request, as a manifest would.
 enum SendCommand {
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
         guard let target = SendItems.target(options) else {
@@ -40,7 +40,7 @@ enum SendCommand {
     private static func run(
         _ workflow: Workflow, _ url: URL, prints captures: [String], _ display: Display, _ options: Options
     ) throws(ToolError) -> ExitStatus {
-        // Last, as it may ask for a password and a passphrase.
+        // Done last, because this may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         let trust = settings.trust
         let timeout = try options.seconds("timeout")
@@ -96,14 +96,14 @@ enum SendCommand {
 enum SendItems {
     private enum Kind { case text, json, file, query, header }
 
-    /// What the arguments name. Without a method it is GET, or POST with a body, as in HTTPie.
+    /// The parsed arguments. Without a method, it is GET, or POST if there is a body, as in HTTPie.
     struct Arguments {
         let method: String
         let url: String
         let items: ArraySlice<String>
     }
 
-    /// nil if an argument is missing.
+    /// Returns nil if an argument is missing.
     static func target(_ options: Options) -> Arguments? {
         guard let first = options.arguments.first else { return nil }
         let rest = options.arguments.dropFirst()
@@ -124,7 +124,8 @@ enum SendItems {
         for argument in target.items {
             guard let (name, kind, value) = item(argument) else {
                 throw options.usage(
-                    "'\(Printable.line(argument))' is none of NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE, Header:Value")
+                    "invalid item '\(Printable.line(argument))': use NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE or Header:Value"
+                )
             }
             switch kind {
             case .header: items.append("\(name): \(value)")
@@ -135,7 +136,7 @@ enum SendItems {
                 parts.append(RequestDraft.Part(name: name, value: value, isFile: false))
             case .json:
                 guard let json = try? JSON(parsing: Data(value.utf8)) else {
-                    throw options.usage("'\(Printable.line(argument))': not JSON")
+                    throw options.usage("invalid JSON in '\(Printable.line(argument))'")
                 }
                 object[name] = json
                 pairs.append((name, json.description))
@@ -148,7 +149,7 @@ enum SendItems {
                 guard let text = String(validating: data, as: UTF8.self) else {
                     let file = Printable.line(value)
                     throw options.usage(
-                        "'\(Printable.line(argument))': \(file) is not UTF-8; --multipart and --body take bytes")
+                        "'\(Printable.line(argument))': \(file) is not UTF-8; use --multipart or --body to send it")
                 }
                 object[name] = .string(text)
                 pairs.append((name, text))
@@ -163,12 +164,12 @@ enum SendItems {
         _ object: JSONObject, _ pairs: [(name: String, value: String)], _ parts: [RequestDraft.Part], _ options: Options
     ) throws(ToolError) -> RequestDraft.Body? {
         if let file = options.value("body") {
-            guard parts.isEmpty, pairs.isEmpty else { throw options.usage("--body and items of a body do not go together") }
+            guard parts.isEmpty, pairs.isEmpty else { throw options.usage("--body cannot be combined with body items") }
             if file != "-" { return .file(file) }
             let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
             if let text = String(validating: data, as: UTF8.self) { return .text(text) }
             guard !options.has("save") else {
-                throw options.usage("standard input is not text; give a file, which a manifest can name")
+                throw options.usage("standard input is not text and cannot be saved; use --body FILE")
             }
             return .file(try TemporaryBytes.path(of: data))
         }
@@ -179,12 +180,12 @@ enum SendItems {
         return options.has("form") ? .form(pairs) : .json(.object(object))
     }
 
-    /// The name, the kind and the value of an item: at its first separator that no backslash precedes.
+    /// Splits an item into name, kind and value, at its first separator without a preceding backslash.
     private static func item(_ text: String) -> (String, Kind, String)? {
         var name = "", rest = text[...]
         while let next = rest.first, !":=@".contains(next) {
             rest.removeFirst()
-            // As in HTTPie: `dc\:title=x` has a colon in its name.
+            // As in HTTPie, `dc\:title=x` has a colon in its name.
             let isEscape = next == "\\" && rest.first.map { ":=@\\".contains($0) } == true
             name.append(isEscape ? rest.removeFirst() : next)
         }
@@ -199,14 +200,14 @@ enum SendItems {
     static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
 }
 
-/// Bytes that must have a path.
+/// Bytes that must be available as a file.
 enum TemporaryBytes {
-    /// The path of an open file without a name, which lasts as long as the process.
+    /// Returns the path of an open, unnamed file that exists as long as the process.
     static func path(of data: Data) throws(ToolError) -> String {
         let name = FileManager.default.temporaryDirectory.appendingPathComponent("convoy-XXXXXX").path
         var template = Array(name.utf8CString)
         let descriptor = mkstemp(&template)
-        guard descriptor >= 0 else { throw .disk("cannot keep standard input: \(SystemError().text)") }
+        guard descriptor >= 0 else { throw .disk("cannot store standard input: \(SystemError().text)") }
         unlink(template)
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         do throws(SystemError) {
@@ -216,13 +217,14 @@ enum TemporaryBytes {
             try result.get()
         } catch {
             close(descriptor)
-            throw .disk("cannot keep standard input: \(error.text)")
+            throw .disk("cannot store standard input: \(error.text)")
         }
         return "/proc/self/fd/\(descriptor)"
     }
 }
 
-/// Prints a response: on a terminal with its head, and JSON indented and in colour; elsewhere the body as it is.
+/// Prints a response. On a terminal, it prints the head as well, and indents and colours JSON; otherwise it prints the body
+/// unchanged.
 struct ResponsePrinter {
     let display: Display
     let options: Options
@@ -248,7 +250,7 @@ struct ResponsePrinter {
                 try result.get()
                 return
             } catch {
-                throw ToolError(text: "cannot write standard output: \(error.text)", status: .failure)
+                throw ToolError(text: "cannot write to standard output: \(error.text)", status: .failure)
             }
         }
         if let json = response.json {
@@ -259,12 +261,12 @@ struct ResponsePrinter {
             }
         } else {
             display.emit(
-                "(\(Amounts.bytes(Int64(response.body.count))) that are not text; they can go into a file or a pipe)")
+                "(\(Amounts.bytes(Int64(response.body.count))) of binary data; redirect the output to a file or a pipe)")
         }
     }
 }
 
-/// Lays out JSON for people.
+/// Formats JSON for people.
 enum JSONPrinter {
     static func lines(of json: JSON, _ display: Display) -> [String] {
         var lines: [String] = []

@@ -3,16 +3,16 @@ import ConvoySupport
 import ConvoyWorkflow
 import Foundation
 
-/// Prints what happens in a run: a line for each request that has ended and, on a terminal, one for each that runs, and one
-/// for what waits.
+/// Prints the progress of a run: a line for each request that has ended and, on a terminal, a line for each running request
+/// and one for the waiting requests.
 final class WorkflowBoard: Sendable {
     private struct Contents {
         var running: [(name: String, since: ContinuousClock.Instant, note: String)] = []
         var ended: Set<String> = []
         var failures: [String] = []
-        /// How many requests were in flight when the program was interrupted.
+        /// The number of requests in flight when the program was interrupted.
         var interruptedCount = 0
-        /// How many requests run that capture secrets.
+        /// The number of running requests that capture secrets.
         var unknownSecrets = 0
         var timer: (any DispatchSourceTimer)?
     }
@@ -79,7 +79,7 @@ final class WorkflowBoard: Sendable {
         switch outcome.state {
         case .failed where isInterrupted:
             display.complain(WorkflowLines.interruption(outcome, manifest: workflow.name, row: row), isMarked: true)
-        // Its line would be that of all that was not begun.
+        // Such a line would appear for every request that was not started.
         case .skipped where isInterrupted: break
         case .succeeded, .kept: if !printsNothing { display.say(WorkflowLines.success(outcome, display)) }
         case .skipped: if !printsNothing { display.say(WorkflowLines.skip(outcome, display)) }
@@ -106,7 +106,7 @@ final class WorkflowBoard: Sendable {
         display.show(lines.map { Printable.cut($0, to: max(20, columns - 1)) })
     }
 
-    /// Ends the changing lines, and repeats the failures, where there is a terminal.
+    /// Removes the changing lines and, on a terminal, repeats the failures.
     func end(_ result: WorkflowResult) {
         let (failures, interrupted) = contents.withLock { contents in
             contents.timer?.cancel()
@@ -121,7 +121,7 @@ final class WorkflowBoard: Sendable {
         }
         let kept = result.outcomes.count { $0.state == .kept }, skipped = result.outcomes.count { $0.state == .skipped }
         var text = "\(result.outcomes.count { $0.state == .succeeded }) succeeded"
-        if kept > 0 { text += ", \(kept) before" }
+        if kept > 0 { text += ", \(kept) in an earlier run" }
         if skipped > 0 { text += ", \(skipped) skipped" }
         if interrupted > 0 { text += ", \(interrupted) interrupted" }
         let failed = result.failures.count - interrupted

@@ -3,9 +3,9 @@ import ConvoySupport
 import ConvoyWorkflow
 import Foundation
 
-/// `convoy run` with a manifest whose requests have names, and pass values to each other.
+/// `convoy run` with a manifest whose requests have names and pass values to each other.
 enum WorkflowCommand {
-    /// What a run needs of the options, made once for all rows of `--data`.
+    /// The options of a run, which apply to all rows of `--data`.
     private struct Setting: Sendable {
         let display: Display
         let reports: ReportOptions
@@ -18,13 +18,13 @@ enum WorkflowCommand {
         let journal: String?
     }
 
-    /// A run of the manifest, with the values of a row.
+    /// A run of the manifest with the values of a row.
     private struct Row: Sendable {
         let workflow: Workflow
         let data: DataRow
     }
 
-    /// The options that only manifests of this form have.
+    /// The options that only manifests with named requests support.
     static let options = [
         "var", "env-file", "only", "keep-going", "fail-fast", "graph", "data", "report", "timeline", "resume",
     ]
@@ -43,7 +43,7 @@ enum WorkflowCommand {
         guard options.has("only") else { return workflow }
         guard !ids.isEmpty else { throw options.usage("--only needs the name of a request") }
         if let unknown = ids.first(where: { !workflow.requestIDs.contains($0) }) {
-            throw options.usage("--only: there is no request \"\(Printable.line(unknown))\" in \(Printable.line(name))")
+            throw options.usage("--only: unknown request \"\(Printable.line(unknown))\" in \(Printable.line(name))")
         }
         return workflow.only(ids) ?? workflow
     }
@@ -61,7 +61,7 @@ enum WorkflowCommand {
                 workflows.append(try workflow(contents, name: name, inputs, options))
             } catch {
                 guard let number = row.number, number > 1 else { throw error }
-                // Its values may be secrets, which are not known.
+                // The values may be secrets that are not declared.
                 throw ToolError(text: "--data: row \(number): \(error.text)", status: error.status)
             }
         }
@@ -79,12 +79,13 @@ enum WorkflowCommand {
         }
         let directory = options.value("directory") ?? "."
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
-        // Beside the outputs, so that another directory is another run. From a pipe there is nothing to come back to.
+        // The journal is stored beside the outputs, so that another directory is a separate run. A manifest from a pipe has
+        // no journal.
         let isStream = name == "standard input" || SpecialFile.isStream(name)
         let journal =
             isStream || options.has("dry-run")
             ? nil : PathText.join(directory, ".\(PathText.name(of: name)).convoyrun")
-        if options.has("resume"), journal == nil { throw options.usage("--resume needs a manifest in a file") }
+        if options.has("resume"), journal == nil { throw options.usage("--resume requires a manifest in a file") }
         let setting = Setting(
             display: display, reports: reports, directory: directory, replaces: options.has("force"),
             isPreview: options.has("dry-run"), resumes: options.has("resume"), stops: options.has("fail-fast"),
@@ -98,7 +99,7 @@ enum WorkflowCommand {
         return try run(all, setting, options)
     }
 
-    /// All checks come before the first request: running half of the rows is worse than running none.
+    /// All checks come before the first request: running half of the rows is worse than running nothing.
     private static func checkOutputs(_ rows: [Row], _ setting: Setting) throws(ToolError) {
         var owners: [Data: Row] = [:]
         for row in rows {
@@ -121,7 +122,7 @@ enum WorkflowCommand {
         let speed = try SpeedOptions(options)
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
-        // Last, as they may ask for a password and a passphrase.
+        // Done last, because this may prompt for a password and a passphrase.
         var login = LoginOptions(options)
         for row in rows { if let base = row.workflow.baseURL { try login.adopt(base, options) } }
         try login.ask(options)
@@ -161,7 +162,7 @@ enum WorkflowCommand {
             if setting.stops, !result.failures.isEmpty { break }
         }
         if setting.isPreview { return .success }
-        // What a stop has cancelled says nothing new.
+        // Requests that were cancelled by a stop add no information.
         let causes = kinds.filter { $0 != .cancelled }
         let status = Interruption.shared.status ?? ExitStatus(failures: causes.isEmpty ? kinds : causes)
         return settings.finish(status, display)
@@ -196,9 +197,9 @@ enum WorkflowCommand {
             do throws(ToolError) {
                 try Directories.prepare(setting.directory)
             } catch {
-                // A folder that only the journal needs is no reason to send nothing.
+                // A directory that is only needed for the journal does not prevent the run.
                 guard !row.workflow.hasOutputs, !setting.resumes else { throw error }
-                setting.display.complain("\(error.text); --resume cannot go on after this run")
+                setting.display.complain("\(error.text); --resume will not work after this run")
                 run.journal = nil
             }
         }
@@ -206,7 +207,7 @@ enum WorkflowCommand {
             guard let url = operation.request.url else { return }
             try? settings.apply(to: operation, url, operation.connectionConfiguration, number: number, heard: { _ in })
             settings.speed.apply(to: operation)
-            // What the manifest says wins; 60 seconds are the default of all requests.
+            // The manifest takes precedence; 60 seconds is the default of all requests.
             if let timeout, operation.request.timeoutInterval == 60 { operation.idleTimeout = timeout }
         }
         let board = WorkflowBoard(
@@ -217,12 +218,12 @@ enum WorkflowCommand {
                 return try WorkflowRun(row.workflow, options: run) { board.take($0) }
             } catch let error as JournalInUseError {
                 let file = Printable.line(error.file.relativePath)
-                throw .disk("another run has the journal \(file); wait for its end, or give another --directory")
+                throw .disk("the journal \(file) is in use by another run: wait for it to end, or use another --directory")
             } catch {
                 let line = "\(Printable.line(setting.journal ?? "")): \(ErrorText.line(for: error))"
                 guard !setting.resumes, run.journal != nil else { throw .disk(line) }
-                // A folder that cannot be written is no reason to send nothing.
-                setting.display.complain("\(line); --resume cannot go on after this run")
+                // A directory that cannot be written does not prevent the run.
+                setting.display.complain("\(line); --resume will not work after this run")
                 run.journal = nil
                 return try make()
             }
@@ -232,7 +233,7 @@ enum WorkflowCommand {
         return Prepared(run: made, board: board)
     }
 
-    /// Runs a workflow on this thread, which is none of Swift's pool.
+    /// Runs a workflow and waits for it on this thread, which must not belong to Swift's concurrency pool.
     static func wait(for run: WorkflowRun) -> WorkflowResult {
         let isOver = DispatchSemaphore(value: 0)
         let result = Locked(WorkflowResult())
@@ -256,7 +257,7 @@ enum WorkflowCommand {
     }
 }
 
-/// `convoy check`: finds the mistakes of a manifest, and sends nothing.
+/// `convoy check`: validates manifests without sending anything.
 enum CheckCommand {
     static func run(_ options: Options, _ display: Display) throws(ToolError) -> ExitStatus {
         guard !options.arguments.isEmpty else { throw options.usage("no manifest") }

@@ -7,7 +7,7 @@ enum WorkflowLines {
     static func success(_ outcome: RequestOutcome, _ display: Display) -> String {
         let mark = display.showsMarks ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
         let name = Printable.line(outcome.name)
-        if outcome.state == .kept { return "\(mark)\(name): has succeeded before" }
+        if outcome.state == .kept { return "\(mark)\(name): already succeeded in an earlier run" }
         var figures: [String] = []
         if let status = outcome.status { figures.append("\(status)") }
         figures.append("\(Amounts.bytes(outcome.bytes)) in \(Amounts.seconds(outcome.seconds))")
@@ -26,7 +26,7 @@ enum WorkflowLines {
         return "\(mark)\(Printable.line(outcome.name)): \(Printable.line(outcome.failures.first ?? "skipped"))"
     }
 
-    /// Every failure, with the line of the manifest on which the request stands.
+    /// Returns a line for every failure, with the line of the request in the manifest.
     static func failures(_ outcome: RequestOutcome, manifest: String, row: DataRow?) -> [String] {
         let start = start(outcome, manifest, row)
         return outcome.failures.map { start + Printable.line($0) }
@@ -37,13 +37,13 @@ enum WorkflowLines {
         return "\(Printable.line(manifest)):\(outcome.line): \(row)\(Printable.line(outcome.name)): "
     }
 
-    /// One that was in flight when the program was interrupted.
+    /// Returns the line of a request that was in flight when the program was interrupted.
     static func interruption(_ outcome: RequestOutcome, manifest: String, row: DataRow?) -> String {
         start(outcome, manifest, row) + "interrupted"
     }
 
-    /// The keys of `--json`, and those that only workflows have: `item`, `index`, `line`, `state`, `requests`, `retries`,
-    /// `captures`, with `--data` `row`, and `morePages` where it is true.
+    /// Returns the keys of `--json`, and those that only workflows have: `item`, `index`, `line`, `state`, `requests`,
+    /// `retries`, `captures`, `row` with `--data`, and `morePages` if it is true.
     static func json(_ outcome: RequestOutcome, row: DataRow?) -> String {
         var line = JSONLine()
         line.add("id", outcome.id)
@@ -77,7 +77,7 @@ enum WorkflowLines {
 }
 
 extension RequestOutcome {
-    /// In what way it failed; nil for one that did not.
+    /// The kind of failure, or nil if the request did not fail.
     var kind: FailureKind? {
         guard let cause, state == .failed || state == .skipped else { return nil }
         return switch cause {

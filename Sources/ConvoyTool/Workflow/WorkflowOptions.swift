@@ -2,11 +2,11 @@ import Convoy
 import ConvoyWorkflow
 import Foundation
 
-/// The options that give a manifest its values.
+/// The options that set the values of a manifest.
 enum WorkflowOptions {
     private static let maximumLength = 16 << 20
 
-    /// Variables and the environment, with those of `--env-file` and `--var`.
+    /// Returns the variables and the environment, including those of `--env-file` and `--var`.
     static func inputs(_ options: Options) throws(ToolError) -> WorkflowInputs {
         var inputs = WorkflowInputs()
         for file in options.all("env-file") {
@@ -22,7 +22,7 @@ enum WorkflowOptions {
         return inputs
     }
 
-    /// Refuses variables of the command line that none of the manifests has.
+    /// Rejects command-line variables that none of the manifests declares.
     static func check(_ options: Options, _ inputs: WorkflowInputs, _ workflows: [Workflow]) throws(ToolError) {
         for name in inputs.variables.keys.sorted() {
             let complaints = workflows.compactMap { $0.complaint(aboutVariable: name) }
@@ -31,8 +31,8 @@ enum WorkflowOptions {
         }
     }
 
-    /// The rows of `--data`, each as variables by the names in the first row (RFC 4180). One row without variables, if there
-    /// is no such option.
+    /// Returns the rows of `--data`, each as variables named by the first row (RFC 4180), or a single row without variables
+    /// if the option is not given.
     static func rows(_ options: Options) throws(ToolError) -> [DataRow] {
         guard let file = options.value("data") else { return [DataRow(number: nil, columns: [])] }
         let data = try InputFile.contents(of: file, called: "--data \(Printable.line(file))", limit: maximumLength)
@@ -41,7 +41,7 @@ enum WorkflowOptions {
         }
         let rows = try records(in: text, file)
         guard let names = rows.first, rows.count > 1 else {
-            throw .usage("\(Printable.line(file)) has no rows below its names")
+            throw .usage("\(Printable.line(file)) has no rows below the header row")
         }
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
             throw .usage("\(Printable.line(file)): two columns have the name \"\(Printable.line(twice))\"")
@@ -50,7 +50,8 @@ enum WorkflowOptions {
         for (index, row) in rows.dropFirst().enumerated() {
             guard row.count == names.count else {
                 throw .usage(
-                    "\(Printable.line(file)): row \(index + 2) has \(row.count) fields, and the first has \(names.count)")
+                    "\(Printable.line(file)): row \(index + 2) has \(row.count) fields, but the header row has \(names.count)"
+                )
             }
             all.append(DataRow(number: index + 1, columns: Array(zip(names, row))))
         }
@@ -84,7 +85,7 @@ enum WorkflowOptions {
                 field.append(character)
             }
         }
-        guard !isQuoted else { throw .usage("\(Printable.line(file)): a quote has no end") }
+        guard !isQuoted else { throw .usage("\(Printable.line(file)): the closing quote is missing") }
         if !row.isEmpty || !field.isEmpty || wasQuoted {
             end()
             rows.append(row)
@@ -95,17 +96,17 @@ enum WorkflowOptions {
 
 /// A row of `--data`.
 struct DataRow: Sendable {
-    /// From 1; nil for what stands for a run without rows.
+    /// The row number, from 1, or nil for a run without rows.
     let number: Int?
     let columns: [(name: String, value: String)]
-    /// The secrets that may be in the values.
+    /// The secrets that may occur in the values.
     var secrets = SecretMask()
 
     var variables: [String: String] { Dictionary(columns.map { ($0.name, $0.value) }, uniquingKeysWith: { $1 }) }
 
     /// The number with the values, for messages: `row 2 (user=ada, n=1)`.
     var title: String {
-        // Masked before it is cut, as half of a secret is not recognised.
+        // Masked before shortening, because a shortened secret is not recognized.
         let values = columns.map { name, value in
             let shown = if case .string(let text) = secrets.masked(.string(value), named: name) { text } else { "" }
             return "\(name)=\(shown)"
@@ -114,7 +115,7 @@ struct DataRow: Sendable {
     }
 }
 
-/// The reports that `--report` asks for.
+/// The reports that `--report` and `--timeline` request.
 struct ReportOptions {
     private(set) var junit: OutputFile?
     let timeline: OutputFile?

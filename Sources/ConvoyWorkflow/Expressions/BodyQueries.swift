@@ -167,7 +167,7 @@ enum Pattern {
     /// - Returns: how many groups it has.
     static func groupCount(of pattern: String, at value: ManifestValue) throws(ManifestError) -> Int {
         guard let expression = try? NSRegularExpression(pattern: pattern) else {
-            throw value.problem("bad regular expression \(quoted(pattern))")
+            throw value.problem("invalid regular expression \(quoted(pattern))")
         }
         return expression.numberOfCaptureGroups
     }

@@ -85,7 +85,7 @@ enum OutputPath {
         }
         guard let path = normalized(text) else {
             throw EvaluationError(
-                message: "bad output \(quoted(text, isCut: false)): it must be a path below the output directory")
+                message: "invalid output \(quoted(text, isCut: false)): it must be a path below the output directory")
         }
         return path
     }

@@ -177,7 +177,7 @@ private struct ExpressionParser {
             case "and", "or", "not": throw EvaluationError(message: "unexpected \(quoted(name))")
             default: break
             }
-            guard let reference = Reference(name) else { throw EvaluationError(message: "bad name \(quoted(name))") }
+            guard let reference = Reference(name) else { throw EvaluationError(message: "invalid name \(quoted(name))") }
             return .reference(reference)
         }
     }
@@ -235,7 +235,7 @@ private struct ExpressionParser {
             } else if first == "-" || (0x30...0x39).contains(first.value) {
                 let digits = rest.prefix { "-+.eE0123456789".unicodeScalars.contains($0) }
                 guard let number = JSONNumber(String(digits)) else {
-                    throw EvaluationError(message: "bad number \(quoted(String(digits)))")
+                    throw EvaluationError(message: "invalid number \(quoted(String(digits)))")
                 }
                 tokens.append(.number(number))
                 rest = rest[digits.endIndex...]

@@ -54,7 +54,7 @@ struct Template: Sendable {
             }
             guard let end = behind.firstIndex(of: UInt8(ascii: "}")) else { throw source.problem("a ${ without its }") }
             let name = String(Substring(behind[..<end].dropFirst())).trimmingCharacters(in: .whitespaces)
-            guard let reference = Reference(name) else { throw source.problem("bad reference ${\(name)}") }
+            guard let reference = Reference(name) else { throw source.problem("invalid reference ${\(name)}") }
             if !literal.isEmpty { pieces.append(.literal(literal)) }
             literal = ""
             pieces.append(.reference(reference))

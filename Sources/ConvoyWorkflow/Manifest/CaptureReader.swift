@@ -7,7 +7,7 @@ enum CaptureReader {
     private static let kinds = ["json", "xpath", "header", "cookie", "status", "url", "text"]
 
     static func plan(of member: ManifestValue.Member) throws(ManifestError) -> CapturePlan {
-        guard Reference.isName(member.key) else { throw member.problem("bad name of a capture: \(quoted(member.key))") }
+        guard Reference.isName(member.key) else { throw member.problem("invalid name of a capture: \(quoted(member.key))") }
         let source = try source(of: member.value, "a capture")
         // `url: url` is what it is without a capture.
         guard !ReservedName.ofRequests.contains(member.key) || source.text == member.key else {
@@ -40,11 +40,11 @@ enum CaptureReader {
         switch (kind, content) {
         case ("json", let pointer?):
             guard let path = JSONPath(pointer) else {
-                throw value.problem("bad JSON Pointer \(quoted(pointer)): it begins with /, as in json:/items/0/id")
+                throw value.problem("invalid JSON Pointer \(quoted(pointer)): it begins with /, as in json:/items/0/id")
             }
             return .json(path)
         case ("xpath", let expression?):
-            guard XPath.isValid(expression) else { throw value.problem("bad XPath \(quoted(expression))") }
+            guard XPath.isValid(expression) else { throw value.problem("invalid XPath \(quoted(expression))") }
             return .xpath(expression)
         case ("header", let name?) where !name.isEmpty: return .header(name)
         case ("cookie", let name?) where !name.isEmpty: return .cookie(name)
@@ -168,7 +168,7 @@ enum ExpectationReader {
         var all: [JSONExpectation] = []
         for member in try value.members("json") {
             guard let path = JSONPath(member.key) else {
-                throw member.problem("bad JSON Pointer \(quoted(member.key)): it begins with /")
+                throw member.problem("invalid JSON Pointer \(quoted(member.key)): it begins with /")
             }
             var expectation = JSONExpectation(path: path)
             if case .object = member.value.json {

@@ -59,7 +59,7 @@ struct ManifestReader {
         try connection.read(defaults)
         for member in members {
             guard Reference.isName(member.key) else {
-                throw member.problem("bad name of a request: \(quoted(member.key)); it needs letters, digits, - and _")
+                throw member.problem("invalid name of a request: \(quoted(member.key)); it needs letters, digits, - and _")
             }
             guard !ReservedName.all.contains(member.key) else {
                 throw member.problem("\(quoted(member.key)) has another meaning, and cannot be the name of a request")
@@ -77,7 +77,7 @@ struct ManifestReader {
                 for element in try value.elements("secrets") {
                     let text = try element.string("a secret")
                     let bare = text.hasPrefix("${") && text.hasSuffix("}") ? String(text.dropFirst(2).dropLast()) : text
-                    guard let reference = Reference(bare) else { throw element.problem("bad reference \(quoted(text))") }
+                    guard let reference = Reference(bare) else { throw element.problem("invalid reference \(quoted(text))") }
                     secrets.append((reference, element))
                 }
                 return secrets
@@ -132,7 +132,7 @@ struct ManifestReader {
         var names: [String] = []
         for member in try value?.members("variables") ?? [] {
             guard Reference.isName(member.key), !ReservedName.all.contains(member.key) else {
-                throw member.problem("bad name of a variable: \(quoted(member.key))")
+                throw member.problem("invalid name of a variable: \(quoted(member.key))")
             }
             names.append(member.key)
             trees[member.key] = (try TreeTemplate(member.value), member.value)

@@ -49,7 +49,7 @@ struct RequestReader {
         try readFlow(&plan)
         plan.output = try fields["output"].map { value throws(ManifestError) in try Template(value, "output") }
         if let text = plan.output?.literal, let output = fields["output"], OutputPath.normalized(text) == nil {
-            throw output.problem("bad output \(quoted(text)): it must be a path below the output directory")
+            throw output.problem("invalid output \(quoted(text)): it must be a path below the output directory")
         }
         plan.expectations = try ExpectationReader.plan(of: fields["expect"])
         for member in try fields["capture"]?.members("capture") ?? [] {
@@ -107,7 +107,7 @@ struct RequestReader {
                 && method.unicodeScalars.allSatisfy {
                     $0.isASCII && ($0.properties.isAlphabetic || (0x30...0x39).contains($0.value) || characters.contains($0))
                 }
-            guard isToken, method != "CONNECT" else { throw value.problem("bad method \(quoted(method))") }
+            guard isToken, method != "CONNECT" else { throw value.problem("invalid method \(quoted(method))") }
         }
         return (method, try url(address, "url", hasBase: hasBase))
     }
@@ -119,14 +119,14 @@ struct RequestReader {
             return template
         }
         if Escaping.hasControls(start) || start.contains("\t") {
-            throw value.problem("bad URL: it has a control character")
+            throw value.problem("invalid URL: it has a control character")
         }
         if start.hasScheme {
             guard Target("\(start.prefix { $0 != ":" })://host") != nil else {
-                throw value.problem("bad URL: it must be of http or https")
+                throw value.problem("invalid URL: it must be of http or https")
             }
             if template.pieces.count == 1, URLReference.url(start).flatMap({ Target($0) }) == nil {
-                throw value.problem("bad URL: it has no host")
+                throw value.problem("invalid URL: it has no host")
             }
         } else if !hasBase {
             throw value.problem("the URL is relative, and the manifest has no baseURL")
@@ -159,7 +159,7 @@ struct RequestReader {
                         $0.isASCII
                             && ($0.properties.isAlphabetic || (0x30...0x39).contains($0.value) || characters.contains($0))
                     })
-                else { throw member.problem("bad name of a header: \(quoted(member.key))") }
+                else { throw member.problem("invalid name of a header: \(quoted(member.key))") }
                 guard known.insert(member.key.lowercased()).inserted else {
                     throw member.problem("the header \(quoted(member.key)) is given twice")
                 }
@@ -226,7 +226,7 @@ struct RequestReader {
         if part.isFile { try checkFile(part.value) }
         part.fileName = try fields["name"].map { value throws(ManifestError) in try Template(value, "name") }
         part.type = try fields["type"].map { value throws(ManifestError) in try value.string("type") }
-        if let type = part.type, Escaping.hasControls(type) { throw member.value.problem("bad type") }
+        if let type = part.type, Escaping.hasControls(type) { throw member.value.problem("invalid type") }
         return part
     }
 

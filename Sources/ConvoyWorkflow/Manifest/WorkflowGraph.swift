@@ -80,7 +80,7 @@ enum WorkflowGraph {
         switch reference.root {
         case "env":
             guard let name = reference.path.first, reference.path.count == 1 else {
-                throw source.problem("bad reference ${\(reference)}: a variable of the environment is env.NAME")
+                throw source.problem("invalid reference ${\(reference)}: a variable of the environment is env.NAME")
             }
             guard plan.environment[name] != nil else {
                 let near = Suggestion.text(for: name, among: plan.environment.keys)

@@ -172,7 +172,7 @@ struct RequestBuilder {
     }
 
     private func badURL(_ text: String, _ reason: String) -> EvaluationError {
-        EvaluationError(message: "bad URL \(quoted(Redaction.url(text), isCut: false)): \(reason)")
+        EvaluationError(message: "invalid URL \(quoted(Redaction.url(text), isCut: false)): \(reason)")
     }
 
     private var startsWithReference: Bool {

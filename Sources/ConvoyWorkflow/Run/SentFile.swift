@@ -67,7 +67,7 @@ struct SentFile {
             }
         }
         guard !path.utf8.contains(0) else {
-            throw EvaluationError(message: "bad file \(quoted(path, isCut: false)): it has a NUL", isAboutFile: true)
+            throw EvaluationError(message: "invalid file \(quoted(path, isCut: false)): it has a NUL", isAboutFile: true)
         }
         if let start { try checkIsInside(PathText.directory(of: start + "_"), path) }
         return path
@@ -78,7 +78,7 @@ struct SentFile {
         guard let parent = realPath(directory), let file = realPath(path) else { return }
         guard file.utf8.starts(with: (parent == "/" ? parent : parent + "/").utf8) else {
             throw EvaluationError(
-                message: "bad file \(quoted(path, isCut: false)): a value leads to another directory", isAboutFile: true)
+                message: "invalid file \(quoted(path, isCut: false)): a value leads to another directory", isAboutFile: true)
         }
     }
 

@@ -78,7 +78,7 @@ import Testing
         tool.send(signal: SIGINT)
         let result = try await tool.finished()
         #expect(result.status == -SIGINT, "\(result.errors)")
-        #expect(result.errors.contains("convoy: to go on: convoy get"), "\(result.errors)")
+        #expect(result.errors.contains("convoy: to resume: convoy get"), "\(result.errors)")
         #expect(bench.scratch.names == ["held.convoyjournal", "held.convoypart", "pipe", "x"])
     }
 
@@ -89,7 +89,7 @@ import Testing
             for _ in 1...20 { tool.send(signal: SIGTERM) }
             let result = try await tool.finished()
             #expect(result.status == -SIGTERM)
-            #expect(result.errors.contains("to go on: convoy get -o held\(round) "), "round \(round): \(result.errors)")
+            #expect(result.errors.contains("to resume: convoy get -o held\(round) "), "round \(round): \(result.errors)")
         }
     }
 
@@ -99,7 +99,7 @@ import Testing
         try await bench.waitForBytes(of: name, count: 60_000)
         tool.send(signal: SIGINT)
         let line = try #require(try await tool.finished().errorLines.last)
-        let command = try #require(line.components(separatedBy: "to go on: convoy ").last)
+        let command = try #require(line.components(separatedBy: "to resume: convoy ").last)
         #expect(!line.unicodeScalars.contains(where: Printable.isObeyed))
         let next = try await ToolProcess.run(command: "exec $convoy \(command)", in: bench.scratch.url)
         #expect(next.status == 0, "\(next.errors)")
@@ -113,11 +113,13 @@ import Testing
         }
         #expect(
             try sentence("-H", "X-Api-Key: pa55word", "http://h/")
-                == "to go on, with the secrets in place of ***: convoy get -H 'X-Api-Key: ***' http://h/")
-        #expect(try sentence("-H", "X-Custom: plain", "http://h/") == "to go on: convoy get -H 'X-Custom: plain' http://h/")
-        #expect(try sentence("-j", "2", "-i", "-") == "to go on, with the same input: convoy get --no-clobber -j 2 -i -")
+                == "to resume, with the secrets instead of ***: convoy get -H 'X-Api-Key: ***' http://h/")
+        #expect(try sentence("-H", "X-Custom: plain", "http://h/") == "to resume: convoy get -H 'X-Custom: plain' http://h/")
+        #expect(try sentence("-j", "2", "-i", "-") == "to resume, with the same input: convoy get --no-clobber -j 2 -i -")
         #expect(
-            try sentence("-H", "Accept: text/plain", "http://h/") == "to go on: convoy get -H 'Accept: text/plain' http://h/"
+            try sentence(
+                "-H", "Accept: text/plain",
+                "http://h/") == "to resume: convoy get -H 'Accept: text/plain' http://h/"
         )
     }
 }

@@ -32,9 +32,9 @@ import Testing
         tool.send(signal: SIGINT)
         let result = try await tool.finished()
         #expect(result.status == -SIGINT)
-        let line = try #require(result.errorLines.first { $0.hasPrefix("convoy: to go on: convoy ") })
+        let line = try #require(result.errorLines.first { $0.hasPrefix("convoy: to resume: convoy ") })
         #expect(result.errorLines.count == 1)
-        let command = String(line.dropFirst("convoy: to go on: convoy ".count))
+        let command = String(line.dropFirst("convoy: to resume: convoy ".count))
         let next = try await ToolProcess.run(command: "exec $convoy \(command)", in: bench.scratch.url)
         #expect(next.status == 0, "\(next.errors)")
         #expect(next.output.contains("a b;'x: 100.0 kB (60.0 kB from before) in "), "\(next.output)")
@@ -109,7 +109,7 @@ import Testing
         #expect(kills == rounds)
         let last = try await bench.get("--no-clobber", "-d", "out", "-i", "list")
         #expect(last.status == 0, "\(last.errors)")
-        #expect(last.output.contains(" there already"))
+        #expect(last.output.contains(" skipped"))
         #expect(whole().count == count)
         for index in 0..<count { #expect(try bench.scratch.text("out/\(index)") == "file \(index)\n") }
         #expect(

@@ -29,14 +29,14 @@ import Testing
     }
 
     @Test(arguments: [
-        ("  out=x\nhttp://a.test/", 1, "no URL before it"), ("http://a.test/\n  out", 2, "has no value"),
+        ("  out=x\nhttp://a.test/", 1, "without a URL before it"), ("http://a.test/\n  out", 2, "has no value"),
         ("http://a.test/\n  out=../x", 2, "below the directory"), ("http://a.test/\n  out=/x", 2, "below the directory"),
         ("http://a.test/\n  out=a/../../x", 2, "below the directory"), ("http://a.test/\n  out=", 2, "below the directory"),
-        ("http://a.test/\n\n  checksum=crc=1", 3, "bad checksum"),
-        ("http://a.test/\n  checksum=sha-256=ab", 2, "bad checksum"),
+        ("http://a.test/\n\n  checksum=crc=1", 3, "invalid checksum"),
+        ("http://a.test/\n  checksum=sha-256=ab", 2, "invalid checksum"),
         ("http://a.test/\n  split=0", 2, "1 to 64"), ("http://a.test/\n  header=none", 2, "Name: value"),
         ("http://a.test/\n  max-tries=3", 2, "unknown option 'max-tries'"), ("ftp://a.test/", 1, "http:// or https://"),
-        ("http://a.test/\thttp://b.test:99999/", 1, "bad URL"), ("http://a.test/\u{1B}", 1, "control character"),
+        ("http://a.test/\thttp://b.test:99999/", 1, "invalid URL"), ("http://a.test/\u{1B}", 1, "control character"),
     ])
     func `a mistake is reported with its line`(_ text: String, _ line: Int, _ words: String) throws {
         do {
@@ -182,7 +182,7 @@ import Testing
         bench.server.route("/x", .text("list"))
         let clash = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n  out=n\n\(bench.url("/x"))\n  out=n\n")
         #expect(clash.status == 2)
-        #expect(clash.errors.contains("two files of the list have the name n"))
+        #expect(clash.errors.contains("two files in the list have the name n"))
         let result = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n\(bench.url("/x"))\n  out=a\n")
         #expect(result.status == 0)
         #expect(try bench.scratch.text("a") == "list")

@@ -76,7 +76,7 @@ import Testing
         let full = try await ToolProcess.run(
             command: "exec $convoy get -o - \(bench.url("/x")) >/dev/full", in: bench.scratch.url)
         #expect(full.status == 8)
-        #expect(full.errors.contains("cannot write standard output: No space left on device"), "\(full.errors)")
+        #expect(full.errors.contains("cannot write to standard output: No space left on device"), "\(full.errors)")
         let nowhere = try await bench.get("-d", "/proc/nowhere", bench.url("/x"))
         #expect(nowhere.status == 8)
     }

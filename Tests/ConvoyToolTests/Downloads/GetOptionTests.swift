@@ -138,7 +138,7 @@ import Testing
         #expect(bench.scratch.names == ["SUMS", "b"])
         let unknown = try await bench.get("--checksum-file", "SUMS", bench.url("/d"))
         #expect(unknown.status == 2)
-        #expect(unknown.errors.contains("SUMS has no checksum of d"))
+        #expect(unknown.errors.contains("SUMS has no checksum for d"))
     }
 
     @Test func `a mirror is asked when the first fails`() async throws {
@@ -188,7 +188,7 @@ import Testing
         bench.server.route("/y", inTurn: [.status(503).header("Retry-After", "0"), .status(500), .text("at last")])
         let result = try await bench.get("--retry", "5", bench.url("/y"))
         #expect(result.status == 0, "\(result.errors)")
-        #expect(result.output.contains("y: the server answered with 500; trying again in "))
+        #expect(result.output.contains("y: the server returned 500; retrying in "))
         #expect(try bench.scratch.text("y") == "at last")
         bench.server.route("/z", .status(503).header("Retry-After", "30"))
         let late = try await bench.get("--retry", "5", "--retry-max-time", "2", bench.url("/z"))
@@ -282,7 +282,7 @@ import Testing
         let result = try await bench.get("--dry-run", "--no-clobber", bench.url("/held"), bench.url("/old"))
         #expect(
             result.output.contains("Range: bytes=50000-") && result.output.contains("If-Range: \"1\""), "\(result.output)")
-        #expect(result.output.contains("for old: it is there, nothing is sent"))
+        #expect(result.output.contains("for old: exists, nothing is sent"))
         let failing = try await bench.get("--dry-run", bench.url("/old"))
         #expect(try await bench.get("--dry-run", "-d", "new", bench.url("/x")).status == 0)
         #expect(failing.status == 8)

@@ -61,6 +61,6 @@ import Testing
         #expect(plain.status == 4 && plain.output.isEmpty, "\(plain.output)")
         let patient = try await bench.get("--retry", "2", url)
         #expect(patient.status == 4)
-        #expect(patient.outputLines.filter { $0.contains("trying again in") }.count == 2, "\(patient.output)")
+        #expect(patient.outputLines.filter { $0.contains("retrying in") }.count == 2, "\(patient.output)")
     }
 }

@@ -114,7 +114,7 @@ import Testing
         }
         tool.send(signal: SIGINT)
         let errors = try await tool.finished().errorLines
-        #expect(errors.last == "convoy: to go on: convoy get --no-clobber -j 2 -i convoy-urls.txt")
+        #expect(errors.last == "convoy: to resume: convoy get --no-clobber -j 2 -i convoy-urls.txt")
         #expect(try bench.scratch.text("convoy-urls.txt") == urls.map { "\($0)\n" }.joined())
         let attributes = try FileManager.default.attributesOfItem(
             atPath: bench.scratch.url.appendingPathComponent("convoy-urls.txt").path)

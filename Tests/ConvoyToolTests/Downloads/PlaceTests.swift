@@ -39,7 +39,7 @@ import Testing
         for other in ["./d", "d/", "link", "new/../d", absolute] {
             let result = try await get(
                 list: "\(bench.url("/1"))\n out=x\n dir=d\n\(bench.url("/2"))\n out=x\n dir=\(other)\n")
-            #expect(result.status == 2 && result.errors.contains("two files of the list have the name x"), "\(other)")
+            #expect(result.status == 2 && result.errors.contains("two files in the list have the name x"), "\(other)")
         }
         let list = "\(bench.url("/x"))\n dir=d\n\(bench.url("/a/x"))\n dir=link\n\(bench.url("/b/x"))\n dir=\(absolute)\n"
         let result = try await get(list: list, "--no-clobber")
@@ -58,7 +58,7 @@ import Testing
         #expect(try bench.scratch.text("a/x.1") == "of x")
         #expect(try bench.scratch.text("a.1") == "of a")
         let below = try await get(list: "\(bench.url("/1"))\n out=x\n dir=b\n\(bench.url("/2"))\n out=x/y\n dir=./b\n")
-        #expect(below.status == 2 && below.errors.contains("x/y is below x, which is another file of the list"))
+        #expect(below.status == 2 && below.errors.contains("x/y is below x, which is another file in the list"))
     }
 
     @Test func `files for which servers tell the same name have different names`() async throws {

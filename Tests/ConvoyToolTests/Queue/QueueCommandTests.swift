@@ -51,7 +51,7 @@ import Testing
         let listed = try await ground.queue("list", "--state", "failed", "--json").objects()
         #expect(listed.count == 1 && (listed[0]["error"] as? String)?.contains("404") == true)
         #expect(listed[0]["status"] as? Double == 404)
-        #expect(try await ground.queue("retry", "--state", "failed").output == "1 entry to be tried again\n")
+        #expect(try await ground.queue("retry", "--state", "failed").output == "1 entry scheduled for retry\n")
         #expect(try await ground.queue("pause", id.text).output == "1 entry paused\n")
         #expect(try await ground.queue("pause", id.text).status == 1)
         #expect(try await ground.work("--until-empty").outputLines == ["0 succeeded"])
@@ -84,7 +84,7 @@ import Testing
         #expect(try await ground.queue("limit", "example.com", "--rate", "0.5").output == "example.com: 0.5 a second\n")
         #expect(
             try await ground.queue("limit", "example.com", "--jobs", "2", "--retries", "0.1").output
-                == "example.com: 2 at a time, 0.5 a second, 0.1 retries for each first attempt\n")
+                == "example.com: 2 concurrent, 0.5 per second, 0.1 retries per first attempt\n")
         #expect(try await ground.queue("limit", "*", "--jobs", "none").output == "each other host: no limits of its own\n")
         #expect(try await ground.queue.hosts().map(\.name) == ["example.com"])
     }
@@ -99,7 +99,7 @@ import Testing
         #expect(header.status == 0)
         #expect(
             header.errors
-                == "convoy: secrets are not stored: a worker must have Authorization, by -H and --secrets-for\n")
+                == "convoy: secrets are not stored: give Authorization to the workers with -H and --secrets-for\n")
         for name in ground.bench.scratch.names {
             #expect(try ground.bench.scratch.data(name).range(of: Data("hunter2".utf8)) == nil, "\(name)")
         }
@@ -107,9 +107,9 @@ import Testing
 
     private static let mistakes: [(words: [String], line: String)] = [
         (["queue"], "no action: \(actions)"), (["queue", "fly"], "unknown action 'fly': it must be \(actions)"),
-        (["queue", "list"], "no --store: a file, or postgresql://USER@HOST/NAME"),
+        (["queue", "list"], "--store is required: a file, or postgresql://USER@HOST/NAME"),
         (["queue", "list", "--store", "mysql://x"], "--store takes a file, or postgresql://USER@HOST/NAME"),
-        (["queue", "list", "--store", "q", "--schema", "x"], "--schema is for PostgreSQL"),
+        (["queue", "list", "--store", "q", "--schema", "x"], "--schema requires PostgreSQL"),
         (["queue", "list", "--store", "q", "--keep-body"], "queue list has no --keep-body"),
         (["queue", "list", "--store", "q", "x"], "unexpected argument 'x'"),
         (
@@ -117,41 +117,44 @@ import Testing
             "--state takes waiting, held, ready, leased, retrying, done, failed, cancelled or paused"
         ),
         (["queue", "list", "--store", "q", "--limit", "0"], "--limit takes a whole number from 1 to 10000"),
-        (["queue", "show", "--store", "q"], "no id of an entry"),
-        (["queue", "show", "--store", "q", "x"], "'x' is no id of an entry, as list prints it"),
+        (["queue", "show", "--store", "q"], "no entry ID given"),
+        (["queue", "show", "--store", "q", "x"], "'x' is not an entry ID: use an ID printed by queue list"),
         (["queue", "retry", "--store", "q"], "queue retry needs an id, a filter or --all"),
         (["queue", "purge", "--store", "q"], "queue purge needs an id, a filter or --all"),
-        (["queue", "purge", "--store", "q", "--older-than", "x"], "--older-than takes a time, as 90, 10m, 2h or 7d"),
+        (["queue", "purge", "--store", "q", "--older-than", "x"], "--older-than takes a time such as 90, 10m, 2h or 7d"),
         (["queue", "add", "--store", "q"], "no URL"),
-        (["queue", "add", "--store", "q", "-o", "f", "a.test", "b.test"], "--output is for one URL"),
+        (["queue", "add", "--store", "q", "-o", "f", "a.test", "b.test"], "--output can be used with one URL only"),
         (
             ["queue", "add", "--store", "q", "-o", "f", "--keep-body", "a.test"],
-            "--output and --keep-body contradict each other"
+            "--output and --keep-body cannot be combined"
         ),
-        (["queue", "add", "--store", "q", "-o", "f", "--data", "x", "a.test"], "a download is a GET without a body"),
+        (["queue", "add", "--store", "q", "-o", "f", "--data", "x", "a.test"], "a download must be a GET without a body"),
         (
             ["queue", "add", "--store", "q", "--data", "x", "--body", "f", "a.test"],
-            "--data and --body contradict each other"
+            "--data and --body cannot be combined"
         ),
         (["queue", "add", "--store", "q", "--folder", "x", "a.test"], "--folder takes NAME=PATH"),
-        (["queue", "add", "--store", "q", "--method", "a b", "a.test"], "--method takes a method, as PUT"),
+        (["queue", "add", "--store", "q", "--method", "a b", "a.test"], "--method takes a method such as PUT"),
         (
             ["queue", "add", "--store", "q", "--deadline", "soon", "a.test"],
-            "--deadline takes a time from now on, as 90, 10m, 2h or 7d, or one as 2026-12-01T09:00:00Z"
+            "--deadline takes a time from now such as 10m, 2h or 7d, or a date such as 2026-12-01T09:00:00Z"
         ),
-        (["queue", "limit", "--store", "q"], "no host; '*' stands for each that has no limits"),
-        (["queue", "limit", "--store", "q", "*"], "no limit: --jobs, --rate or --retries"),
-        (["queue", "limit", "--store", "q", "*", "--jobs", "0"], "--jobs takes a whole number from 1, or none"),
+        (["queue", "limit", "--store", "q"], "no host given; '*' sets the limits of all other hosts"),
+        (["queue", "limit", "--store", "q", "*"], "no limit given: use --jobs, --rate or --retries"),
+        (["queue", "limit", "--store", "q", "*", "--jobs", "0"], "--jobs takes a whole number of at least 1, or none"),
         (["work", "--store", "q", "x"], "unexpected argument 'x'"),
         (["work", "--store", "q", "--lease", "0"], "--lease takes from 1 to 86400 seconds"),
         (["work", "--store", "q", "--folder", "x"], "--folder takes NAME=DIR"),
         (["work", "--store", "q", "--per-second", "0"], "--per-second takes a number of requests"),
         (
             ["work", "--store", "q", "--metrics", "0.0.0.0:1"],
-            "--metrics takes a port of this machine: 9187, or 127.0.0.1:9187"
+            "--metrics takes a port on this machine: 9187, or 127.0.0.1:9187"
         ),
-        (["work", "--store", "q", "-u", "a:b"], "--user needs --secrets-for URL: a queue has URLs of many servers"),
-        (["work", "--store", "q", "-H", "Cookie: a=b"], "Cookie needs --secrets-for URL: a queue has URLs of many servers"),
+        (["work", "--store", "q", "-u", "a:b"], "--user requires --secrets-for URL: a queue has URLs of many servers"),
+        (
+            ["work", "--store", "q", "-H", "Cookie: a=b"],
+            "Cookie requires --secrets-for URL: a queue has URLs of many servers"
+        ),
     ]
 
     private static let actions = "add, list, show, stats, retry, cancel, pause, resume, purge, limit or serve"
@@ -170,7 +173,7 @@ import Testing
         #expect(missing.status == 8 && missing.errors == "convoy: there is no directory nowhere\n")
         // A name that is mistyped makes no queue.
         let typo = try await ToolProcess.run(["queue", "list", "--store", "typo"], in: ground.bench.scratch.url)
-        #expect(typo.status == 8 && typo.errors == "convoy: there is no queue typo; queue add makes one\n")
+        #expect(typo.status == 8 && typo.errors == "convoy: the queue typo does not exist; queue add creates it\n")
         #expect(ground.bench.scratch.names.isEmpty)
         _ = try await ground.add(ground.bench.url("/x"))
         let id = UUID()

@@ -16,7 +16,7 @@ import Testing
         let worker = try ground.start("work", "--jobs", "1")
         try await waitUntil("the request") { bench.server.requests.count == 1 }
         worker.send(signal: SIGTERM)
-        try await worker.waitForOutput("stopping when")
+        try await worker.waitForOutput("stopping after")
         bench.gate.open()
         let result = try await worker.finished()
         // What it has claimed ahead is given back, and no failure.
@@ -33,7 +33,7 @@ import Testing
         let worker = try ground.start("work")
         try await waitUntil("the request") { bench.server.requests.count == 1 }
         worker.send(signal: SIGTERM)
-        try await worker.waitForOutput("stopping when")
+        try await worker.waitForOutput("stopping after")
         worker.send(signal: SIGINT)
         let result = try await worker.finished()
         #expect(result.status == 0 && result.outputLines.last == "0 succeeded, 1 given back", "\(result)")
