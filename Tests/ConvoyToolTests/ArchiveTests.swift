@@ -93,6 +93,6 @@ import Testing
         }
         let result = try await bench.get("-v", "--retry", "1", bench.url("/late"))
         #expect(result.status == 0)
-        #expect(result.errors.contains("* waiting to try again\n") && result.errors.contains("* attempt 2\n"))
+        #expect(result.errors.contains("* waiting to retry\n") && result.errors.contains("* attempt 2\n"))
     }
 }

@@ -51,8 +51,8 @@ import Testing
         expectUsageError(try await get("--cert", path("none.pem")), "\(path("none.pem")) cannot be read: No such file")
         expectUsageError(try await get("--cert", path("text.p12")), "is not in PKCS#12 format, is damaged")
         expectUsageError(
-            try await get("--cert", path("text.p12"), "--key", path("ada.key")), "a PKCS#12 file has its own key")
-        expectUsageError(try await get("--key", path("ada.key")), "--key needs --cert; try 'convoy get --help'")
+            try await get("--cert", path("text.p12"), "--key", path("ada.key")), "which contains its own key")
+        expectUsageError(try await get("--key", path("ada.key")), "--key requires --cert; try 'convoy get --help'")
     }
 
     // MARK: Passphrases

@@ -82,7 +82,7 @@ import Testing
     @Test func `a file that is something else is not replaced`() async throws {
         try scratch.write("dear diary,\n", to: "diary")
         let result = try await get("/report", "--cookie-jar", "diary")
-        #expect(result.status == 2 && result.errors.contains("line 1 of diary is no cookie"), "\(result.errors)")
+        #expect(result.status == 2 && result.errors.contains("line 1 of diary is not a cookie"), "\(result.errors)")
         #expect(try scratch.text("diary") == "dear diary,\n")
         for file in ["/dev/null", ".", ""] {
             let result = try await get("/report", "--cookie-jar", file)

@@ -21,7 +21,11 @@ import Testing
     }
 
     @Test(arguments: [
-        ("A", "env:1: not NAME=VALUE"), ("A=1\n=2", "env:2: not NAME=VALUE"), ("A B=1", "env:1: not NAME=VALUE"),
+        ("A", "env:1: expected NAME=VALUE"), ("A=1\n=2", "env:2: expected NAME=VALUE"),
+        (
+            "A B=1",
+            "env:1: expected NAME=VALUE"
+        ),
         ("A=1\nB=\"x\ny", "env:2: the closing quote is missing"),
         (
             "A='x'y",

@@ -142,8 +142,8 @@ import Testing
         Mistake(
             requests: #"{"id":"a","url":"x","dependsOn":["b"]},{"id":"b","url":"x","dependsOn":["c"]},"#
                 + #"{"id":"c","url":"x","dependsOn":["b"]}"#,
-            text: #"in a cycle: "b" -> "c" -> "b""#),
-        Mistake(requests: #"{"id":"a","url":"x","dependsOn":["a"]}"#, text: #"in a cycle: "a" -> "a""#),
+            text: #"circular dependency: "b" -> "c" -> "b""#),
+        Mistake(requests: #"{"id":"a","url":"x","dependsOn":["a"]}"#, text: #"circular dependency: "a" -> "a""#),
         Mistake(requests: #"{"id":"a","url":"x","dependsOn":["z"]}"#, text: #""a" depends on "z""#),
         Mistake(requests: #"{"id":"a","url":"x"},{"id":"a","url":"y"}"#, text: #"the id "a" is used twice"#),
         Mistake(requests: #"{"id":"","url":"x"}"#, text: "the id is empty"),
@@ -154,9 +154,9 @@ import Testing
         Mistake(requests: #"{"id":"a","url":"http://h:99999/"}"#, text: "invalid URL"),
         Mistake(requests: #"{"id":"a","url":"x\u001b[2J"}"#, text: "invalid URL"),
         Mistake(requests: #"{"id":"a","url":7}"#, text: "url must be a string"),
-        Mistake(requests: #"{"id":"a","url":"x","method":"GE T"}"#, text: "bad method"),
+        Mistake(requests: #"{"id":"a","url":"x","method":"GE T"}"#, text: "invalid method"),
         Mistake(requests: #"{"id":"a","url":"x","method":"get"}"#, text: "case-sensitive, use GET"),
-        Mistake(requests: #"{"id":"a","url":"x","method":""}"#, text: "bad method"),
+        Mistake(requests: #"{"id":"a","url":"x","method":""}"#, text: "invalid method"),
         Mistake(requests: #"{"id":"a","url":"x","headers":{"X":"a\r\nY: b"}}"#, text: "control character"),
         Mistake(requests: #"{"id":"a","url":"x","headers":["X"]}"#, text: "headers must be an object"),
         Mistake(requests: #"{"id":"a","url":"x","dependOn":[]}"#, text: #"unknown key "dependOn""#),

@@ -53,7 +53,7 @@ import Testing
         let two = try await send("--capture", "token=json:/token", "--capture", "n=json:/n", "GET", "URL")
         #expect(two.output == "token='t 1'\nn='5'\n")
         let none = try await send("--capture", "x=json:/x", "GET", "URL")
-        #expect(none.status == 1 && none.errorLines == ["convoy: capture x: nothing at json:/x"])
+        #expect(none.status == 1 && none.errorLines == ["convoy: capture x: nothing found at json:/x"])
     }
 
     @Test func `what is expected decides the status`() async throws {

@@ -189,7 +189,7 @@ import Testing
             #expect(result.status == 2)
             #expect(
                 result.errorLines.first?.hasPrefix(
-                    #"convoy: --var: there is no variable "usr" (did you mean "user"?) in m.yaml"#) == true,
+                    #"convoy: --var: unknown variable "usr" (did you mean "user"?) in m.yaml"#) == true,
                 "\(result.errors)")
         }
         #expect(server.requests.isEmpty)
@@ -206,7 +206,7 @@ import Testing
         #expect(result.status == 0)
         #expect(
             result.errorLines == [
-                #"convoy: --data: there is no variable "nme" (did you mean "name"?) in m.yaml: the column is not used"#
+                #"convoy: --data: unknown variable "nme" (did you mean "name"?) in m.yaml: the column is not used"#
             ])
         try scratch.write("name,name\na,1\n", to: "rows.csv")
         let twice = try await run("requests: {u: {get: u}}", "--data", "rows.csv")
@@ -269,10 +269,10 @@ import Testing
         }
         let cut = try await run(text(2), "--report", "junit=r.xml")
         #expect(cut.status == 0)
-        #expect(cut.outputLines.first?.hasSuffix(", ended after 2 pages; there are more") == true, "\(cut.output)")
-        #expect(try scratch.text("r.xml").contains("ended after 2 pages; there are more"))
+        #expect(cut.outputLines.first?.hasSuffix(", stopped after 2 pages; there are more") == true, "\(cut.output)")
+        #expect(try scratch.text("r.xml").contains("stopped after 2 pages; there are more"))
         #expect(try await run(text(2), "--json").output.contains(#""morePages":true"#))
-        #expect(try await run(text(2), "--report", "tap").output.contains("# ended after 2 pages; there are more"))
+        #expect(try await run(text(2), "--report", "tap").output.contains("# stopped after 2 pages; there are more"))
         let whole = try await run(text(4), "--json")
         #expect(!whole.output.contains("morePages"))
     }

@@ -26,7 +26,7 @@ import Testing
     private static let deep = String(repeating: "[", count: 600) + String(repeating: "]", count: 600)
 
     static let failures = [
-        Case("json:/a", "application/json", "{\"b\": 1}", "nothing at json:/a"),
+        Case("json:/a", "application/json", "{\"b\": 1}", "nothing found at json:/a"),
         Case("json:/a", "application/json", "", "the body is empty"),
         Case("json:/a", "text/html", "<!doctype html><p>login", "the body is not JSON: "),
         Case("json:/a", "application/json", ")]}'\n{\"a\":1}", "the body is not JSON: "),
@@ -34,13 +34,13 @@ import Testing
         Case("json:/0", "application/json", deep, "the body is not JSON: nested too deeply"),
         Case("xpath://a", "text/xml", "", "the body is empty"),
         Case("xpath://a", "text/xml", "{\"a\":1}", "the body is not XML"),
-        Case("xpath://b", "text/xml", "<a/>", "nothing at xpath://b"),
+        Case("xpath://b", "text/xml", "<a/>", "nothing found at xpath://b"),
         Case("xpath://x:b", "text/xml", "<a><b/></a>", "the document does not declare a prefix of //x:b"),
-        Case("text:(z+)", "text/plain", "abc", "nothing at text:(z+)"),
+        Case("text:(z+)", "text/plain", "abc", "nothing found at text:(z+)"),
         Case(
             "text:(.*)*c", "text/plain", String(repeating: "ab", count: 100_000),
-            "the search for \"(.*)*c\" takes too long"),
-        Case("header:X-None", "text/plain", "x", "nothing at header:X-None"),
+            "the search for \"(.*)*c\" took too long"),
+        Case("header:X-None", "text/plain", "x", "nothing found at header:X-None"),
     ]
 
     private func capture(_ item: Case) async throws -> WorkflowBench.Finished {

@@ -96,19 +96,23 @@ import Testing
     @Test(arguments: [
         ("a: &x 1\nb: *x", "m:1:4: anchors are not allowed"), ("b: *x", "m:1:4: aliases are not allowed"),
         ("a: 1\nb: 2\na: 3", #"m:3:1: duplicate key "a""#), (#"{"a": 1, "a": 2}"#, "m:1:10: duplicate key"),
-        ("a: !!int x", #"m:1:4: "x" is not what the tag !!int says"#), ("a: 1\n---\nb: 2", "m:2:1: a second document"),
+        ("a: !!int x", #"m:1:4: "x" does not match the tag !!int"#),
+        (
+            "a: 1\n---\nb: 2",
+            "m:2:1: only one document is allowed"
+        ),
         ("", "m:1:1: the manifest is empty"), ("# nothing\n", "m:1:1: the manifest is empty"),
         ("a: [1\nb: 2", "m:2:"), ("a:\n\t- b", "m:2:1: found character that cannot start any token"),
         ("? [a]\n: b", "m:1:3: a key must be text"), ("? {a: b}\n: c", "m:1:3: a key must be text"),
         (String(repeating: "[", count: 100), "m:1:65: nested too deeply"),
         ("a: \(String(repeating: "[", count: 100))", "m:1:67: nested too deeply"),
-        ("a: !!int 1.5", #"m:1:4: "1.5" is not what the tag !!int says"#),
-        ("a: !!bool yes", #"m:1:4: "yes" is not what the tag !!bool says"#),
+        ("a: !!int 1.5", #"m:1:4: "1.5" does not match the tag !!int"#),
+        ("a: !!bool yes", #"m:1:4: "yes" does not match the tag !!bool"#),
         ("a: !mine 3", "m:1:4: unknown tag !mine; there are !!str, !!int, !!float, !!bool, !!null, !!seq, !!map"),
         ("a: !!binary aGk=", "m:1:4: unknown tag !!binary; "), ("a: !!set {b, c}", "m:1:4: unknown tag !!set; "),
         ("a: !mine [b]", "m:1:4: unknown tag !mine; "),
-        ("a: !!str [b]", "m:1:4: the tag !!str does not fit what it stands at"),
-        ("a: !!seq b", "m:1:4: the tag !!seq does not fit what it stands at"),
+        ("a: !!str [b]", "m:1:4: the tag !!str does not apply to this value"),
+        ("a: !!seq b", "m:1:4: the tag !!seq does not apply to this value"),
     ])
     func `what is refused says where it is`(text: String, message: String) {
         #expect(problem(text)?.hasPrefix(message) == true, "\(problem(text) ?? "nothing")")
@@ -121,7 +125,7 @@ import Testing
     @Test func `a key that is too long for the reader says so`() {
         let text = problem("requests:\n  \(String(repeating: "a", count: 2000)): 1\n")
         #expect(text?.hasPrefix("m:2:2003: ") == true)
-        #expect(text?.hasSuffix("; a key has at most 1024 characters") == true)
+        #expect(text?.hasSuffix("; a key can have at most 1024 characters") == true)
     }
 
     @Test func `bytes that are not UTF-8 are refused with their position`() {
@@ -134,6 +138,6 @@ import Testing
     @Test func `an unquoted reference in a flow mapping is explained`() {
         let text = problem("requests:\n  a:\n    get: x\n    json: {user: ${user}}\n") ?? ""
         #expect(text.hasPrefix("m:4:"))
-        #expect(text.hasSuffix("inside { } or [ ] a ${…} must be in quotes: \"${…}\""))
+        #expect(text.hasSuffix("inside { } or [ ], a ${…} must be quoted: \"${…}\""))
     }
 }

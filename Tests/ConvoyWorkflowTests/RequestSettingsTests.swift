@@ -78,7 +78,9 @@ import Testing
         #expect(nowhere?.message.contains("/nowhere/jar") == true)
         try Data("something else\n".utf8).write(to: URL(fileURLWithPath: jar))
         let error = #expect(throws: ManifestError.self) { try bench.workflow(manifest) }
-        #expect(error?.line == 2 && error?.message.contains("line 1 is no cookie") == true, "\(String(describing: error))")
+        #expect(
+            error?.line == 2 && error?.message.contains("line 1 is not a cookie") == true,
+            "\(String(describing: error))")
     }
 
     @Test func `a login takes values`() async throws {

@@ -87,7 +87,10 @@ import Testing
               c: {get: a}
             """)
         #expect(finished.states == ["a": "failed", "b": "skipped", "c": "succeeded"])
-        #expect(try finished.failure("a") == "capture t: nothing at json:/token | capture h: nothing at header:X-No")
+        #expect(
+            try finished.failure(
+                "a") == "capture t: nothing found at json:/token | capture h: nothing found at header:X-No"
+        )
         #expect(try finished.failure("b") == #"not sent, because "a" failed"#)
     }
 
@@ -111,9 +114,9 @@ import Testing
             Array(failures.dropFirst())
                 == [
                     "type: expected text/html, got application/json", #"header X-A: expected "c", got "b""#,
-                    "header X-B: expected one, got none", #"header x-a: expected one that matches "^z", got "b""#,
+                    "header X-B: expected one, got none", #"header x-a: expected a match for "^z", got "b""#,
                     "size: expected at most 5 bytes, got 39", #"json /state: expected "good", got "bad""#,
-                    "json /n: expected 4, got 3", #"json /list/* [1]: expected one that matches "^.$", got "yy""#,
+                    "json /n: expected 4, got 3", #"json /list/* [1]: expected a match for "^.$", got "yy""#,
                     "json /no: expected a value, got none",
                 ])
     }
@@ -214,7 +217,7 @@ import Testing
         #expect(
             server.requests.last { $0.path == "/end" }?.text
                 == #"{"failed":[2],"names":["n1",null,"n3"],"states":[200,404,200]}"#)
-        #expect(try finished.failure("no") == "not sent, because its when is not true")
+        #expect(try finished.failure("no") == "not sent, because its when condition is false")
     }
 
     @Test func `an empty list is a success`() async throws {
@@ -284,7 +287,7 @@ import Testing
         server.route("/job", .status(202))
         let finished = try await bench.run(
             "requests: {job: {get: job, poll: {until: status == 200, every: 20ms, for: 100ms}}}")
-        #expect(try finished.failure("job") == "poll: until is not true after 0.1 s; the last status was 202")
+        #expect(try finished.failure("job") == "poll: until was not true within 0.1 s; the last status was 202")
     }
 
     @Test func `pages are followed, and their captures joined`() async throws {
@@ -312,7 +315,7 @@ import Testing
         server.route("/away", .text(#"{"next": "http://127.0.0.2:1/"}"#))
         let finished = try await bench.run(
             "requests: {circle: {get: circle, follow: json:/next}, away: {get: away, follow: json:/next}}")
-        #expect(try finished.failure("circle") == #"follow: the pages lead in a circle, at "/circle?a""#)
+        #expect(try finished.failure("circle") == #"follow: the pages repeat at "/circle?a""#)
         #expect(try finished.failure("away") == #"follow: the next page "http://127.0.0.2:1/" is not on the same server"#)
     }
 

@@ -86,7 +86,8 @@ import Testing
         let server = other.url("/").absoluteString.dropLast()
         #expect(
             try finished.failure("next").hasSuffix(
-                "was not sent to \(server), which only a response names; add the server to secrets-for to allow that"))
+                "was not sent to \(server), which is named only by a response; to allow this, add the server to secrets-for")
+        )
         #expect(other.requests.isEmpty)
     }
 
@@ -106,7 +107,7 @@ import Testing
         bench.server.route("/list", .json(["next": url]))
         let finished = try await bench.run(
             "requests: {list: {get: list, capture: {next: json:/next}}, next: {get: \"${list.next}\"}}")
-        #expect(try finished.failure("next").contains("a response must not choose a user or a password"))
+        #expect(try finished.failure("next").contains("a response must not set a user or a password"))
         #expect(try !finished.failure("next").contains("pw") && other.requests.isEmpty)
     }
 }

@@ -37,7 +37,7 @@ import Testing
         #expect(!page.contains("src=") && !page.contains("href=") && !page.contains("@import") && !page.contains("url("))
         #expect(page.contains("&lt;b&gt;no &amp; never") && !page.contains("<b>no"))
         for phase in ["dependencies", "connect", "wait", "body", "retry"] { #expect(page.contains("<b class=\"\(phase)\"")) }
-        #expect(page.contains("<svg") && page.contains("waits for dependencies"))
+        #expect(page.contains("<svg") && page.contains("waiting for dependencies"))
     }
 
     private struct Seen: Decodable {

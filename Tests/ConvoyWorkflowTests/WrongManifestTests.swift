@@ -20,10 +20,10 @@ import Testing
     private static let outputs = [
         Mistake(
             base + "  a: {get: x, capture: {status: 'json:/s'}}",
-            #"m.yaml:3:25: every request has a value "status", which cannot be the name of a capture"#),
+            #"m.yaml:3:25: "status" is a value of every request and cannot be the name of a capture"#),
         Mistake(
             base + "  a: {get: x, capture: {url: 'json:/s'}}",
-            #"m.yaml:3:25: every request has a value "url", which cannot be the name of a capture"#),
+            #"m.yaml:3:25: "url" is a value of every request and cannot be the name of a capture"#),
         Mistake(
             "variables: {v: o}\n" + base + "  a: {get: x, output: '${v}.txt'}\n  b: {get: x, output: o.txt}",
             #"m.yaml:5:23: "a" and "b" have the same output"#),
@@ -32,10 +32,10 @@ import Testing
             #"m.yaml:3:40: two items of "a" have the same output"#),
         Mistake(
             "variables: {v: '../o'}\n" + base + "  a: {get: x, output: '${v}'}",
-            #"m.yaml:4:23: bad output "../o": it must be a path below the output directory"#),
+            #"m.yaml:4:23: invalid output "../o": it must be a path below the output directory"#),
         Mistake(
             base + "  a: {get: x, output: \"..\\u002f\\u0301o\"}",
-            "m.yaml:3:23: bad output \"../\u{301}o\": it must be a path below the output directory"),
+            "m.yaml:3:23: invalid output \"../\u{301}o\": it must be a path below the output directory"),
     ]
 
     private static let topLevel = [
@@ -54,13 +54,13 @@ import Testing
         Mistake(
             "baseURL: ${hots}\nvariables: {host: 'http://a'}\nrequests: {a: {get: x}}",
             #"m.yaml:1:10: unknown variable ${hots} (did you mean "host"?)"#),
-        Mistake("variables: {a b: 1}\nrequests: {a: {get: 'http://a'}}", #"m.yaml:1:13: bad name of a variable: "a b""#),
+        Mistake("variables: {a b: 1}\nrequests: {a: {get: 'http://a'}}", #"m.yaml:1:13: invalid variable name "a b""#),
         Mistake(
             "variables: {user: }\nrequests: {a: {get: 'http://a'}}",
-            #"m.yaml:1:19: the variable "user" has no value; give it with --var"#),
+            #"m.yaml:1:19: the variable "user" has no value: set it with --var"#),
         Mistake(
             "variables:\n  b: ${c}\n  c: ${b}\nrequests: {a: {get: 'http://a'}}",
-            "m.yaml:2:6: the variables need each other: b -> c -> b"),
+            "m.yaml:2:6: circular variables: b -> c -> b"),
         Mistake(
             "variables: {b: '${c}'}\nrequests: {a: {get: 'http://a'}}",
             "m.yaml:1:16: unknown variable ${c} (did you mean \"b\"?)"),
@@ -72,13 +72,13 @@ import Testing
             "m.yaml:1:21: perHost must be a whole number from 1 to 256"),
         Mistake(
             "defaults: {perSecond: fast}\nrequests: {a: {get: 'http://a'}}",
-            "m.yaml:1:23: perSecond must be a number of requests that is more than 0"),
+            "m.yaml:1:23: perSecond must be a number of requests greater than 0"),
         Mistake(
             "secrets: [lgin.token]\nrequests: {login: {get: 'http://a', capture: {token: status}}}",
-            #"m.yaml:1:11: there is no request or variable "lgin" (did you mean "login"?)"#),
+            #"m.yaml:1:11: unknown request or variable "lgin" (did you mean "login"?)"#),
         Mistake(
             "secrets: [login.tokn]\nrequests: {login: {get: 'http://a', capture: {token: status}}}",
-            #"m.yaml:1:11: "login" captures no "tokn" (did you mean "token"?)"#),
+            #"m.yaml:1:11: "login" has no capture "tokn" (did you mean "token"?)"#),
         Mistake(
             "secrets: [env.NOWHERE]\nrequests: {a: {get: 'http://a'}}",
             "m.yaml:1:11: the environment variable NOWHERE is not set"),
@@ -86,26 +86,26 @@ import Testing
 
     private static let requests = [
         Mistake(base + "  a:\n    gte: x", #"m.yaml:4:5: unknown key "gte" in "a" (did you mean "get"?)"#),
-        Mistake(base + "  a b: {get: x}", #"m.yaml:3:3: bad name of a request: "a b"; it needs letters, digits, - and _"#),
-        Mistake(base + "  env: {get: x}", #"m.yaml:3:3: "env" has another meaning, and cannot be the name of a request"#),
+        Mistake(base + "  a b: {get: x}", #"m.yaml:3:3: invalid request name "a b": use letters, digits, - and _"#),
+        Mistake(base + "  env: {get: x}", #"m.yaml:3:3: "env" is reserved and cannot be the name of a request"#),
         Mistake(base + "  a: {get: x}\n  a: {get: y}", #"m.yaml:4:3: duplicate key "a""#),
         Mistake(base + "  a:\n", #"m.yaml:3:5: "a" must be a mapping, not nothing"#),
         Mistake(
             base + "  a: {headers: {}}",
             #"m.yaml:3:3: "a" has no URL: use get, head, post, put, patch or delete, or method and url"#),
-        Mistake(base + "  a: {get: x, post: y}", #"m.yaml:3:15: "a" has get and post"#),
-        Mistake(base + "  a: {get: x, method: PUT}", #"m.yaml:3:15: "a" has get and method"#),
+        Mistake(base + "  a: {get: x, post: y}", #"m.yaml:3:15: "a" has both get and post"#),
+        Mistake(base + "  a: {get: x, method: PUT}", #"m.yaml:3:15: "a" has both get and method"#),
         Mistake(base + "  a: {method: get, url: x}", "m.yaml:3:15: methods are case-sensitive: use GET"),
-        Mistake(base + "  a: {method: 'G T', url: x}", #"m.yaml:3:15: bad method "G T""#),
-        Mistake("requests:\n  a:\n    get: x", "m.yaml:3:10: the URL is relative, and the manifest has no baseURL"),
-        Mistake(base + "  a: {get: 'ftp://b.test/'}", "m.yaml:3:12: bad URL: it must be of http or https"),
-        Mistake(base + "  a: {get: 'localhost:80/x'}", "m.yaml:3:12: bad URL: it must be of http or https"),
-        Mistake(base + "  a: {get: 'http:///x'}", "m.yaml:3:12: bad URL: it has no host"),
-        Mistake(base + "  a: {get: \"a\\tb\"}", "m.yaml:3:12: bad URL: it has a control character"),
+        Mistake(base + "  a: {method: 'G T', url: x}", #"m.yaml:3:15: invalid method "G T""#),
+        Mistake("requests:\n  a:\n    get: x", "m.yaml:3:10: the URL is relative, but the manifest has no baseURL"),
+        Mistake(base + "  a: {get: 'ftp://b.test/'}", "m.yaml:3:12: invalid URL: it must be an http or https URL"),
+        Mistake(base + "  a: {get: 'localhost:80/x'}", "m.yaml:3:12: invalid URL: it must be an http or https URL"),
+        Mistake(base + "  a: {get: 'http:///x'}", "m.yaml:3:12: invalid URL: it has no host"),
+        Mistake(base + "  a: {get: \"a\\tb\"}", "m.yaml:3:12: invalid URL: it contains a control character"),
         Mistake(base + "  a: {get: ''}", "m.yaml:3:12: the URL is empty"),
         Mistake(base + "  a: {get: 3}", "m.yaml:3:12: get must be text, not a number"),
-        Mistake(one("    json: {}"), "m.yaml:5:5: a GET has no body"),
-        Mistake(base + "  a: {post: x, json: {}, form: {}}", #"m.yaml:3:26: "a" has json and form"#),
+        Mistake(one("    json: {}"), "m.yaml:5:5: a GET cannot have a body"),
+        Mistake(base + "  a: {post: x, json: {}, form: {}}", #"m.yaml:3:26: "a" has both json and form"#),
         Mistake(
             base + "  a: {post: x, form: {b: {c: d}}}",
             "m.yaml:3:26: a value in form must be text, a number, true, false or a list"),
@@ -114,79 +114,81 @@ import Testing
             #"m.yaml:3:22: cannot read "/nowhere/file": No such file or directory"#),
         Mistake(
             base + "  a: {post: x, multipart: {b: {file: /nowhere/file, value: c}}}",
-            "m.yaml:3:31: a part has either file or value"),
-        Mistake(one("    headers: {'A B': c}"), #"m.yaml:5:15: bad name of a header: "A B""#),
+            "m.yaml:3:31: a part must have either file or value"),
+        Mistake(one("    headers: {'A B': c}"), #"m.yaml:5:15: invalid header name "A B""#),
         Mistake(one("    headers: {A: b, a: c}"), #"m.yaml:5:21: the header "a" is given twice"#),
-        Mistake(one("    headers: {A: \"b\\nc\"}"), "m.yaml:5:18: a header must not have control characters"),
-        Mistake(one("    bearer: t\n    basic: {user: u, password: p}"), #"m.yaml:5:5: "a" has bearer and basic"#),
-        Mistake(one("    basic: {user: u}"), "m.yaml:5:12: basic needs user and password"),
+        Mistake(one("    headers: {A: \"b\\nc\"}"), "m.yaml:5:18: a header must not contain control characters"),
+        Mistake(one("    bearer: t\n    basic: {user: u, password: p}"), #"m.yaml:5:5: "a" has both bearer and basic"#),
+        Mistake(one("    basic: {user: u}"), "m.yaml:5:12: basic requires user and password"),
         Mistake(
             one("    timeout: soon"), "m.yaml:5:14: timeout must be a number of seconds, or a time such as 500ms, 30s or 5m"),
         Mistake(one("    retry: {count: 3, on: [200]}"), "m.yaml:5:28: a status must be a whole number from 400 to 599"),
         Mistake(one("    onFailure: ignore"), "m.yaml:5:16: onFailure must be stop or continue"),
-        Mistake(one("    output: ../b"), #"m.yaml:5:13: bad output "../b": it must be a path below the output directory"#),
+        Mistake(
+            one("    output: ../b"),
+            #"m.yaml:5:13: invalid output "../b": it must be a path below the output directory"#),
         Mistake(one("    output: o\n  b: {get: y, output: ./o}"), #"m.yaml:6:23: "a" and "b" have the same output"#),
         Mistake(
             one("    forEach: [1, 2]\n    output: o"), "m.yaml:6:13: all items have the same output; use ${item} or ${index}"
         ),
-        Mistake(one("    parallel: 2"), "m.yaml:5:5: parallel needs forEach"),
+        Mistake(one("    parallel: 2"), "m.yaml:5:5: parallel requires forEach"),
         Mistake(one("    forEach: three"), "m.yaml:5:14: forEach must be a list, or one ${…} that is a list"),
-        Mistake(one("    poll: {every: 1}"), "m.yaml:5:11: poll needs until"),
+        Mistake(one("    poll: {every: 1}"), "m.yaml:5:11: poll requires until"),
         Mistake(
-            one("    poll: {until: status == 200}\n    follow: json:/next"), "m.yaml:5:5: poll and follow do not go together"
+            one("    poll: {until: status == 200}\n    follow: json:/next"), "m.yaml:5:5: poll and follow cannot be combined"
         ),
-        Mistake(one("    limit-rate-each: 0"), "m.yaml:5:22: limit-rate-each must be more than 0"),
+        Mistake(one("    limit-rate-each: 0"), "m.yaml:5:22: limit-rate-each must be greater than 0"),
         Mistake(
             one("    retry: {maxTime: x}"),
             "m.yaml:5:22: maxTime must be a number of seconds, or a time such as 500ms, 30s or 5m"),
-        Mistake(one("    pages: 3"), "m.yaml:5:5: pages needs follow"),
-        Mistake(one("    proxy: 'gopher://p'"), "m.yaml:5:12: proxy: not the URL of a proxy"),
-        Mistake(one("    ipv4: true\n    ipv6: true"), "m.yaml:5:5: ipv4 and ipv6 do not go together"),
-        Mistake(one("    resolve: {'b.test:80': nowhere}"), #"m.yaml:5:28: resolve: "nowhere" is no address"#),
+        Mistake(one("    pages: 3"), "m.yaml:5:5: pages requires follow"),
+        Mistake(one("    proxy: 'gopher://p'"), "m.yaml:5:12: proxy: invalid proxy URL"),
+        Mistake(one("    ipv4: true\n    ipv6: true"), "m.yaml:5:5: ipv4 and ipv6 cannot be combined"),
+        Mistake(one("    resolve: {'b.test:80': nowhere}"), #"m.yaml:5:28: resolve: "nowhere" is not an IP address"#),
         Mistake(one("    insecure: maybe"), "m.yaml:5:15: insecure must be true or false, not text"),
     ]
 
     private static let values = [
         Mistake(
-            one("    query: {q: '${b.c}'}"), #"m.yaml:5:16: ${b.c}: there is no request or variable "b" (did you mean "a"?)"#
+            one("    query: {q: '${b.c}'}"), #"m.yaml:5:16: ${b.c}: unknown request or variable "b" (did you mean "a"?)"#
         ),
-        Mistake(one("    query: {q: '${item}'}"), "m.yaml:5:16: ${item} needs forEach"),
-        Mistake(one("    query: {q: '${x'}"), "m.yaml:5:16: a ${ without its }"),
-        Mistake(one("    query: {q: '${x y}'}"), "m.yaml:5:16: bad reference ${x y}"),
+        Mistake(one("    query: {q: '${item}'}"), "m.yaml:5:16: ${item} requires forEach"),
+        Mistake(one("    query: {q: '${x'}"), "m.yaml:5:16: the closing } of a ${ is missing"),
+        Mistake(one("    query: {q: '${x y}'}"), "m.yaml:5:16: invalid reference ${x y}"),
         Mistake(
             one("    query: {q: '${env.HOMES}'}"),
             #"m.yaml:5:16: the environment variable HOMES is not set (did you mean "HOME"?)"#),
         Mistake(
             one("    capture: {token: 'json:/t'}\n  b: {get: '${a.tokn}'}"),
-            #"m.yaml:6:12: "a" captures no "tokn" (did you mean "token"?)"#),
+            #"m.yaml:6:12: "a" has no capture "tokn" (did you mean "token"?)"#),
         Mistake(
-            one("    query: {q: '${a.status}'}"), #"m.yaml:3:3: the requests wait for each other in a cycle: "a" -> "a""#),
+            one("    query: {q: '${a.status}'}"), #"m.yaml:3:3: circular dependency: "a" -> "a""#),
         Mistake(
             base + "  a: {get: '${b.url}'}\n  b: {get: '${a.url}'}",
-            #"m.yaml:3:3: the requests wait for each other in a cycle: "a" -> "b" -> "a""#),
+            #"m.yaml:3:3: circular dependency: "a" -> "b" -> "a""#),
         Mistake(
             base + "  a: {get: x, after: [b]}\n  b: {get: x, after: [c]}\n  c: {get: x, after: b}",
-            #"m.yaml:4:3: the requests wait for each other in a cycle: "b" -> "c" -> "b""#),
+            #"m.yaml:4:3: circular dependency: "b" -> "c" -> "b""#),
         Mistake(
             one("    after: [lgoin]\n  login: {get: x}"),
-            #"m.yaml:5:13: after names "lgoin", but there is no such request (did you mean "login"?)"#),
+            #"m.yaml:5:13: after names the unknown request "lgoin" (did you mean "login"?)"#),
         Mistake(one("    when: b.failed and"), "m.yaml:5:11: when: the expression ends too early"),
         Mistake(one("    when: some(a.failed)"), #"m.yaml:5:11: when: unknown function "some""#),
         Mistake(
-            one("    when: b.failed"), #"m.yaml:5:11: ${b.failed}: there is no request or variable "b" (did you mean "a"?)"#),
+            one("    when: b.failed"), #"m.yaml:5:11: ${b.failed}: unknown request or variable "b" (did you mean "a"?)"#),
         Mistake(one("    when: (1 == 1"), #"m.yaml:5:11: when: a ")" is missing"#),
         Mistake(one("    capture: {t: 'jsn:/t'}"), #"m.yaml:5:18: unknown capture "jsn" (did you mean "json"?)"#),
         Mistake(
             one("    capture: {t: 'json:t'}"),
-            #"m.yaml:5:18: bad JSON Pointer "t": it begins with /, as in json:/items/0/id"#),
-        Mistake(one("    capture: {t: header}"), "m.yaml:5:18: header: needs something behind the colon"),
-        Mistake(one("    capture: {t: 'xpath://['}"), #"m.yaml:5:18: bad XPath "//[""#),
-        Mistake(one("    capture: {t: 'text:('}"), #"m.yaml:5:18: bad regular expression "(""#),
+            #"m.yaml:5:18: invalid JSON Pointer "t": it must begin with /, as in json:/items/0/id"#),
+        Mistake(one("    capture: {t: header}"), "m.yaml:5:18: header: requires a value after the colon"),
+        Mistake(one("    capture: {t: 'xpath://['}"), #"m.yaml:5:18: invalid XPath "//[""#),
+        Mistake(one("    capture: {t: 'text:('}"), #"m.yaml:5:18: invalid regular expression "(""#),
         Mistake(
-            one("    capture: {t: {text: 'a(b)', group: 2}}"), "m.yaml:5:25: the expression has 1 groups, and no group 2"),
+            one("    capture: {t: {text: 'a(b)', group: 2}}"), "m.yaml:5:25: group 2 does not exist; the last group is 1"),
         Mistake(
             one("    capture: {failed: status}"),
-            #"m.yaml:5:15: every request has a value "failed", which cannot be the name of a capture"#),
+            #"m.yaml:5:15: "failed" is a value of every request and cannot be the name of a capture"#),
         Mistake(
             one("    expect: {status: 99}"),
             "m.yaml:5:22: status must be a number from 100 to 599, a range such as 200-299, or a list of them"),
@@ -200,10 +202,10 @@ import Testing
         Mistake(one("    expect: {sha256: abc}"), "m.yaml:5:22: a sha-256 has 64 hexadecimal digits"),
         Mistake(
             one("    expect: {checksum: crc=1}"), #"m.yaml:5:24: unknown checksum "crc"; use md5, sha-1, sha-256, sha-512"#),
-        Mistake(one("    expect: {json: {a: 1}}"), #"m.yaml:5:21: bad JSON Pointer "a": it begins with /"#),
+        Mistake(one("    expect: {json: {a: 1}}"), #"m.yaml:5:21: invalid JSON Pointer "a": it must begin with /"#),
         Mistake(
             one("    expect: {json: {/a: {equal: 1}}}"),
-            #"m.yaml:5:26: unknown key "equal" in what a value must be (did you mean "equals"?)"#),
+            #"m.yaml:5:26: unknown key "equal" in an expectation (did you mean "equals"?)"#),
         Mistake(
             #"{"requests": {"a": {"get": "http://a.test", "gett": 1}}}"#,
             #"m.yaml:1:45: unknown key "gett" in "a" (did you mean "get"?)"#),

@@ -70,7 +70,7 @@ enum ExitStatusText {
     /// All exit statuses, in short form.
     static var short: String {
         let kinds = FailureKind.allCases.compactMap { kind in kind.term.map { "\(kind.exitStatus) \($0)" } }
-        return "0 all succeeded; 1 any other failure, or several kinds; 2 usage;  "
+        return "0 all succeeded; 1 any other failure, or several kinds; 2 usage; "
             + "\(kinds.joined(separator: "; ")). Signals end it with that signal."
     }
 

@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// The JSON Schema of manifests, for editors (draft 2020-12). Made from the names that the readers know.
+/// The JSON Schema of manifests, for editors (draft 2020-12). It is generated from the keys that the readers support.
 public enum ManifestSchema {
     /// The text of the schema.
     public static var text: String {
@@ -18,8 +18,8 @@ public enum ManifestSchema {
             "properties": object(ManifestReader.keys) { key in
                 switch key {
                 case "version": ["const": 1]
-                case "baseURL": text("What the URLs of the requests are relative to.")
-                case "variables": ["type": "object", "description": "Values by name; null for one that must be given."]
+                case "baseURL": text("The base URL of the requests.")
+                case "variables": ["type": "object", "description": "Values by name; null requires a value from outside."]
                 case "secrets", "secrets-for": ["type": "array", "items": ["type": "string"]]
                 case "defaults": closed(ManifestReader.defaultKeys, member)
                 case "requests":

@@ -1,11 +1,11 @@
 import ConvoySerialization
 import Foundation
 
-/// The text of a manifest as one tree, whose values know where they are written.
+/// The text of a manifest as a tree whose values know their positions.
 ///
-/// A text that begins with `{` or `[` is JSON; everything else is YAML.
+/// A text that begins with `{` or `[` is JSON; any other text is YAML.
 final class ManifestDocument: Sendable {
-    /// Where a value and its key begin.
+    /// The positions of a value and its key.
     struct Mark: Sendable {
         var value: Position
         var key: Position?
@@ -18,23 +18,23 @@ final class ManifestDocument: Sendable {
     }
 
     static let maximumDepth = 64
-    /// In bytes.
+    /// The maximum size of a manifest, in bytes.
     static let maximumLength = 16 << 20
 
     let name: String
     let json: JSON
-    /// The text of a JSON document, from which positions are found when they are needed.
+    /// The text of a JSON document, in which positions are looked up on demand.
     private let text: Data?
-    /// The marks of a YAML document by the texts of pointers.
+    /// The positions in a YAML document, by the text of the JSON Pointer.
     private let marks: [String: Mark]
-    /// Where the names of the requests of a JSON document are, each of which is looked for.
+    /// The positions of request names in a JSON document. They are stored because all of them are looked up.
     private let requests: [String: JSONPosition]
 
     init(parsing data: Data, name: String) throws(ManifestError) {
         self.name = name
         guard data.count <= Self.maximumLength else {
             throw ManifestError(
-                file: name, line: 1, column: 1, message: "the manifest has more than \(Self.maximumLength >> 20) MiB")
+                file: name, line: 1, column: 1, message: "the manifest is larger than \(Self.maximumLength >> 20) MiB")
         }
         if Self.isJSON(data) {
             do throws(JSONSyntaxError) {
@@ -86,7 +86,7 @@ struct ManifestValue: Sendable {
     struct Member {
         let key: String
         let value: ManifestValue
-        /// A mistake at the key.
+        /// Returns a mistake at the key.
         func problem(_ message: String) -> ManifestError { value.problem(message, atKey: true) }
     }
 
@@ -105,13 +105,13 @@ struct ManifestValue: Sendable {
 
     // MARK: Types
 
-    /// The members of an object, whatever their keys are.
+    /// Returns the members of an object with arbitrary keys.
     func members(_ what: String) throws(ManifestError) -> [Member] {
         guard case .object(let object) = json else { throw problem("\(what) must be a mapping, not \(typeName)") }
         return object.members.map { Member(key: $0.key, value: child($0.value, $0.key)) }
     }
 
-    /// The members of an object with known keys, without those that are null.
+    /// Returns the members of an object with known keys, without those that are null.
     func fields(_ what: String, knowing keys: [String]) throws(ManifestError) -> [String: ManifestValue] {
         var fields: [String: ManifestValue] = [:]
         for member in try members(what) {
@@ -149,7 +149,7 @@ struct ManifestValue: Sendable {
         return value
     }
 
-    /// Seconds: a number, or text with a unit: `500ms`, `30s`, `5m`, `1h`.
+    /// Returns seconds, given as a number or as text with a unit: `500ms`, `30s`, `5m`, `1h`.
     func seconds(_ what: String) throws(ManifestError) -> Double {
         var value: Double?
         switch json {
@@ -163,15 +163,15 @@ struct ManifestValue: Sendable {
         return value
     }
 
-    /// A number of requests in a second.
+    /// Returns a number of requests per second.
     func rate(_ what: String) throws(ManifestError) -> Double {
         guard case .number(let number) = json, let rate = number.double, rate > 0, rate <= 1e6 else {
-            throw problem("\(what) must be a number of requests that is more than 0")
+            throw problem("\(what) must be a number of requests greater than 0")
         }
         return rate
     }
 
-    /// Bytes: a whole number, or text with a unit: `500kB`, `50MB`, `1MiB`.
+    /// Returns bytes, given as a whole number or as text with a unit: `500kB`, `50MB`, `1MiB`.
     func bytes(_ what: String) throws(ManifestError) -> Int64 {
         var value: Double?
         switch json {
@@ -198,7 +198,7 @@ struct ManifestValue: Sendable {
         return units[String(unit)].map { ($0 * number * 1e6).rounded() / 1e6 }
     }
 
-    /// What the value is, for messages.
+    /// The type of the value, for messages.
     var typeName: String {
         switch json {
         case .null: "nothing"

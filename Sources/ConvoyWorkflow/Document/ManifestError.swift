@@ -6,12 +6,12 @@ public struct ManifestError: Error, Sendable, Equatable {
     public let file: String
     /// The line, from 1.
     public let line: Int
-    /// The column, from 1: in bytes of UTF-8 for JSON, in characters for YAML.
+    /// The column, from 1: in UTF-8 bytes for JSON, in characters for YAML.
     public let column: Int
-    /// What is wrong, on one line, without the position.
+    /// A description of the mistake on one line, without the position.
     public let message: String
 
-    /// A mistake at a position.
+    /// Creates a mistake at a position.
     public init(file: String, line: Int, column: Int, message: String) {
         (self.file, self.line, self.column, self.message) = (file, line, column, message)
     }
@@ -24,9 +24,9 @@ extension ManifestError: LocalizedError, CustomStringConvertible {
     public var errorDescription: String? { description }
 }
 
-/// Suggests a known name for one that is not known.
+/// Suggests a known name for an unknown one.
 enum Suggestion {
-    /// ` (did you mean "…"?)` for the nearest of the names; empty if none is near.
+    /// Returns ` (did you mean "…"?)` with the most similar name, or an empty string if none is similar.
     static func text(for name: String, among known: some Sequence<String>) -> String {
         let limit = max(1, name.count / 3)
         let nearest = known.map { ($0, distance(name.lowercased(), $0.lowercased())) }
@@ -34,7 +34,7 @@ enum Suggestion {
         return nearest.map { " (did you mean \"\($0.0)\"?)" } ?? ""
     }
 
-    /// How many characters must be changed, added, removed or swapped with their neighbour.
+    /// Returns the number of characters that must be changed, added, removed or swapped with their neighbour.
     private static func distance(_ one: String, _ other: String) -> Int {
         let (one, other) = (Array(one.prefix(64)), Array(other.prefix(64)))
         var before: [Int] = [], last = Array(0...other.count)
@@ -51,9 +51,9 @@ enum Suggestion {
     }
 }
 
-/// Text from outside in a message: on one line, in quotes.
+/// Quotes untrusted text for a message, on one line.
 ///
-/// - Parameter isCut: whether a long text is cut. One that may have secrets is masked first.
+/// - Parameter isCut: Whether to shorten a long text. A text that may contain secrets must be masked first.
 func quoted(_ text: String, isCut: Bool = true) -> String {
     let limit = isCut ? 200 : Int.max
     let shown = text.unicodeScalars.prefix(limit).map { scalar -> String in

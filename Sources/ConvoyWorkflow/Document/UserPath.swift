@@ -2,8 +2,8 @@ import Foundation
 
 /// Makes file URLs of paths that users, lists and manifests name.
 package enum UserPath {
-    /// The URL of a path, which is taken as the system takes it. Foundation takes a `~` at its beginning for a home
-    /// directory, so that a list could name files outside of the directory.
+    /// Returns the URL of a path, interpreted as the system does. Foundation expands a leading `~` to a home directory,
+    /// which would let a list name files outside its directory.
     package static func url(_ path: String, isDirectory: Bool? = nil) -> URL {
         let literal = path.utf8.first == UInt8(ascii: "~") ? "./\(path)" : path
         guard let isDirectory else { return URL(fileURLWithPath: literal) }
@@ -12,12 +12,12 @@ package enum UserPath {
 }
 
 extension ManifestValue {
-    /// The path of a file or a socket.
+    /// Returns the path of a file or a socket.
     func path(_ what: String) throws(ManifestError) -> String {
         let text = try string(what)
         guard !text.isEmpty else { throw problem("\(what) must be a file") }
-        // The system would end the path there.
-        guard !text.utf8.contains(0) else { throw problem("\(what) must not have a NUL") }
+        // The system would end the path at a NUL character.
+        guard !text.utf8.contains(0) else { throw problem("\(what) must not contain a NUL character") }
         return text
     }
 

@@ -9,9 +9,9 @@ struct YAMLProblem: Error {
 }
 
 /// Reads one YAML document as a JSON tree, with libyaml and the core schema of YAML 1.2 (section 10.3): `no`, `on` and
-/// `1:30` are text, and of tags those of the schema are known. Aliases and duplicate keys are refused.
+/// `1:30` are text, and only the tags of the schema are supported. Aliases and duplicate keys are rejected.
 struct YAMLReader {
-    /// An array or an object that is being read.
+    /// An array or object that is being read.
     private struct Level {
         enum Content {
             case array([JSON])
@@ -24,7 +24,7 @@ struct YAMLReader {
     private let maximumDepth: Int
     private let text: Data
     private var levels: [Level] = []
-    /// The path to the value that comes next.
+    /// The path of the next value.
     private var path: [String] = []
     private var marks: [String: ManifestDocument.Mark] = [:]
     private var keyPosition: ManifestDocument.Position?
@@ -44,14 +44,14 @@ struct YAMLReader {
     private init(maximumDepth: Int, text: Data) { (self.maximumDepth, self.text) = (maximumDepth, text) }
 
     private mutating func read() throws(YAMLProblem) {
-        // On the heap, as the parser holds pointers to itself.
+        // Allocated on the heap, because the parser holds pointers to itself.
         let parser = UnsafeMutablePointer<yaml_parser_t>.allocate(capacity: 1)
         defer { parser.deallocate() }
         guard yaml_parser_initialize(parser) == 1 else {
-            throw YAMLProblem(message: "no memory", position: ManifestDocument.Position())
+            throw YAMLProblem(message: "out of memory", position: ManifestDocument.Position())
         }
         defer { yaml_parser_delete(parser) }
-        // libyaml takes a byte order mark for content, as the encoding is given.
+        // When the encoding is given, libyaml treats a byte order mark as content.
         let bytes = Array(text.starts(with: [0xEF, 0xBB, 0xBF]) ? text.dropFirst(3) : text)
         let problem: YAMLProblem? = bytes.withUnsafeBufferPointer { buffer in
             yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING)
@@ -77,7 +77,7 @@ struct YAMLReader {
             case YAML_STREAM_END_EVENT: return
             case YAML_DOCUMENT_START_EVENT:
                 documents += 1
-                guard documents == 1 else { throw YAMLProblem(message: "a second document", position: position) }
+                guard documents == 1 else { throw YAMLProblem(message: "only one document is allowed", position: position) }
             case YAML_ALIAS_EVENT: throw YAMLProblem(message: "aliases are not allowed", position: position)
             case YAML_SCALAR_EVENT:
                 let scalar = event.data.scalar
@@ -122,10 +122,10 @@ struct YAMLReader {
         if case .array = content { path.append("0") }
     }
 
-    /// Takes a scalar: a key, where one is due, or a value.
+    /// Adds a scalar, as a key if one is expected, or else as a value.
     private mutating func take(_ value: JSON, text: String, at position: ManifestDocument.Position) throws(YAMLProblem) {
         if case .object(let object, nil)? = levels.last?.content {
-            // Merging is YAML 1.1, and would need aliases.
+            // Merge keys belong to YAML 1.1 and would need aliases.
             guard object[text] == nil else {
                 throw YAMLProblem(message: "duplicate key \(quoted(text))", position: position)
             }
@@ -141,7 +141,7 @@ struct YAMLReader {
         _ value: JSON, at position: ManifestDocument.Position, isMarked: Bool
     ) throws(YAMLProblem) {
         if !isMarked { mark(position) }
-        // Taken off, as otherwise what it has would be copied for each element.
+        // Removed temporarily, so that the contents are not copied for each element.
         guard var level = levels.popLast() else {
             root = value
             return
@@ -170,7 +170,7 @@ struct YAMLReader {
 
     private static let tagPrefix = "tag:yaml.org,2002:"
 
-    /// The value of a scalar, which has the type of its tag.
+    /// Returns the value of a scalar, which must match its tag.
     private static func value(
         of text: String, isPlain: Bool, tag: UnsafeMutablePointer<yaml_char_t>?, at position: ManifestDocument.Position
     ) throws(YAMLProblem) -> JSON {
@@ -182,12 +182,12 @@ struct YAMLReader {
         case ("int", .number(let number)) where !number.text.contains { ".eE".contains($0) }: return value
         case ("null", _), ("bool", _), ("float", _), ("int", _):
             throw YAMLProblem(
-                message: "\(quoted(text)) is not what the tag \(shown(tag)) says", position: position)
+                message: "\(quoted(text)) does not match the tag \(shown(tag))", position: position)
         default: throw problem(with: tag, at: position)
         }
     }
 
-    /// Checks the tag of a collection, which is of one kind.
+    /// Checks the tag of a collection.
     private static func check(
         _ tag: UnsafeMutablePointer<yaml_char_t>?, of kind: String, at position: ManifestDocument.Position
     ) throws(YAMLProblem) {
@@ -199,13 +199,13 @@ struct YAMLReader {
         let known = ["str", "int", "float", "bool", "null", "seq", "map"]
         guard tag.hasPrefix(tagPrefix), known.contains(String(tag.dropFirst(tagPrefix.count))) else {
             return YAMLProblem(
-                message: "unknown tag \(shown(tag)); there are \(known.map { "!!\($0)" }.joined(separator: ", "))",
+                message: "unknown tag \(shown(tag)); the tags are \(known.map { "!!\($0)" }.joined(separator: ", "))",
                 position: position)
         }
-        return YAMLProblem(message: "the tag \(shown(tag)) does not fit what it stands at", position: position)
+        return YAMLProblem(message: "the tag \(shown(tag)) does not apply to this value", position: position)
     }
 
-    /// A tag as it is written, on one line.
+    /// Returns a tag as it is written, on one line.
     private static func shown(_ tag: String) -> String {
         let text = tag.hasPrefix(tagPrefix) ? "!!\(tag.dropFirst(tagPrefix.count))" : tag
         return String(quoted(text).dropFirst().dropLast())
@@ -213,7 +213,7 @@ struct YAMLReader {
 
     // MARK: Scalars
 
-    /// The value of a plain scalar in the core schema.
+    /// Returns the value of a plain scalar in the core schema.
     static func plain(_ text: String) -> JSON {
         switch text {
         case "", "~", "null", "Null", "NULL": return .null
@@ -223,7 +223,7 @@ struct YAMLReader {
         }
     }
 
-    /// Whole numbers in decimal, `0o…` and `0x…`, and fractions. Infinity and NaN, which JSON cannot express, are text.
+    /// Parses decimal, `0o…` and `0x…` integers, and fractions. Infinity and NaN, which JSON cannot express, are text.
     private static func number(_ text: String) -> JSONNumber? {
         if text.hasPrefix("0o"), let value = UInt64(text.dropFirst(2), radix: 8), !text.contains("_") {
             return JSONNumber(value)
@@ -236,7 +236,7 @@ struct YAMLReader {
         digits = String(digits.dropFirst(sign.count))
         guard let start = digits.utf8.first, start == UInt8(ascii: ".") || (0x30...0x39).contains(start) else { return nil }
         if digits.hasPrefix(".") { digits = "0" + digits }
-        // Core schema: 007 is 7, and 1. is 1.
+        // In the core schema, 007 is 7, and 1. is 1.
         while digits.utf8.count > 1, digits.hasPrefix("0"),
             digits.utf8.dropFirst().first.map({ (0x30...0x39).contains($0) }) == true
         {
@@ -262,13 +262,13 @@ struct YAMLReader {
             return YAMLProblem(message: message, position: ManifestDocument.Position(line: line, column: column))
         }
         let position = Self.position(parser.problem_mark)
-        // libyaml looks no further for the colon behind a key.
+        // libyaml searches only this far for the colon after a key.
         let isLongKey = position.column > 1024 && message.hasPrefix("mapping values are not allowed")
-        let hint = isLongKey ? "; a key has at most 1024 characters" : hint(at: position)
+        let hint = isLongKey ? "; a key can have at most 1024 characters" : hint(at: position)
         return YAMLProblem(message: message + hint, position: position)
     }
 
-    /// A reason that is not obvious: in a flow mapping, the brace of `${` begins another mapping.
+    /// Returns a hint for a confusing error: in a flow mapping, the brace of `${` begins another mapping.
     private func hint(at position: ManifestDocument.Position) -> String {
         let lines = text.split(separator: 0x0A, omittingEmptySubsequences: false)
         guard lines.indices.contains(position.line - 1) else { return "" }
@@ -283,6 +283,6 @@ struct YAMLReader {
             }
             before = character
         }
-        return isUnquoted ? "; inside { } or [ ] a ${…} must be in quotes: \"${…}\"" : ""
+        return isUnquoted ? "; inside { } or [ ], a ${…} must be quoted: \"${…}\"" : ""
     }
 }

@@ -3,11 +3,11 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A JSON Pointer (RFC 6901) in which `*` stands for each element of a list, or each value of an object.
+/// A JSON Pointer (RFC 6901) in which `*` matches each element of a list or each value of an object.
 struct JSONPath: Sendable, Equatable, CustomStringConvertible {
     let tokens: [String]
 
-    /// A path from its text; nil for one that is no pointer.
+    /// Creates a path from its text, or returns nil if it is not a JSON Pointer.
     init?(_ text: String) {
         guard let pointer = JSONPointer(text) else { return nil }
         tokens = pointer.tokens
@@ -15,7 +15,7 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
 
     var description: String { JSONPointer(tokens: tokens).description }
 
-    /// The value; with a `*` the list of all values, which is empty where there are no elements. Nil if there is none.
+    /// Returns the value, or nil if it does not exist. With a `*`, returns the list of all values, which may be empty.
     func value(in json: JSON) -> JSON? {
         guard let star = tokens.firstIndex(of: "*") else { return json[JSONPointer(tokens: tokens)] }
         guard let container = json[JSONPointer(tokens: Array(tokens[..<star]))] else { return nil }
@@ -28,12 +28,12 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
         let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
         let values = elements.compactMap { rest.value(in: $0) }
         guard !values.isEmpty || elements.isEmpty else { return nil }
-        // A second star makes one flat list.
+        // A second `*` produces one flat list.
         guard rest.tokens.contains("*") else { return .array(values) }
         return .array(values.flatMap { value -> [JSON] in if case .array(let inner) = value { inner } else { [value] } })
     }
 
-    /// Whether some element of a `*` lacks the value.
+    /// Returns whether the value is missing in any element that a `*` matches.
     func isMissingSomewhere(in json: JSON) -> Bool {
         guard let star = tokens.firstIndex(of: "*") else { return json[JSONPointer(tokens: tokens)] == nil }
         let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
@@ -47,9 +47,9 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
     private init(tokens: [String]) { self.tokens = tokens }
 }
 
-/// XPath 1.0 over XML, and over HTML as browsers tolerate it, by libxml2. Nothing is loaded from elsewhere.
+/// XPath 1.0 over XML, and over HTML as browsers tolerate it, by libxml2. No external resources are loaded.
 enum XPath {
-    /// A response longer than this is not parsed, in bytes.
+    /// The maximum size of a response that is parsed, in bytes.
     static let maximumLength = 64 << 20
 
     static func isValid(_ expression: String) -> Bool {
@@ -61,24 +61,24 @@ enum XPath {
         return true
     }
 
-    /// The texts of the nodes that an expression selects, or the text of its value.
+    /// Returns the texts of the nodes that an expression selects, or the text of its value.
     ///
     /// The expression can use the prefixes that the document declares, and `_` for the first default namespace.
     ///
-    /// - Parameter label: the charset that the response names; nil for none.
-    /// - Throws: if the document cannot be parsed, or the expression cannot be evaluated.
+    /// - Parameter label: The charset that the response specifies, or nil.
+    /// - Throws: An error if the document cannot be parsed or the expression cannot be evaluated.
     static func values(
         of expression: String, in data: Data, label: String?, isHTML: Bool
     ) throws(EvaluationError) -> [String] {
         guard !data.isEmpty else { throw EvaluationError(message: "the body is empty") }
         guard data.count <= maximumLength else {
-            throw EvaluationError(message: "the body has more than \(maximumLength >> 20) MiB")
+            throw EvaluationError(message: "the body is larger than \(maximumLength >> 20) MiB")
         }
         guard let text = utf8(data, label, isHTML: isHTML), let document = document(text, isHTML: isHTML) else {
             throw EvaluationError(message: "the body is not \(isHTML ? "HTML" : "XML")")
         }
         defer { xmlFreeDoc(document) }
-        guard let context = xmlXPathNewContext(document) else { throw EvaluationError(message: "no memory") }
+        guard let context = xmlXPathNewContext(document) else { throw EvaluationError(message: "out of memory") }
         defer { xmlXPathFreeContext(context) }
         silence(context)
         registerNamespaces(of: document, in: context)
@@ -102,7 +102,7 @@ enum XPath {
         }
     }
 
-    /// Registers the prefixes that any element declares. The first declaration of a prefix counts.
+    /// Registers the prefixes that any element declares. The first declaration of a prefix applies.
     private static func registerNamespaces(of document: xmlDocPtr, in context: xmlXPathContextPtr) {
         var known: Set<String> = [], next = xmlDocGetRootElement(document)
         while let node = next {
@@ -113,7 +113,7 @@ enum XPath {
                 namespace = current.pointee.next
             }
             next = node.pointee.type == XML_ELEMENT_NODE ? node.pointee.children : nil
-            // Up to the next sibling of the node, or of what it is in.
+            // Continues at the next sibling of the node or of an ancestor.
             var place: xmlNodePtr? = node
             while next == nil, let current = place, current != xmlDocGetRootElement(document) {
                 next = current.pointee.next
@@ -122,10 +122,10 @@ enum XPath {
         }
     }
 
-    /// Without a handler, libxml2 prints its errors.
+    /// Without an error handler, libxml2 prints its errors.
     private static func silence(_ context: xmlXPathContextPtr) { context.pointee.error = { _, _ in } }
 
-    /// The document in UTF-8; nil for XML that cannot be decoded. Invalid bytes of HTML are repaired.
+    /// Returns the document in UTF-8, or nil for XML that cannot be decoded. Invalid bytes of HTML are repaired.
     private static func utf8(_ data: Data, _ label: String?, isHTML: Bool) -> Data? {
         guard isHTML else { return try? XMLEncoding.utf8(of: data, label: label) }
         let guess: Charset = Charset.isUTF8(data) ? .utf8 : Charset(.windowsCP1252)
@@ -133,14 +133,15 @@ enum XPath {
         return Data((charset.text(of: data) ?? String(decoding: data, as: UTF8.self)).utf8)
     }
 
-    /// The charset in a `<meta>` element among the first 1,024 bytes, as browsers find it (WHATWG, HTML, section 13.2.3.2).
+    /// Returns the charset in a `<meta>` element within the first 1,024 bytes, as browsers find it (WHATWG, HTML, section
+    /// 13.2.3.2).
     private static func declaredCharset(ofHTML data: Data) -> Charset? {
         let head = String(decoding: data.prefix(1024), as: UTF8.self)
         let expression = #"<meta\s[^>]*?charset\s*=\s*["']?\s*([^\s"'/>;]+)"#
         guard let name = try? Pattern.firstMatch(of: "(?i)" + expression, group: 1, in: head),
             let charset = Charset(named: name)
         else { return nil }
-        // A document in UTF-16 could not be read as ASCII up to here.
+        // The declaration was readable as ASCII, so the document is not UTF-16.
         return charset.name.hasPrefix("UTF-16") ? .utf8 : charset
     }
 
@@ -160,11 +161,11 @@ enum XPath {
     }
 }
 
-/// Regular expressions, as ICU has them.
+/// Regular expressions with ICU syntax.
 enum Pattern {
     /// Checks an expression.
     ///
-    /// - Returns: how many groups it has.
+    /// - Returns: The number of its groups.
     static func groupCount(of pattern: String, at value: ManifestValue) throws(ManifestError) -> Int {
         guard let expression = try? NSRegularExpression(pattern: pattern) else {
             throw value.problem("invalid regular expression \(quoted(pattern))")
@@ -172,12 +173,12 @@ enum Pattern {
         return expression.numberOfCaptureGroups
     }
 
-    /// How long the search for a match may take, in seconds. Some expressions need exponential time.
+    /// The maximum time to search for a match, in seconds. Some expressions need exponential time.
     static let maximumTime = 5.0
 
-    /// The text of a group in the first match; nil if there is none.
+    /// Returns the text of a group in the first match, or nil if nothing matches.
     ///
-    /// - Throws: if the search takes too long, or the task is cancelled.
+    /// - Throws: An error if the search takes too long or the task is cancelled.
     static func firstMatch(of pattern: String, group: Int, in text: String) throws(EvaluationError) -> String? {
         guard let expression = try? NSRegularExpression(pattern: pattern) else { return nil }
         let end = ContinuousClock.now + .seconds(maximumTime)
@@ -190,7 +191,7 @@ enum Pattern {
             if match != nil || isOver { stop.pointee = true }
         }
         if isOver {
-            throw EvaluationError(message: "the search for \(quoted(pattern)) takes too long")
+            throw EvaluationError(message: "the search for \(quoted(pattern)) took too long")
         }
         guard let match = found, group < match.numberOfRanges, let range = Range(match.range(at: group), in: text) else {
             return nil

@@ -2,21 +2,22 @@ import ConvoySupport
 import Foundation
 
 extension StringProtocol {
-    /// Whether a reference begins with a scheme: in a relative one, no colon comes before the first slash (RFC 3986, section
+    /// Whether a URL reference has a scheme: a relative reference has no colon before the first slash (RFC 3986, section
     /// 4.2).
     var hasScheme: Bool { prefix { !"/?#".contains($0) }.contains(":") }
 }
 
-/// Makes values fit for where they go. What comes from a response may be anything.
+/// Escapes values for their destination. Values of a response are untrusted.
 enum Escaping {
-    /// Of a value in a file's name, in bytes.
+    /// The maximum length of a value in a file name, in bytes.
     private static let maximumLength = 200
 
     static func hasControls(_ text: String) -> Bool {
         text.unicodeScalars.contains { ($0.value < 0x20 && $0 != "\t") || $0.value == 0x7F }
     }
 
-    /// A value as part of a path or a query: all but unreserved characters percent-encoded (RFC 3986, section 2.3).
+    /// Escapes a value for a path or a query: everything except unreserved characters is percent-encoded (RFC 3986, section
+    /// 2.3).
     static func url(_ text: String) -> String {
         var bytes: [UInt8] = []
         for byte in text.utf8 {
@@ -36,11 +37,13 @@ enum Escaping {
     }
 
     static func header(_ text: String) throws(EvaluationError) -> String {
-        guard !hasControls(text) else { throw EvaluationError(message: "the value for a header has control characters") }
+        guard !hasControls(text) else {
+            throw EvaluationError(message: "the value for a header contains control characters")
+        }
         return text
     }
 
-    /// A value as part of a file's name: it never leads to another directory, is never hidden, and has no control characters.
+    /// Escapes a value for a file name. It cannot lead to another directory, is never hidden, and has no control characters.
     static func fileName(_ text: String) throws(EvaluationError) -> String {
         var name = ""
         for scalar in text.unicodeScalars {
@@ -49,7 +52,7 @@ enum Escaping {
                 || scalar.properties.isBidiControl
             name.unicodeScalars.append(isBad ? "_" : scalar)
         }
-        // By scalars: a dot with an accent is another `Character`, but the system hides the file all the same.
+        // Compares scalars: a dot with an accent is a different `Character`, but the system still hides the file.
         if name.unicodeScalars.first == "." {
             let dots = name.unicodeScalars.prefix { $0 == "." }.count
             name = String(repeating: "_", count: dots) + String(name.unicodeScalars.dropFirst(dots))
@@ -68,7 +71,7 @@ enum Escaping {
 
 /// Paths below the output directory.
 enum OutputPath {
-    /// The path without empty components and dots; nil for one that leads elsewhere, or to no file.
+    /// Returns the path without empty components and dots, or nil if it leads outside or does not name a file.
     static func normalized(_ text: String) -> String? {
         guard text.utf8.first != UInt8(ascii: "/"), text.utf8.last != UInt8(ascii: "/"), !text.utf8.contains(0) else {
             return nil
@@ -78,7 +81,7 @@ enum OutputPath {
         return components.joined(separator: "/")
     }
 
-    /// The path of an output with the values of a scope.
+    /// Returns the path of an output with the values of a scope.
     static func path(of template: Template, in scope: some Scope) throws(EvaluationError) -> String {
         let text = try template.text(in: scope) { value, reference throws(EvaluationError) in
             value.isHostile || reference.root == "item" ? try Escaping.fileName(value.json.text) : value.json.text

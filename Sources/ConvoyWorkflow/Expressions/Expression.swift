@@ -3,7 +3,7 @@ import Foundation
 
 /// The language of `when` and `until`: comparisons, `and`, `or`, `not`, `any(…)`, `all(…)` and `always()`.
 ///
-/// A reference is written with or without `${…}`. Text is in single or double quotes.
+/// A reference may be written with or without `${…}`. Text is in single or double quotes.
 indirect enum Expression: Sendable {
     enum Comparison: String, Sendable {
         case equal = "=="
@@ -84,7 +84,7 @@ indirect enum Expression: Sendable {
         switch (one, other) {
         case (.number(let one), .number(let other)):
             guard let first = one.double, let second = other.double else {
-                throw EvaluationError(message: "a number that is too large to be compared")
+                throw EvaluationError(message: "a number is too large to be compared")
             }
             (isLess, isEqual) = (first < second, one == other)
         case (.string(let one), .string(let other)): (isLess, isEqual) = (one < other, one == other)
@@ -99,18 +99,18 @@ indirect enum Expression: Sendable {
     }
 }
 
-/// Parses expressions, by descending through the levels of precedence.
+/// Parses expressions by recursive descent.
 private struct ExpressionParser {
     private enum Token: Equatable {
         case name(String)
         case number(JSONNumber)
         case text(String)
-        /// Brackets and comparisons.
+        /// A bracket or a comparison operator.
         case mark(String)
     }
 
     private static let maximumDepth = 50
-    /// A long chain is a deep tree.
+    /// Limited, because a long chain is a deep tree.
     private static let maximumCount = 1000
     private var tokens: ArraySlice<Token> = []
     private var depth = 0
@@ -221,7 +221,7 @@ private struct ExpressionParser {
                 rest.removeFirst()
             } else if first == "'" || first == "\"" {
                 guard let end = rest.dropFirst().firstIndex(of: first) else {
-                    throw EvaluationError(message: "a text without its closing quote")
+                    throw EvaluationError(message: "the closing quote is missing")
                 }
                 tokens.append(.text(String(rest[rest.index(after: rest.startIndex)..<end])))
                 rest = rest[rest.index(after: end)...]

@@ -2,11 +2,11 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// What the error of an exchange says to someone who has a manifest, and does not know the engine.
+/// Describes the error of an exchange to the author of a manifest, who does not know the engine.
 enum FailureText {
-    /// A sentence with the URL, without secrets and without the names and numbers of errors.
+    /// Returns a sentence with the URL, without secrets and without the names and numbers of errors.
     static func line(for error: any Error) -> String {
-        // The engine's words are for programs, which have a property where a manifest has a key.
+        // The engine's messages name its API rather than manifest keys.
         text(of: error).replacing("(totalTimeout)", with: "(max-time)")
     }
 
@@ -20,7 +20,7 @@ enum FailureText {
         {
             return String(describing: error)
         }
-        // On Linux that of Foundation begins with an empty phrase.
+        // On Linux, Foundation's description begins with this empty phrase.
         return ErrorDescription.reason(error).replacing("The operation could not be completed. ", with: "")
     }
 }

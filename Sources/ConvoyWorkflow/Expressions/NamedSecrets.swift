@@ -2,24 +2,24 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A value of a request with the name that it is sent under, which decides whether it is a secret.
+/// A value of a request together with the name under which it is sent, which determines whether it is a secret.
 struct NamedValue: Sendable {
     enum Kind: Sendable {
         /// A header field.
         case field
         /// An item of a query or a form, or a member of JSON.
         case item
-        /// A token or a password, which is a secret under any name.
+        /// A token or a password, which is always a secret.
         case login
     }
 
     let kind: Kind
     let name: String
     let value: TreeTemplate
-    /// Whether it comes from the defaults of the manifest.
+    /// Whether the value comes from the defaults of the manifest.
     var isDefault = false
 
-    /// What it is called in a message.
+    /// The name of the value in a message.
     var title: String {
         switch kind {
         case .field: "the header \(name)"
@@ -28,7 +28,7 @@ struct NamedValue: Sendable {
         }
     }
 
-    /// The parts of the value that are secrets. A part that has no value in the scope is left out.
+    /// Returns the parts of the value that are secrets. Parts that have no value in the scope are left out.
     func secrets(in scope: some Scope) -> [String] {
         switch kind {
         case .login: return value.texts(in: scope)
@@ -38,13 +38,14 @@ struct NamedValue: Sendable {
     }
 }
 
-/// Finds secrets by their names and places, as ``SecretClassifier`` decides.
+/// Finds secrets by their names and positions, according to ``SecretClassifier``.
 enum NamedSecrets {
     private static let classifier = SecretClassifier.standard
-    /// Shorter values are left alone where they are found by chance: masking each `1` or `test` would hide more than secrets.
+    /// The minimum length of a secret that is masked wherever it occurs. Masking every `1` or `test` would hide more than
+    /// secrets.
     static let minimumLength = 6
 
-    /// The secrets in a value, by the names of its members.
+    /// Returns the secrets in a value, determined by the names of its members.
     static func values(of json: JSON, named name: String, isHidden: Bool = false) -> [String] {
         switch json {
         case .array(let elements): return elements.flatMap { values(of: $0, named: name, isHidden: isHidden) }
@@ -73,7 +74,7 @@ enum NamedSecrets {
         }
     }
 
-    /// The secrets in the value of a header field: the value, and the parts of it that are secrets elsewhere, too.
+    /// Returns the secrets in a header field: the value, and the parts of it that are secrets elsewhere, too.
     static func values(ofField name: String, _ text: String) -> [String] {
         guard classifier.hides(field: name, text) else { return values(ofURL: text) }
         var values = [text]
@@ -91,13 +92,13 @@ enum NamedSecrets {
         return values
     }
 
-    /// The secrets in the text of a URL: its password, and items of its query.
+    /// Returns the secrets in a URL: its password, and items of its query.
     static func values(ofURL text: String) -> [String] {
         guard text.contains("@") || text.contains("=") else { return [] }
         var values: [String] = []
         if let login = URLUserInfo.parts(of: text) {
             let user = String(decoding: login.user, as: UTF8.self)
-            // A token may stand in the place of the user.
+            // A token may be used as the user name.
             if login.password == nil || user.utf8.count >= 16 { values.append(user) }
             if let password = login.password { values.append(String(decoding: password, as: UTF8.self)) }
         }
@@ -113,12 +114,12 @@ enum NamedSecrets {
         return values
     }
 
-    /// Whether a name says that its value is a secret.
+    /// Returns whether a name denotes a secret.
     static func isSecret(_ name: String) -> Bool { classifier.contains(name) }
 }
 
 extension TreeTemplate {
-    /// The texts of the value, without those that have no value in the scope.
+    /// Returns the texts of the value, without those that have no value in the scope.
     fileprivate func texts(in scope: some Scope) -> [String] {
         switch self {
         case .array(let elements): elements.flatMap { $0.texts(in: scope) }
@@ -127,12 +128,12 @@ extension TreeTemplate {
         }
     }
 
-    /// A template as a value.
+    /// Creates a value from a template.
     init(_ template: Template) { self = template.literal.map { .constant(.string($0)) } ?? .text(template) }
 }
 
 extension RequestPlan {
-    /// The values that the request sends, without its URL.
+    /// The values that the request sends, except its URL.
     var values: [NamedValue] {
         var values = headers.compactMap { header in
             header.value.map {
@@ -162,7 +163,7 @@ extension RequestPlan {
         return values
     }
 
-    /// The secrets that the request sends, so far as they are known in a scope.
+    /// Returns the secrets that the request sends, as far as they are known in a scope.
     func secrets(in scope: some Scope) -> [String] {
         var url = ""
         for piece in self.url.pieces {
@@ -176,7 +177,7 @@ extension RequestPlan {
 }
 
 extension WorkflowPlan {
-    /// The secrets that are known before anything is sent, by their names and places.
+    /// The secrets that are known before anything is sent, determined by their names and positions.
     var namedSecrets: [String] {
         var secrets = variables.flatMap { NamedSecrets.values(of: $0.value, named: $0.key) }
         let scope = earlyScope

@@ -1,23 +1,23 @@
 import ConvoySerialization
 import Foundation
 
-/// A name with what follows it: `login.token`, `env.API`, `item.id`, `report.failed`.
+/// A name with a path: `login.token`, `env.API`, `item.id`, `report.failed`.
 struct Reference: Sendable, Hashable, CustomStringConvertible {
     /// The name before the first dot.
     var root: String
-    /// The names behind it: keys of objects, or indices of lists.
+    /// The names after the first dot: keys of objects, or indices of lists.
     var path: [String]
 
     var description: String { ([root] + path).joined(separator: ".") }
 
-    /// A reference from its text; nil for anything else.
+    /// Parses a reference, and returns nil for any other text.
     init?(_ text: some StringProtocol) {
         let names = String(text).split(separator: "." as Character, omittingEmptySubsequences: false).map { String($0) }
         guard let first = names.first, Self.isName(first), names.dropFirst().allSatisfy(Self.isPart) else { return nil }
         (root, path) = (first, Array(names.dropFirst()))
     }
 
-    /// Whether a text can be the name of a request, a capture or a variable.
+    /// Returns whether a text can be the name of a request, a capture or a variable.
     static func isName(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first == "_" || first.properties.isAlphabetic, first.isASCII else {
             return false
@@ -33,27 +33,27 @@ struct Reference: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// A value that a template or an expression is given.
+/// A value for a template or an expression.
 struct ScopedValue: Sendable {
     var json: JSON
-    /// Whether it comes from a response, so that it may be anything.
+    /// Whether the value comes from a response and is therefore untrusted.
     var isHostile = false
 }
 
-/// A value that is not there, or cannot be used where it is wanted.
+/// An error about a value that does not exist, or cannot be used in its place.
 struct EvaluationError: Error, Equatable {
     var message: String
     /// Whether the cause is a file that cannot be read or written.
     var isAboutFile = false
 }
 
-/// Where templates and expressions find their values.
+/// The values that templates and expressions can refer to.
 protocol Scope {
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue
 }
 
 extension JSON {
-    /// The value behind some names; nil if there is none.
+    /// Returns the value at a path, or nil.
     func value(at path: some Collection<String>) -> JSON? { self[JSONPointer(tokens: Array(path))] }
 
     /// The value as part of a text.
@@ -65,7 +65,7 @@ extension JSON {
         }
     }
 
-    /// Whether it counts as true: everything but null, false, empty text and an empty list.
+    /// Whether the value counts as true: everything except null, false, empty text and an empty list.
     var isTrue: Bool {
         switch self {
         case .null, .bool(false): false

@@ -4,24 +4,24 @@ import ConvoySupport
 import Foundation
 
 /// Replaces secrets by `***` in everything that a run prints or writes: the values that were added, and those whose names
-/// say that they are secrets.
+/// mark them as secrets.
 public final class SecretMask: Sendable {
     private let forms = Locked<[String]>([])
-    /// The mask whose secrets this one replaces, too.
+    /// A mask whose secrets this one replaces, too.
     private let parent: SecretMask?
     /// Whether values are masked because of their names.
     let hidesNamed: Bool
 
-    /// A mask without secrets.
+    /// Creates a mask without secrets.
     public init() { (hidesNamed, parent) = (true, nil) }
 
-    /// - Parameter hidesNamed: whether values are masked because of their names; false for `--show-secrets`.
+    /// - Parameter hidesNamed: Whether values are masked because of their names; false for `--show-secrets`.
     package init(hidesNamed: Bool) { (self.hidesNamed, parent) = (hidesNamed, nil) }
 
-    /// A mask with the secrets of another one, to which further ones are added without changing that.
+    /// Creates a mask with the secrets of another one. Adding secrets does not change the other mask.
     init(extending parent: SecretMask) { (self.parent, hidesNamed) = (parent, parent.hidesNamed) }
 
-    /// Adds secrets: as they are, and in the forms that they have in URLs, in JSON, in HTML and in a `Basic` login.
+    /// Adds secrets, as they are and in their encoded forms in URLs, JSON, HTML and `Basic` logins.
     public func add(_ secrets: [String]) {
         var new: Set<String> = []
         for secret in secrets where !secret.isEmpty {
@@ -38,13 +38,13 @@ public final class SecretMask: Sendable {
         add(new)
     }
 
-    /// Adds values that are secrets by their names. Short ones are only masked where their names are.
+    /// Adds values that are secrets because of their names. Short values are masked only next to their names.
     func add(named values: [String]) {
         guard hidesNamed else { return }
         add(values.filter { $0.utf8.count >= NamedSecrets.minimumLength })
     }
 
-    /// Adds a text that is a secret in this form only.
+    /// Adds a text that is a secret in exactly this form.
     func add(exactly secret: String) { add([secret] as Set) }
 
     private static func escaped(_ text: String) -> String { String(JSON.string(text).description.dropFirst().dropLast()) }
@@ -53,12 +53,12 @@ public final class SecretMask: Sendable {
         guard !new.isEmpty else { return }
         forms.withLock { forms in
             guard !new.isSubset(of: forms) else { return }
-            // The longest first, as one may be a part of another.
+            // The longest come first, because one may be part of another.
             forms = Set(forms).union(new).sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) }
         }
     }
 
-    /// The text with `***` for the secrets that were added.
+    /// Returns the text with `***` for the secrets that were added.
     public func masked(_ text: String) -> String {
         let forms = forms.withLock { $0 }
         var text = parent?.masked(text) ?? text
@@ -66,15 +66,15 @@ public final class SecretMask: Sendable {
         return text
     }
 
-    /// A text from outside with `***` for the secrets that were added, and for those in its URLs.
+    /// Returns an external text with `***` for the secrets that were added and for those in its URLs.
     func masked(foreign text: String) -> String { masked(hidesNamed ? Redaction.text(text) : text) }
 
-    /// The value of a header field with `***` for its secrets.
+    /// Returns the value of a header field with `***` for its secrets.
     func masked(field name: String, _ value: String) -> String {
         masked(hidesNamed ? SecretClassifier.standard.shown(name, value) : value)
     }
 
-    /// A value with `***` for its secrets, and for those that the names of its members tell.
+    /// Returns a value with `***` for its secrets, including those determined by the names of its members.
     package func masked(_ value: JSON, named name: String) -> JSON {
         guard hidesNamed else { return masked(value) { masked($0) } }
         var object = JSONObject()
@@ -83,7 +83,8 @@ public final class SecretMask: Sendable {
         return masked(shown[name] ?? .null) { masked(foreign: $0) }
     }
 
-    /// A JSON text with `***` for all secrets in its values; its keys stay as they are. What is no JSON is masked as text.
+    /// Returns a JSON text with `***` for all secrets in its values; keys are unchanged. Data that is not JSON is masked as
+    /// text.
     public func masked(json data: Data) -> Data {
         guard let json = try? JSON(parsing: data) else { return Data(masked(String(decoding: data, as: UTF8.self)).utf8) }
         return Data(masked(json) { masked($0) }.description.utf8)
@@ -101,14 +102,14 @@ public final class SecretMask: Sendable {
         }
     }
 
-    /// Whether a secret is in a value.
+    /// Returns whether a value contains a secret.
     func finds(in json: JSON) -> Bool {
         if parent?.finds(in: json) == true { return true }
         let forms = forms.withLock { $0 }
         return Self.texts(of: json).contains { text in forms.contains { text.contains($0) } }
     }
 
-    /// All texts and numbers of a value.
+    /// Returns all texts and numbers in a value.
     static func texts(of json: JSON) -> [String] {
         switch json {
         case .null, .bool: []

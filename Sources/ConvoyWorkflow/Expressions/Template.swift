@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// Text with references: `reports/${item}`. `$${` stands for `${`.
+/// Text with references: `reports/${item}`. `$${` is an escaped `${`.
 struct Template: Sendable {
     enum Piece: Sendable {
         case literal(String)
@@ -9,20 +9,20 @@ struct Template: Sendable {
     }
 
     let pieces: [Piece]
-    /// Where it is written.
+    /// The position in the manifest.
     let source: ManifestValue
 
     var references: [Reference] {
         pieces.compactMap { if case .reference(let reference) = $0 { reference } else { nil } }
     }
 
-    /// The reference, if it is all of the text.
+    /// The reference, if it is the entire text.
     var wholeReference: Reference? {
         guard pieces.count == 1, case .reference(let reference)? = pieces.first else { return nil }
         return reference
     }
 
-    /// The text, if there is no reference in it.
+    /// The text, if it contains no reference.
     var literal: String? {
         switch pieces.count {
         case 0: ""
@@ -31,13 +31,13 @@ struct Template: Sendable {
         }
     }
 
-    /// A template from a value that is text.
+    /// Creates a template from a text value.
     init(_ value: ManifestValue, _ what: String) throws(ManifestError) {
         try self.init(try value.string(what), at: value)
     }
 
     init(_ text: String, at source: ManifestValue) throws(ManifestError) {
-        // By bytes: each search of Foundation would look at all that is left.
+        // Searches bytes: each search by Foundation would examine the whole rest of the text.
         var pieces: [Piece] = [], literal = "", rest = text.utf8[...]
         while let dollar = rest.firstIndex(of: UInt8(ascii: "$")) {
             let behind = rest[dollar...].dropFirst()
@@ -52,7 +52,9 @@ struct Template: Sendable {
                 rest = behind
                 continue
             }
-            guard let end = behind.firstIndex(of: UInt8(ascii: "}")) else { throw source.problem("a ${ without its }") }
+            guard let end = behind.firstIndex(of: UInt8(ascii: "}")) else {
+                throw source.problem("the closing } of a ${ is missing")
+            }
             let name = String(Substring(behind[..<end].dropFirst())).trimmingCharacters(in: .whitespaces)
             guard let reference = Reference(name) else { throw source.problem("invalid reference ${\(name)}") }
             if !literal.isEmpty { pieces.append(.literal(literal)) }
@@ -65,9 +67,9 @@ struct Template: Sendable {
         (self.pieces, self.source) = (pieces, source)
     }
 
-    /// The text with the values of the references.
+    /// Returns the text with the values of the references.
     ///
-    /// - Parameter escape: makes a value fit for where it is wanted.
+    /// - Parameter escape: Escapes a value for its destination.
     func text(
         in scope: some Scope,
         _ escape: (ScopedValue, Reference) throws(EvaluationError) -> String = { value, _ in value.json.text }
@@ -83,7 +85,7 @@ struct Template: Sendable {
     }
 }
 
-/// A JSON tree whose texts are templates. A text that is one reference becomes its value, with its type.
+/// A JSON tree whose texts are templates. A text that consists of one reference becomes its value, with its type.
 indirect enum TreeTemplate: Sendable {
     case constant(JSON)
     case text(Template)
@@ -111,7 +113,7 @@ indirect enum TreeTemplate: Sendable {
         }
     }
 
-    /// All templates in it.
+    /// All templates in the tree.
     var templates: [Template] {
         switch self {
         case .constant: []

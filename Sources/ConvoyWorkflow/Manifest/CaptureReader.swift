@@ -7,12 +7,12 @@ enum CaptureReader {
     private static let kinds = ["json", "xpath", "header", "cookie", "status", "url", "text"]
 
     static func plan(of member: ManifestValue.Member) throws(ManifestError) -> CapturePlan {
-        guard Reference.isName(member.key) else { throw member.problem("invalid name of a capture: \(quoted(member.key))") }
+        guard Reference.isName(member.key) else { throw member.problem("invalid capture name \(quoted(member.key))") }
         let source = try source(of: member.value, "a capture")
-        // `url: url` is what it is without a capture.
+        // A capture such as `url: url` has the same value.
         guard !ReservedName.ofRequests.contains(member.key) || source.text == member.key else {
             throw member.problem(
-                "every request has a value \(quoted(member.key)), which cannot be the name of a capture")
+                "\(quoted(member.key)) is a value of every request and cannot be the name of a capture")
         }
         return CapturePlan(name: member.key, source: source)
     }
@@ -22,7 +22,7 @@ enum CaptureReader {
             let fields = try value.fields(what, knowing: kinds + ["group"])
             let found = kinds.filter { fields[$0] != nil }
             guard found.count == 1, let kind = found.first, let content = fields[kind] else {
-                throw value.problem("\(what) needs one of \(kinds.joined(separator: ", "))")
+                throw value.problem("\(what) requires one of \(kinds.joined(separator: ", "))")
             }
             let group = try fields["group"].map { value throws(ManifestError) in try value.integer("group", in: 0...99) }
             return try source(kind, try content.string(kind), group: group, at: content)
@@ -40,7 +40,7 @@ enum CaptureReader {
         switch (kind, content) {
         case ("json", let pointer?):
             guard let path = JSONPath(pointer) else {
-                throw value.problem("invalid JSON Pointer \(quoted(pointer)): it begins with /, as in json:/items/0/id")
+                throw value.problem("invalid JSON Pointer \(quoted(pointer)): it must begin with /, as in json:/items/0/id")
             }
             return .json(path)
         case ("xpath", let expression?):
@@ -54,10 +54,10 @@ enum CaptureReader {
             guard let pattern, !pattern.isEmpty else { return .text(pattern: nil, group: 0) }
             let groups = try Pattern.groupCount(of: pattern, at: value)
             let group = group ?? min(1, groups)
-            guard group <= groups else { throw value.problem("the expression has \(groups) groups, and no group \(group)") }
+            guard group <= groups else { throw value.problem("group \(group) does not exist; the last group is \(groups)") }
             return .text(pattern: pattern, group: group)
         case ("json", nil), ("xpath", nil), ("header", _), ("cookie", _):
-            throw value.problem("\(kind): needs something behind the colon")
+            throw value.problem("\(kind): requires a value after the colon")
         default:
             throw value.problem("unknown capture \(quoted(kind))\(Suggestion.text(for: kind, among: kinds))")
         }
@@ -118,7 +118,7 @@ enum ExpectationReader {
         let length = algorithm.digestLength * 2
         if let text = template.literal {
             guard text.count == length, text.allSatisfy({ $0.isHexDigit }) else {
-                throw value.problem("a \(algorithm) has \(length) hexadecimal digits")
+                throw value.problem("a \(algorithm) must have \(length) hexadecimal digits")
             }
         }
         return template
@@ -132,7 +132,7 @@ enum ExpectationReader {
     }
 
     private static func status(_ value: ManifestValue) throws(ManifestError) -> ClosedRange<Int> {
-        // Made only if it is thrown, as its position is found by reading the manifest again.
+        // Created only when thrown, because finding its position reads the manifest again.
         var problem: ManifestError {
             value.problem("status must be a number from 100 to 599, a range such as 200-299, or a list of them")
         }
@@ -168,11 +168,11 @@ enum ExpectationReader {
         var all: [JSONExpectation] = []
         for member in try value.members("json") {
             guard let path = JSONPath(member.key) else {
-                throw member.problem("invalid JSON Pointer \(quoted(member.key)): it begins with /")
+                throw member.problem("invalid JSON Pointer \(quoted(member.key)): it must begin with /")
             }
             var expectation = JSONExpectation(path: path)
             if case .object = member.value.json {
-                let fields = try member.value.fields("what a value must be", knowing: ["equals", "exists", "matches"])
+                let fields = try member.value.fields("an expectation", knowing: ["equals", "exists", "matches"])
                 expectation.equals = try fields["equals"].map { value throws(ManifestError) in try TreeTemplate(value) }
                 expectation.exists = try fields["exists"].map { value throws(ManifestError) in try value.bool("exists") }
                 expectation.pattern = try fields["matches"].map(pattern)

@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a manifest says of connections, by the names of the options of `convoy get`.
+/// The connection settings of a manifest, named like the options of `convoy get`.
 struct ConnectionPlan: Sendable {
     static let keys = [
         "proxy", "noproxy", "resolve", "connect-to", "unix-socket", "interface", "ipv4", "ipv6", "http1.1", "max-redirs",
@@ -14,26 +14,26 @@ struct ConnectionPlan: Sendable {
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
-    /// Whether redirects are followed, or are responses themselves; nil if that is not said.
+    /// Whether redirects are followed, or nil if it is not specified.
     private var followsRedirects: Bool?
-    /// `NAME:PASSWORD`.
+    /// The user in the form `NAME:PASSWORD`.
     private var user: Template?
-    /// Shared by all that have this value: the items of a request, or all requests.
+    /// The rate limit that is shared by all requests with this value: the items of a request, or all requests.
     private var rate: RateLimit?
     private var rateOfEach: Int64?
     private var logins: CredentialStore?
 
     var templates: [Template] { user.map { [$0] } ?? [] }
 
-    /// The password of `user`, if it is known in a scope.
+    /// Returns the password of `user`, if it is known in a scope.
     func secrets(in scope: some Scope) -> [String] {
         guard let user, let text = try? user.text(in: scope) else { return [] }
         return [String(text.drop { $0 != ":" }.dropFirst())]
     }
 
-    /// Sets an operation up.
+    /// Configures an operation.
     ///
-    /// - Parameter secrets: gets what a login is sent as.
+    /// - Parameter secrets: Receives the encoded login.
     func apply(to operation: HTTPRequestOperation, in scope: some Scope, _ secrets: SecretMask) throws(EvaluationError) {
         if !changes.isEmpty {
             operation.updateSettings { settings in
@@ -58,7 +58,7 @@ struct ConnectionPlan: Sendable {
         if let rate { operation.receiveRateLimit = rate }
     }
 
-    /// Adds what the fields say. Those of a request take the place of the defaults'.
+    /// Adds the settings in the fields. Those of a request replace the defaults.
     mutating func read(_ fields: [String: ManifestValue]) throws(ManifestError) {
         try readRoute(fields)
         try readTrust(fields)
@@ -106,18 +106,18 @@ struct ConnectionPlan: Sendable {
             do throws(URLError) {
                 selection = text.isEmpty ? .none : .proxy(try Proxy(text), except: exceptions)
             } catch {
-                throw value.problem("proxy: not the URL of a proxy")
+                throw value.problem("proxy: invalid proxy URL")
             }
             changes.append { $0.proxy = selection }
         } else if let value = fields["noproxy"] {
-            throw value.problem("noproxy needs proxy")
+            throw value.problem("noproxy requires proxy")
         }
         if let value = fields["resolve"] {
             var addresses: [String: String] = [:]
             for member in try value.members("resolve") {
                 let address = try member.value.string("an address")
                 guard IPAddress(address) != nil else {
-                    throw member.value.problem("resolve: \(quoted(address)) is no address")
+                    throw member.value.problem("resolve: \(quoted(address)) is not an IP address")
                 }
                 addresses[member.key] = address.contains(":") ? "[\(address)]" : address
             }
@@ -143,7 +143,7 @@ struct ConnectionPlan: Sendable {
             changes.append { $0.addressGuard = AddressGuard(deny: [denied]) }
         }
         if let value = fields["ipv4"], fields["ipv6"] != nil {
-            throw value.problem("ipv4 and ipv6 do not go together", atKey: true)
+            throw value.problem("ipv4 and ipv6 cannot be combined", atKey: true)
         }
         if let value = fields["unix-socket"] {
             let path = try value.path("unix-socket")
@@ -207,7 +207,9 @@ struct ConnectionPlan: Sendable {
             let key = try fields["key"].map { path throws(ManifestError) in try path.file("key") }
             let identity: ClientIdentity
             if ["p12", "pfx"].contains(file.pathExtension.lowercased()) {
-                if let key = fields["key"] { throw key.problem("a PKCS#12 file has its own key", atKey: true) }
+                if let key = fields["key"] {
+                    throw key.problem("key cannot be used with a PKCS#12 file, which contains its own key", atKey: true)
+                }
                 identity = ClientIdentity(pkcs12: file)
             } else {
                 identity = ClientIdentity(certificate: file, key: key)
@@ -219,13 +221,13 @@ struct ConnectionPlan: Sendable {
             }
             changes.append { $0.clientIdentity = identity }
         } else if let value = fields["key"] {
-            throw value.problem("key needs cert")
+            throw value.problem("key requires cert")
         }
     }
 
     private func bytes(_ value: ManifestValue, _ key: String) throws(ManifestError) -> Int64 {
         let bytes = try value.bytes(key)
-        guard bytes > 0 else { throw value.problem("\(key) must be more than 0") }
+        guard bytes > 0 else { throw value.problem("\(key) must be greater than 0") }
         return bytes
     }
 
@@ -235,14 +237,14 @@ struct ConnectionPlan: Sendable {
 }
 
 extension HTTPRequestOperation {
-    /// Lets the operation follow redirects, or take a redirect as the response.
+    /// Follows redirects, or returns a redirect as the response.
     package func followsRedirects(_ follows: Bool) {
         guard !follows else {
             redirectHandler = nil
             return
         }
         redirectHandler = { _, _, _ in nil }
-        // A limit of 0 makes a redirect an error.
+        // A limit of 0 would make a redirect an error.
         connectionConfiguration.maximumRedirects = 1
     }
 }

@@ -5,13 +5,13 @@ enum KnownOutputs {
     struct Output {
         let request: RequestPlan
         let template: Template
-        /// The number of the item, from 0; nil for a request without items.
+        /// The number of the item, from 0, or nil for a request without items.
         let index: Int?
-        /// Below the output directory; the error if it is no path.
+        /// The path below the output directory, or the error if it is invalid.
         let path: Result<String, EvaluationError>
     }
 
-    /// Values from the manifest and from the environment, with those of an item.
+    /// Values from the manifest and the environment, and those of an item.
     private struct KnownScope: Scope {
         let early: EarlyScope
         var item: JSON?
@@ -22,7 +22,7 @@ enum KnownOutputs {
             case "index": return ScopedValue(json: .number(JSONNumber(index ?? 0)))
             case "item":
                 guard let found = item?.value(at: reference.path) else {
-                    throw EvaluationError(message: "\(reference) is not there")
+                    throw EvaluationError(message: "\(reference) does not exist")
                 }
                 return ScopedValue(json: found)
             default: return try early.value(of: reference)

@@ -3,7 +3,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Decodes a manifest: the top level, the variables and the defaults. What a request says is read by ``RequestReader``.
+/// Decodes the top level of a manifest, its variables and its defaults. ``RequestReader`` decodes the requests.
 struct ManifestReader {
     static let keys = ["version", "baseURL", "variables", "secrets", "secrets-for", "defaults", "requests"]
     static let defaultKeys =
@@ -54,18 +54,18 @@ struct ManifestReader {
         if let servers = fields["secrets-for"] { try readServers(servers) }
         let members = try requests.members("requests")
         guard !members.isEmpty else { throw requests.problem("there are no requests") }
-        // Once for all requests, which share its rate.
+        // Created once, because all requests share its rate limit.
         var connection = ConnectionPlan()
         try connection.read(defaults)
         for member in members {
             guard Reference.isName(member.key) else {
-                throw member.problem("invalid name of a request: \(quoted(member.key)); it needs letters, digits, - and _")
+                throw member.problem("invalid request name \(quoted(member.key)): use letters, digits, - and _")
             }
             guard !ReservedName.all.contains(member.key) else {
-                throw member.problem("\(quoted(member.key)) has another meaning, and cannot be the name of a request")
+                throw member.problem("\(quoted(member.key)) is reserved and cannot be the name of a request")
             }
             guard plan.variables[member.key] == nil else {
-                throw member.problem("\(quoted(member.key)) is the name of a variable, too")
+                throw member.problem("\(quoted(member.key)) is already the name of a variable")
             }
             plan.requests.append(
                 try RequestReader.plan(
@@ -84,7 +84,7 @@ struct ManifestReader {
             } ?? []
     }
 
-    /// The servers that may receive secrets besides those of the URLs of the manifest.
+    /// Reads the servers that may receive secrets in addition to those of the URLs in the manifest.
     private mutating func readServers(_ value: ManifestValue) throws(ManifestError) {
         for element in try value.elements("secrets-for") {
             let template = try Template(element, "an element of secrets-for")
@@ -104,7 +104,7 @@ struct ManifestReader {
         plan.perSecond = try defaults["perSecond"].map { value throws(ManifestError) in try value.rate("perSecond") }
     }
 
-    /// The files of the whole run.
+    /// Reads the files of the whole run.
     private mutating func readStores(_ defaults: [String: ManifestValue]) throws(ManifestError) {
         func file(_ key: String) throws(ManifestError) -> URL? {
             guard let value = defaults[key] else { return nil }
@@ -132,7 +132,7 @@ struct ManifestReader {
         var names: [String] = []
         for member in try value?.members("variables") ?? [] {
             guard Reference.isName(member.key), !ReservedName.all.contains(member.key) else {
-                throw member.problem("invalid name of a variable: \(quoted(member.key))")
+                throw member.problem("invalid variable name \(quoted(member.key))")
             }
             names.append(member.key)
             trees[member.key] = (try TreeTemplate(member.value), member.value)
@@ -150,9 +150,9 @@ struct ManifestReader {
         _ name: String, _ trees: [String: (tree: TreeTemplate, value: ManifestValue)], _ open: inout [String]
     ) throws(ManifestError) {
         guard plan.variables[name] == nil, let (tree, value) = trees[name] else { return }
-        guard !value.isNull else { throw value.problem("the variable \(quoted(name)) has no value; give it with --var") }
+        guard !value.isNull else { throw value.problem("the variable \(quoted(name)) has no value: set it with --var") }
         guard !open.contains(name) else {
-            throw value.problem("the variables need each other: \((open + [name]).joined(separator: " -> "))")
+            throw value.problem("circular variables: \((open + [name]).joined(separator: " -> "))")
         }
         open.append(name)
         defer { open.removeLast() }
@@ -169,7 +169,7 @@ struct ManifestReader {
         }
     }
 
-    /// Checks that a template needs only what is known before anything is sent.
+    /// Checks that a template uses only values that are known before anything is sent.
     private func checkEarly(_ template: Template, also names: [String] = []) throws(ManifestError) {
         for reference in template.references where reference.root != "env" && plan.variables[reference.root] == nil {
             let known = Array(plan.variables.keys) + names
@@ -187,47 +187,48 @@ struct ManifestReader {
     }
 }
 
-/// Names with a meaning of their own in references.
+/// Reserved names in references.
 enum ReservedName {
     static let all: Set<String> = [
         "env", "item", "index", "true", "false", "null", "and", "or", "not", "any", "all", "always",
     ]
-    /// What every request has besides its captures.
+    /// The values of every request, in addition to its captures.
     static let ofRequests = ["status", "url", "failed", "succeeded", "skipped", "file", "bytes", "seconds"]
 }
 
-/// A manifest, checked.
+/// A validated manifest.
 struct WorkflowPlan: Sendable {
     var baseURL: URL?
     var variables: [String: JSON] = [:]
-    /// The variables that the manifest has, and those that it uses.
+    /// The variables that the manifest declares, and those that it uses.
     var variableNames: Set<String> = []
     var environment: [String: String] = [:]
     var perHost: Int?
     var perSecond: Double?
     var jobs: Int?
-    /// The file of the cookies; nil for none.
+    /// The cookie file, or nil.
     var cookieJar: URL?
-    /// The file of the hosts that want TLS; nil for none.
+    /// The file of the hosts that require HTTPS, or nil.
     var hsts: URL?
     var requests: [RequestPlan] = []
     var secretMarks: [(Reference, ManifestValue)] = []
     /// The servers of `secrets-for`.
     var serversForSecrets: Set<Target> = []
-    /// The values that are secret from the beginning.
+    /// The values that are secret from the start.
     var secretValues: [String] = []
     /// The captures that are secret, by request.
     var secretCaptures: [String: Set<String>] = [:]
 
-    /// Whether the value of a reference is marked as secret, or a part of one that is, or is a secret by its name.
+    /// Returns whether the value of a reference, or a value that contains it, is marked as secret, or is a secret by its
+    /// name.
     func isSecret(_ reference: Reference) -> Bool { isMarked(reference) || isSecretByName(reference) }
 
-    /// The captures of a request that are secrets, marked as such or by their names.
+    /// Returns the captures of a request that are secrets, by mark or by name.
     func hiddenCaptures(of request: RequestPlan) -> Set<String> {
         (secretCaptures[request.id] ?? []).union(request.captures.map(\.name).filter(NamedSecrets.isSecret))
     }
 
-    /// Whether the value of a reference is known before anything is sent.
+    /// Returns whether the value of a reference is known before anything is sent.
     func isKnownEarly(_ reference: Reference) -> Bool { reference.root == "env" || variables[reference.root] != nil }
 
     private func isSecretByName(_ reference: Reference) -> Bool {
@@ -241,13 +242,13 @@ struct WorkflowPlan: Sendable {
         }
     }
 
-    /// Whether a reference is to a secret of which the journal must say nothing: one that is marked, or a capture that is a
-    /// secret by its name. After a run that was resumed, such a capture is not there.
+    /// Returns whether a reference names a secret that must not be stored in the journal: one that is marked, or a capture
+    /// that is a secret by its name. Such a capture is missing in a resumed run.
     func isLeftOutOfJournal(_ reference: Reference) -> Bool {
         isMarked(reference) || !isKnownEarly(reference) && isSecretByName(reference)
     }
 
-    /// Whether the value of a reference is marked as secret, or a part of one that is.
+    /// Returns whether the value of a reference, or a value that contains it, is marked as secret.
     func isMarked(_ reference: Reference) -> Bool {
         if let name = reference.path.first, secretCaptures[reference.root]?.contains(name) == true { return true }
         return secretMarks.contains { mark, _ in mark.root == reference.root && reference.path.starts(with: mark.path) }
@@ -256,7 +257,7 @@ struct WorkflowPlan: Sendable {
     var earlyScope: EarlyScope { EarlyScope(variables: variables, environment: environment) }
 }
 
-/// What is known before anything is sent: variables and the environment.
+/// The values that are known before anything is sent: variables and the environment.
 struct EarlyScope: Scope {
     let variables: [String: JSON]
     let environment: [String: String]

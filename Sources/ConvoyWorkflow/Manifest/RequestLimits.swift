@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The limits that a request has of its own: `perHost` and `perSecond`, for its items and pages together.
+/// The limits of a single request, `perHost` and `perSecond`, which apply to its items and pages together.
 final class RequestLimits: Sendable {
     private struct Waiter {
         let number: Int
@@ -11,10 +11,10 @@ final class RequestLimits: Sendable {
     private struct Slots {
         var running: [String: Int] = [:]
         var waiters: [String: [Waiter]] = [:]
-        /// When the next one may begin, by host.
+        /// The time of the next allowed start, by host.
         var starts: [String: ContinuousClock.Instant] = [:]
         var count = 0
-        /// Those that were cancelled before they waited.
+        /// Waiters that were cancelled before they started to wait.
         var cancelled: Set<Int> = []
     }
 
@@ -26,7 +26,7 @@ final class RequestLimits: Sendable {
         (self.perHost, interval) = (perHost, perSecond.map { .seconds(1 / $0) })
     }
 
-    /// Waits until a request to a host may begin. ``end(_:)`` must follow, unless it throws.
+    /// Waits until a request to a host may start. ``end(_:)`` must be called afterwards, unless it throws.
     ///
     /// - Throws: `CancellationError`.
     func begin(_ host: String) async throws {
@@ -76,7 +76,7 @@ final class RequestLimits: Sendable {
         }
     }
 
-    /// Gives the place of a request to the next one.
+    /// Passes the slot of a finished request to the next one.
     func end(_ host: String) {
         guard perHost != nil else { return }
         let next = state.withLock { state -> Waiter? in

@@ -2,10 +2,10 @@ import ConvoySecurity
 import ConvoySerialization
 import Foundation
 
-/// A request of a manifest, checked and not yet sent.
+/// A request of a manifest, validated but not yet sent.
 struct RequestPlan: Sendable {
     let id: String
-    /// Where it is written.
+    /// The position in the manifest.
     let line: Int
     let column: Int
 
@@ -15,19 +15,19 @@ struct RequestPlan: Sendable {
     var headers: [(name: String, value: Template?, isDefault: Bool)] = []
     var body = BodyPlan.none
     var login = LoginPlan.none
-    /// Whether the login is that of the defaults.
+    /// Whether the login comes from the defaults.
     var hasDefaultLogin = false
     var connection = ConnectionPlan()
     var retry: RetryPlan?
     var timeout: Double?
 
-    /// The requests without which it cannot run: those whose values it takes, and those of `after`.
+    /// The requests that it depends on: those whose values it uses, and those in `after`.
     var dependencies: [String] = []
     var when: Expression?
     var forEach: TreeTemplate?
-    /// How many items run at a time; nil for no limit but that of the queue.
+    /// The maximum number of concurrent items, or nil for the limit of the queue.
     var parallel: Int?
-    /// Nil for no limits but those of the run.
+    /// The limits of this request, or nil for those of the run.
     var limits: RequestLimits?
     var onFailure: FailureRule?
     var poll: PollPlan?
@@ -39,7 +39,7 @@ struct RequestPlan: Sendable {
     var expectations = ExpectationPlan()
     var captures: [CapturePlan] = []
 
-    /// All templates of what is sent, and of where the response goes.
+    /// The templates of everything that is sent, and of the output path.
     var templates: [Template] {
         var all = [url] + query.flatMap(\.value.templates) + headers.compactMap(\.value) + body.templates + login.templates
         if let output { all.append(output) }
@@ -47,11 +47,11 @@ struct RequestPlan: Sendable {
     }
 }
 
-/// What a failure means for the rest of the run.
+/// The effect of a failure on the rest of the run.
 enum FailureRule: String, Sendable, CaseIterable {
-    /// Nothing more is begun, but what has a `when`.
+    /// No further requests are started, except those with a `when`.
     case stop
-    /// Those that depend on it run as if it had succeeded.
+    /// Dependent requests run as if it had succeeded.
     case `continue`
 }
 
@@ -87,7 +87,7 @@ struct PartPlan: Sendable {
     var templates: [Template] { [value] + (fileName.map { [$0] } ?? []) }
 }
 
-/// The login that a request is sent with.
+/// The login that is sent with a request.
 enum LoginPlan: Sendable {
     case none
     case bearer(Template)
@@ -104,18 +104,18 @@ enum LoginPlan: Sendable {
 
 struct RetryPlan: Sendable {
     var count: Int
-    /// Statuses after which a request is tried again, besides the usual ones.
+    /// Statuses that cause a retry, in addition to the default ones.
     var statuses: Set<Int> = []
-    /// After this time no other try begins, in seconds; nil for no limit.
+    /// The time after which no retry starts, in seconds, or nil for no limit.
     var maximumTime: Double?
 }
 
-/// The request again, until its response is as it should be.
+/// Repeats a request until its response meets a condition.
 struct PollPlan: Sendable {
     var until: Expression
-    /// Seconds between a response and the next request.
+    /// The delay between a response and the next request, in seconds.
     var every: Double
-    /// Seconds after which it fails.
+    /// The time after which polling fails, in seconds.
     var limit: Double
 }
 
@@ -124,17 +124,17 @@ struct EventPlan: Sendable {
     var type: String?
     var pattern: String?
     var json: [JSONExpectation] = []
-    /// Seconds after which it fails.
+    /// The time after which waiting fails, in seconds.
     var limit: Double
 }
 
-/// A value that is taken out of a response.
+/// A value that is captured from a response.
 struct CapturePlan: Sendable {
     var name: String
     var source: CaptureSource
 }
 
-/// Where a captured value is.
+/// The source of a captured value.
 enum CaptureSource: Sendable, Equatable {
     case json(JSONPath)
     case xpath(String)
@@ -142,22 +142,22 @@ enum CaptureSource: Sendable, Equatable {
     case cookie(String)
     case status
     case url
-    /// A group of a regular expression; nil for all of the text.
+    /// A group of a regular expression, or nil for the whole text.
     case text(pattern: String?, group: Int)
 }
 
-/// What a response must be.
+/// The requirements for a response.
 struct ExpectationPlan: Sendable {
-    /// Nil for the usual: 200 to 299.
+    /// The accepted statuses, or nil for the default: 200 to 299.
     var statuses: [ClosedRange<Int>]?
     var type: String?
     var headers: [HeaderExpectation] = []
     var json: [JSONExpectation] = []
     var minimumBytes: Int64?
     var maximumBytes: Int64?
-    /// The digests in hexadecimal digits.
+    /// The digests, in hexadecimal.
     var checksums: [(algorithm: ChecksumAlgorithm, value: Template)] = []
-    /// Seconds.
+    /// The maximum time, in seconds.
     var maximumTime: Double?
 
     var templates: [Template] {

@@ -62,19 +62,19 @@ struct RequestReader {
     private func checkCombinations(_ plan: RequestPlan) throws(ManifestError) {
         func refuse(_ key: String, with other: String) throws(ManifestError) {
             guard let one = fields[key], fields[other] != nil else { return }
-            throw one.problem("\(key) and \(other) do not go together", atKey: true)
+            throw one.problem("\(key) and \(other) cannot be combined", atKey: true)
         }
         for other in ["poll", "follow", "output"] { try refuse("events", with: other) }
         try refuse("poll", with: "follow")
         try refuse("follow", with: "output")
         try refuse("poll", with: "output")
-        if let pages = fields["pages"], fields["follow"] == nil { throw pages.problem("pages needs follow", atKey: true) }
+        if let pages = fields["pages"], fields["follow"] == nil { throw pages.problem("pages requires follow", atKey: true) }
         if let parallel = fields["parallel"], fields["forEach"] == nil {
-            throw parallel.problem("parallel needs forEach", atKey: true)
+            throw parallel.problem("parallel requires forEach", atKey: true)
         }
     }
 
-    /// What the request, or else the defaults say.
+    /// Returns the value in the request, or else in the defaults.
     private func setting(_ key: String) -> ManifestValue? { fields[key] ?? defaults[key] }
 
     // MARK: The target
@@ -82,11 +82,15 @@ struct RequestReader {
     private func target(hasBase: Bool) throws(ManifestError) -> (String, Template) {
         let verbs = Self.verbs.filter { fields[$0] != nil }
         if verbs.count > 1, let second = fields[verbs[1]] {
-            throw second.problem("\(quoted(name)) has \(verbs[0]) and \(verbs[1])", atKey: true)
+            throw second.problem("\(quoted(name)) has both \(verbs[0]) and \(verbs[1])", atKey: true)
         }
         if let verb = verbs.first, let address = fields[verb] {
             for key in ["method", "url"] {
-                if let other = fields[key] { throw other.problem("\(quoted(name)) has \(verb) and \(key)", atKey: true) }
+                if let other = fields[key] {
+                    throw other.problem(
+                        "\(quoted(name)) has both \(verb) and \(key)",
+                        atKey: true)
+                }
             }
             return (verb.uppercased(), try url(address, verb, hasBase: hasBase))
         }
@@ -119,17 +123,17 @@ struct RequestReader {
             return template
         }
         if Escaping.hasControls(start) || start.contains("\t") {
-            throw value.problem("invalid URL: it has a control character")
+            throw value.problem("invalid URL: it contains a control character")
         }
         if start.hasScheme {
             guard Target("\(start.prefix { $0 != ":" })://host") != nil else {
-                throw value.problem("invalid URL: it must be of http or https")
+                throw value.problem("invalid URL: it must be an http or https URL")
             }
             if template.pieces.count == 1, URLReference.url(start).flatMap({ Target($0) }) == nil {
                 throw value.problem("invalid URL: it has no host")
             }
         } else if !hasBase {
-            throw value.problem("the URL is relative, and the manifest has no baseURL")
+            throw value.problem("the URL is relative, but the manifest has no baseURL")
         }
         return template
     }
@@ -159,7 +163,7 @@ struct RequestReader {
                         $0.isASCII
                             && ($0.properties.isAlphabetic || (0x30...0x39).contains($0.value) || characters.contains($0))
                     })
-                else { throw member.problem("invalid name of a header: \(quoted(member.key))") }
+                else { throw member.problem("invalid header name \(quoted(member.key))") }
                 guard known.insert(member.key.lowercased()).inserted else {
                     throw member.problem("the header \(quoted(member.key)) is given twice")
                 }
@@ -173,7 +177,7 @@ struct RequestReader {
                 let hasControls =
                     text?.pieces.contains { if case .literal(let text) = $0 { Escaping.hasControls(text) } else { false } }
                     ?? false
-                guard !hasControls else { throw member.value.problem("a header must not have control characters") }
+                guard !hasControls else { throw member.value.problem("a header must not contain control characters") }
                 headers.append((member.key, text, isDefault))
             }
         }
@@ -183,10 +187,10 @@ struct RequestReader {
     private func body(of method: String) throws(ManifestError) -> BodyPlan {
         let bodies = Self.bodies.filter { fields[$0] != nil }
         if bodies.count > 1, let second = fields[bodies[1]] {
-            throw second.problem("\(quoted(name)) has \(bodies[0]) and \(bodies[1])", atKey: true)
+            throw second.problem("\(quoted(name)) has both \(bodies[0]) and \(bodies[1])", atKey: true)
         }
         guard let key = bodies.first, let value = fields[key] else { return .none }
-        guard method != "GET", method != "HEAD" else { throw value.problem("a \(method) has no body", atKey: true) }
+        guard method != "GET", method != "HEAD" else { throw value.problem("a \(method) cannot have a body", atKey: true) }
         switch key {
         case "json": return .json(try TreeTemplate(value))
         case "form": return .form(try items(value, "form"))
@@ -219,7 +223,7 @@ struct RequestReader {
         }
         let fields = try member.value.fields("a part", knowing: ["file", "value", "name", "type"])
         guard let content = fields["file"] ?? fields["value"], fields["file"] == nil || fields["value"] == nil else {
-            throw member.value.problem("a part has either file or value")
+            throw member.value.problem("a part must have either file or value")
         }
         var part = PartPlan(name: member.key, value: try Template(content, "a part"))
         part.isFile = fields["file"] != nil
@@ -230,7 +234,7 @@ struct RequestReader {
         return part
     }
 
-    /// A file whose name is known must be there.
+    /// Checks that a file with a literal path is readable.
     private func checkFile(_ template: Template) throws(ManifestError) {
         guard let path = template.literal else { return }
         _ = try template.source.path("file")
@@ -241,7 +245,7 @@ struct RequestReader {
 
     private func login() throws(ManifestError) -> LoginPlan {
         if let bearer = fields["bearer"], fields["basic"] != nil {
-            throw bearer.problem("\(quoted(name)) has bearer and basic", atKey: true)
+            throw bearer.problem("\(quoted(name)) has both bearer and basic", atKey: true)
         }
         let hasOwn = fields["bearer"] != nil || fields["basic"] != nil
         let source = hasOwn ? fields : defaults
@@ -249,7 +253,7 @@ struct RequestReader {
         guard let basic = source["basic"] else { return .none }
         let parts = try basic.fields("basic", knowing: ["user", "password"])
         guard let user = parts["user"], let password = parts["password"] else {
-            throw basic.problem("basic needs user and password")
+            throw basic.problem("basic requires user and password")
         }
         return .basic(user: try Template(user, "user"), password: try Template(password, "password"))
     }
@@ -287,7 +291,7 @@ struct RequestReader {
         if perHost != nil || perSecond != nil { plan.limits = RequestLimits(perHost: perHost, perSecond: perSecond) }
         if let value = fields["poll"] {
             let parts = try value.fields("poll", knowing: ["until", "every", "for"])
-            guard let until = parts["until"] else { throw value.problem("poll needs until") }
+            guard let until = parts["until"] else { throw value.problem("poll requires until") }
             plan.poll = PollPlan(
                 until: try Expression(until, "until"),
                 every: try parts["every"].map { value throws(ManifestError) in try value.seconds("every") } ?? 1,

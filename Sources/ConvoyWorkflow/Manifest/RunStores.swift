@@ -4,13 +4,13 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The files of a run that its manifest names: of cookies, and of hosts that want TLS.
+/// The files of a run that its manifest names: for cookies, and for hosts that require HTTPS.
 struct RunStores: Sendable {
     private let cookies: CookieStore?
     private let hosts: HSTSStore?
     private let cookieFile: URL?
 
-    /// Reads the files. One of cookies that is not there is made at the end.
+    /// Reads the files. A missing cookie file is created at the end of the run.
     ///
     /// - Throws: `CookieStoreError` or `HSTSStoreError`.
     init(_ plan: WorkflowPlan) throws {
@@ -23,12 +23,12 @@ struct RunStores: Sendable {
         let store = CookieStore()
         if access(cookieFile.path, F_OK) == 0 {
             let report = try store.read(netscapeFile: cookieFile)
-            // A file of something else would be replaced.
+            // A file with other contents would be overwritten.
             if let line = report.badLines.first {
-                throw CookieStoreError.cannotRead(cookieFile.path, reason: "line \(line) is no cookie")
+                throw CookieStoreError.cannotRead(cookieFile.path, reason: "line \(line) is not a cookie")
             }
         } else if access(cookieFile.deletingLastPathComponent().path, W_OK | X_OK) != 0 {
-            // Now, and not when the cookies are lost.
+            // Checked now rather than when the cookies would be lost.
             throw CookieStoreError.cannotWrite(cookieFile.path, reason: SystemError().text)
         }
         cookies = store
@@ -41,7 +41,7 @@ struct RunStores: Sendable {
 
     /// Writes the files.
     ///
-    /// - Returns: what could not be written, each on one line.
+    /// - Returns: The write failures, each on one line.
     func save() async -> [String] {
         guard cookies != nil || hosts != nil else { return [] }
         return await withCheckedContinuation { continuation in

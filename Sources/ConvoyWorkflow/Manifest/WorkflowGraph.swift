@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// Finds what the requests of a plan need of each other, and checks that all names are known and nothing waits for itself.
+/// Determines the dependencies of the requests, and checks that all names are known and that there are no cycles.
 enum WorkflowGraph {
     static func check(_ plan: inout WorkflowPlan) throws(ManifestError) {
         let known = Dictionary(plan.requests.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
@@ -28,7 +28,7 @@ enum WorkflowGraph {
         let own = root.child(.null, "requests").child(.null, request.id)
         for reference in request.when?.references ?? [] {
             guard reference.root != "item", reference.root != "index" else {
-                throw own.child(.null, "when").problem("when is evaluated before there are items")
+                throw own.child(.null, "when").problem("when cannot use item or index, as it is evaluated before them")
             }
             try add(reference, at: own.child(.null, "when"))
         }
@@ -40,14 +40,14 @@ enum WorkflowGraph {
             let id = try value.string("an element of after")
             guard known[id] != nil else {
                 throw value.problem(
-                    "after names \(quoted(id)), but there is no such request\(Suggestion.text(for: id, among: known.keys))")
+                    "after names the unknown request \(quoted(id))\(Suggestion.text(for: id, among: known.keys))")
             }
             if !found.contains(id) { found.append(id) }
         }
         return found
     }
 
-    /// Adds the names of the variables that are used without being listed, whose values come from outside.
+    /// Adds the names of variables that are used but not declared, whose values come from outside.
     private static func noteVariables(_ plan: inout WorkflowPlan) {
         defer { plan.variableNames.formIntersection(plan.variables.keys) }
         guard plan.variables.keys.contains(where: { !plan.variableNames.contains($0) }) else { return }
@@ -72,7 +72,7 @@ enum WorkflowGraph {
 
     /// Checks a reference.
     ///
-    /// - Returns: the request that it needs; nil for a variable, or the like.
+    /// - Returns: The request that it depends on, or nil for a variable, an item or the environment.
     private static func check(
         _ reference: Reference, at source: ManifestValue, in request: RequestPlan, _ plan: WorkflowPlan,
         _ known: [String: RequestPlan]
@@ -80,7 +80,7 @@ enum WorkflowGraph {
         switch reference.root {
         case "env":
             guard let name = reference.path.first, reference.path.count == 1 else {
-                throw source.problem("invalid reference ${\(reference)}: a variable of the environment is env.NAME")
+                throw source.problem("invalid reference ${\(reference)}: write env.NAME for an environment variable")
             }
             guard plan.environment[name] != nil else {
                 let near = Suggestion.text(for: name, among: plan.environment.keys)
@@ -88,9 +88,9 @@ enum WorkflowGraph {
             }
             return nil
         case "item", "index":
-            guard request.forEach != nil else { throw source.problem("${\(reference)} needs forEach") }
+            guard request.forEach != nil else { throw source.problem("${\(reference)} requires forEach") }
             let isInForEach = request.forEach?.templates.contains { $0.source.pointer == source.pointer } ?? false
-            guard !isInForEach else { throw source.problem("forEach cannot need its own items") }
+            guard !isInForEach else { throw source.problem("forEach cannot use its own items") }
             return nil
         default: break
         }
@@ -104,7 +104,7 @@ enum WorkflowGraph {
         guard let other = known[reference.root] else {
             let names = Array(known.keys) + plan.variables.keys + ["env", "item"]
             throw source.problem(
-                "${\(reference)}: there is no request or variable \(quoted(reference.root))\(Suggestion.text(for: reference.root, among: names))"
+                "${\(reference)}: unknown request or variable \(quoted(reference.root))\(Suggestion.text(for: reference.root, among: names))"
             )
         }
         let names = other.captures.map(\.name) + ReservedName.ofRequests
@@ -115,7 +115,7 @@ enum WorkflowGraph {
         }
         guard names.contains(name) else {
             throw source.problem(
-                "\(quoted(other.id)) captures no \(quoted(name))\(Suggestion.text(for: name, among: names))")
+                "\(quoted(other.id)) has no capture \(quoted(name))\(Suggestion.text(for: name, among: names))")
         }
         return other.id
     }
@@ -126,7 +126,7 @@ enum WorkflowGraph {
         var finished: Set<String> = []
         let edges = Dictionary(plan.requests.map { ($0.id, $0.dependencies) }, uniquingKeysWith: { first, _ in first })
         for request in plan.requests where !finished.contains(request.id) {
-            // Without recursion, as a chain may be long.
+            // Does not use recursion, because a chain may be long.
             var path: [(id: String, next: Int)] = [(request.id, 0)]
             var open: Set<String> = [request.id]
             while let (id, next) = path.last {
@@ -144,7 +144,7 @@ enum WorkflowGraph {
                     let root = request.url.source.document.root
                     let place = root.child(.null, "requests").child(.null, other)
                     let names = cycle.map { quoted($0) }.joined(separator: " -> ")
-                    throw place.problem("the requests wait for each other in a cycle: \(names)", atKey: true)
+                    throw place.problem("circular dependency: \(names)", atKey: true)
                 }
                 guard !finished.contains(other) else { continue }
                 open.insert(other)
@@ -154,7 +154,7 @@ enum WorkflowGraph {
     }
 
     private static func checkOutputs(_ plan: WorkflowPlan) throws(ManifestError) {
-        // By the bytes of the paths: names that differ in how an accent is written are two files.
+        // Compares the bytes of the paths: names whose accents are encoded differently are different files.
         var owners: [Data: String] = [:]
         for request in plan.requests {
             guard let output = request.output, request.forEach != nil, output.literal != nil else { continue }
@@ -194,14 +194,14 @@ enum WorkflowGraph {
             guard let request = known[reference.root] else {
                 let names = Array(known.keys) + plan.variables.keys + ["env"]
                 throw source.problem(
-                    "there is no request or variable \(quoted(reference.root))\(Suggestion.text(for: reference.root, among: names))"
+                    "unknown request or variable \(quoted(reference.root))\(Suggestion.text(for: reference.root, among: names))"
                 )
             }
             let names = request.captures.map(\.name)
             guard let name = reference.path.first, names.contains(name) else {
                 let name = reference.path.first ?? ""
                 throw source.problem(
-                    "\(quoted(request.id)) captures no \(quoted(name))\(Suggestion.text(for: name, among: names))")
+                    "\(quoted(request.id)) has no capture \(quoted(name))\(Suggestion.text(for: name, among: names))")
             }
             plan.secretCaptures[request.id, default: []].insert(name)
         }

@@ -1,10 +1,10 @@
 import Foundation
 
-/// Reports for programs that show the results of tests.
+/// Reports for programs that display test results.
 extension WorkflowResult {
-    /// The run in the XML that JUnit has made usual: a case for each request, or for each item of it.
+    /// Returns the run as JUnit XML, with a test case for each request or item.
     ///
-    /// - Parameter name: the name of the manifest.
+    /// - Parameter name: The name of the manifest.
     public func junit(name: String) -> String {
         var lines = [#"<?xml version="1.0" encoding="UTF-8"?>"#]
         let failed = failures.count, skipped = outcomes.count { $0.state == .skipped }
@@ -37,9 +37,9 @@ extension WorkflowResult {
         return (lines + ["  </testsuite>", "</testsuites>", ""]).joined(separator: "\n")
     }
 
-    /// The run as lines of the Test Anything Protocol, version 13.
+    /// Returns the run in the Test Anything Protocol, version 13.
     ///
-    /// - Parameter name: the name of the manifest.
+    /// - Parameter name: The name of the manifest.
     public func tap(name: String) -> String {
         var lines = ["TAP version 13", "1..\(outcomes.count)"]
         for (index, outcome) in outcomes.enumerated() {
@@ -73,7 +73,7 @@ extension WorkflowResult {
     }
 }
 
-/// Text from outside in XML, HTML and JSON.
+/// Escapes untrusted text for XML, HTML and JSON.
 package enum Markup {
     package static func escaped(_ text: String) -> String {
         var result = ""
@@ -85,7 +85,7 @@ package enum Markup {
             case "\"": result += "&quot;"
             case "'": result += "&#39;"
             case "\n": result += "&#10;"
-            // XML has no way to write the others.
+            // XML cannot represent the other control characters.
             case _
             where scalar.value < 0x20 && scalar != "\t" || scalar.value == 0x7F || scalar.value == 0xFFFE
                 || scalar.value == 0xFFFF:

@@ -2,13 +2,13 @@ import ConvoyOperations
 import ConvoyTransport
 import Foundation
 
-/// The page of `--timeline`: the graph of the requests, and a waterfall of what each was doing when.
+/// The page of `--timeline`: the graph of the requests, and a waterfall of their phases.
 ///
-/// One HTML file, with nothing from elsewhere. It can be read without JavaScript; with it, it can be searched.
+/// It is a single HTML file without external resources. It is readable without JavaScript, which adds a search field.
 extension WorkflowResult {
-    /// The page.
+    /// Returns the page.
     ///
-    /// - Parameter workflow: the workflow that was run, with ``WorkflowRun/Options/collectsMetrics``.
+    /// - Parameter workflow: The workflow that was run, with ``WorkflowRun/Options/collectsMetrics``.
     public func timeline(of workflow: Workflow) -> String {
         let total = max(seconds, 0.001)
         var rows = ""
@@ -28,7 +28,7 @@ extension WorkflowResult {
             </head>
             <body>
             <h1>\(Markup.escaped(workflow.name))</h1>
-            <p>\(counts), in \(Self.text(seconds)). Began \(Markup.escaped(began.formatted(.iso8601))).</p>
+            <p>\(counts), in \(Self.text(seconds)). Started \(Markup.escaped(began.formatted(.iso8601))).</p>
             <h2>Graph</h2>
             <div class="scroll">\(WorkflowDrawing(workflow.plan, outcomes).svg)</div>
             <h2>Waterfall</h2>
@@ -48,11 +48,11 @@ extension WorkflowResult {
 
         var title: String {
             switch self {
-            case .dependencies: "waits for dependencies"
-            case .slot: "waits for a slot"
+            case .dependencies: "waiting for dependencies"
+            case .slot: "waiting for a slot"
             case .retry: "between requests"
-            case .connect: "connects"
-            case .wait: "until the first byte"
+            case .connect: "connecting"
+            case .wait: "waiting for the first byte"
             case .body: "body"
             }
         }
@@ -60,7 +60,7 @@ extension WorkflowResult {
 
     private struct Bar {
         var phase: Phase
-        /// Seconds since the run began.
+        /// The time since the run started, in seconds.
         var start: Double
         var end: Double
     }
@@ -146,7 +146,7 @@ extension WorkflowResult {
         """
 }
 
-/// The graph of a workflow as a drawing: a column for all that can run at the same time.
+/// The graph of a workflow as a drawing, with a column for all requests that can run concurrently.
 struct WorkflowDrawing {
     private static let (rowHeight, gap, boxHeight) = (44.0, 60.0, 30.0)
 
@@ -154,7 +154,7 @@ struct WorkflowDrawing {
 
     init(_ plan: WorkflowPlan, _ outcomes: [RequestOutcome]) {
         var column: [String: Int] = [:]
-        // Those without dependencies are in the first column, all others behind the last that they need.
+        // Requests without dependencies are in the first column, all others after the last of their dependencies.
         for _ in plan.requests {
             var changed = false
             for request in plan.requests {

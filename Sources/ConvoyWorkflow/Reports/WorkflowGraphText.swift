@@ -4,13 +4,13 @@ import Foundation
 extension Workflow {
     /// The formats of a graph.
     public enum GraphFormat: String, Sendable, CaseIterable {
-        /// For Graphviz.
+        /// The Graphviz format.
         case dot
-        /// For Mermaid, which GitHub and GitLab show in Markdown.
+        /// The Mermaid format, which GitHub and GitLab render in Markdown.
         case mermaid
     }
 
-    /// The requests and what they depend on, as a graph.
+    /// Returns the requests and their dependencies as a graph.
     public func graph(_ format: GraphFormat) -> String {
         var lines: [String]
         switch format {

@@ -8,13 +8,13 @@ import FoundationNetworking
 /// A request of a plan with the values of a scope.
 struct BuiltRequest {
     var request: URLRequest
-    /// The path of its output, below the directory; nil if it has none.
+    /// The path of its output below the directory, or nil.
     var output: String?
-    /// What the request is made of, for the journal: equal for equal requests.
+    /// A description of the contents, for the journal. Equal requests have equal descriptions.
     var inputs: String
-    /// What a `Basic` login is sent as, which is as secret as the password in it; nil for none.
+    /// The encoded `Basic` login, which is as secret as its password, or nil.
     var login: String?
-    /// The user and the password of the URL, which are not a part of the request; nil for none.
+    /// The user and the password of the URL, which are not part of the request, or nil.
     var urlLogin: URLLogin?
     /// Whether the server may receive the logins of the manifest.
     var receivesSecrets = true
@@ -23,12 +23,12 @@ struct BuiltRequest {
 /// The user and the password of a URL.
 struct URLLogin: Sendable {
     let user: String
-    /// nil if the URL has only a user.
+    /// The password, or nil if the URL has only a user.
     let password: String?
-    /// The URL without them.
+    /// The URL without user and password.
     let url: URL
 
-    /// nil for a URL without a user, and for one whose user or password is not UTF-8.
+    /// Returns nil for a URL without a user, and if the user or the password is not UTF-8.
     init?(_ address: URL) {
         guard let parts = URLUserInfo.parts(of: address.absoluteString),
             let user = String(validating: parts.user, as: UTF8.self),
@@ -38,7 +38,7 @@ struct URLLogin: Sendable {
         password = parts.password.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Lets an operation answer with them, unless it has a login. A file of logins may have the password.
+    /// Sets the login of an operation, unless it has one. A netrc file may supply the password.
     func apply(to operation: HTTPRequestOperation) {
         guard operation.credential == nil else { return }
         let host = Target(url)?.host ?? ""
@@ -48,23 +48,23 @@ struct URLLogin: Sendable {
     }
 }
 
-/// Puts the values of a scope into a request.
+/// Applies the values of a scope to a request.
 struct RequestBuilder {
     let plan: RequestPlan
     let baseURL: URL?
     let scope: ItemScope
     let servers: SecretServers
-    /// What a request has that names no agent itself.
+    /// The default `User-Agent`.
     let userAgent: String?
 
-    /// - Parameter page: a URL that replaces that of the plan: of the next page.
+    /// - Parameter page: The URL of the next page, which replaces that of the plan.
     func build(page: URL? = nil) throws(EvaluationError) -> BuiltRequest {
         var source: String?
         let address = if let page { page } else { try self.url(namedBy: &source) }
         let urlLogin = URLLogin(address)
         let url = urlLogin?.url ?? address
         if urlLogin != nil, page != nil || source != nil {
-            throw badURL(address.absoluteString, "a response must not choose a user or a password")
+            throw badURL(address.absoluteString, "a response must not set a user or a password")
         }
         let isForeign = (page != nil || source != nil) && !servers.contains(url)
         if isForeign { try checkSecrets(for: url, page: page != nil, source) }
@@ -94,7 +94,7 @@ struct RequestBuilder {
             login = value
         }
         let output = try plan.output.map { template throws(EvaluationError) in try OutputPath.path(of: template, in: scope) }
-        // The file gets the bytes as they are stored, so that it can be continued.
+        // The file must receive the bytes as they are stored, so that the download can be resumed.
         if output != nil, request.value(forHTTPHeaderField: "Accept-Encoding") == nil {
             request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
         }
@@ -110,10 +110,10 @@ struct RequestBuilder {
             receivesSecrets: !isForeign)
     }
 
-    /// Refuses a request whose own secrets would go to a server that only a response names.
+    /// Rejects a request that would send its own secrets to a server that only a response has named.
     private func checkSecrets(for url: URL, page isPage: Bool, _ source: String?) throws(EvaluationError) {
         if isPage {
-            // The fields are left out, as after a redirect to this server. A body cannot be.
+            // The fields are removed, as after a redirect to this server. A body cannot be removed.
             guard case .none = plan.body else { throw Self.refusal("the body", url) }
             return
         }
@@ -124,8 +124,8 @@ struct RequestBuilder {
     private static func refusal(_ secret: String, _ url: URL) -> EvaluationError {
         let server = Target(url).map { "\($0)" } ?? ""
         return EvaluationError(
-            message: "\(secret) was not sent to \(server), which only a response names; "
-                + "add the server to secrets-for to allow that")
+            message: "\(secret) was not sent to \(server), which is named only by a response; "
+                + "to allow this, add the server to secrets-for")
     }
 
     private func fieldValue(_ template: Template) throws(EvaluationError) -> String {
@@ -134,19 +134,19 @@ struct RequestBuilder {
 
     // MARK: The URL
 
-    /// - Parameter source: is set to the request whose response has named the server, or `item`.
+    /// - Parameter source: Set to the request whose response has named the server, or to `item`.
     private func url(namedBy source: inout String?) throws(EvaluationError) -> URL {
         var isHostile = false
         let text: String
         if let reference = plan.url.wholeReference {
-            // A whole URL, as a server has given it.
+            // The whole URL is one value, as sent by a server.
             let value = try scope.value(of: reference)
             if value.isHostile { source = reference.root }
             text = value.json.text
         } else {
             var isFirst = true
             text = try plan.url.text(in: scope) { value, reference in
-                // What the user gives may be the begin of a URL.
+                // A value given by the user may be the start of a URL.
                 let isStart = isFirst && startsWithReference && !value.isHostile && reference.root != "item"
                 isFirst = false
                 if isStart { return value.json.text }
@@ -156,7 +156,7 @@ struct RequestBuilder {
             }
         }
         guard !Escaping.hasControls(text), !text.contains("\t") else {
-            throw badURL(text, "it has a control character")
+            throw badURL(text, "it contains a control character")
         }
         if isHostile {
             let path = text.prefix { $0 != "?" && $0 != "#" }
@@ -181,7 +181,7 @@ struct RequestBuilder {
 
     private func resolve(_ text: String) -> URL? {
         guard let base = baseURL, !text.hasScheme else { return URLReference.url(text) }
-        // Below the path of the base, whether that ends with a slash or not.
+        // Resolved below the path of the base URL, whether or not that ends with a slash.
         let directory =
             base.absoluteString.hasSuffix("/") || base.query != nil ? base : URL(string: base.absoluteString + "/")
         return URLReference.url(text, relativeTo: directory)
@@ -194,7 +194,7 @@ struct RequestBuilder {
         return URL(string: "\(head)\(head.contains("?") ? "&" : "?")\(text)\(fragment)") ?? url
     }
 
-    /// Items of a query or of a form, encoded. A list has its name once for each element, null has none.
+    /// Encodes the items of a query or form. A list repeats its name for each element; null is left out.
     private func items(_ items: [(name: String, value: TreeTemplate)]) throws(EvaluationError) -> String {
         var pairs: [String] = []
         for item in items {
@@ -215,7 +215,7 @@ struct RequestBuilder {
     ) throws(EvaluationError) -> (URLRequest, String) {
         do {
             var request = try serializer.request(method: method, url: url, parameters: nil, headers: [:])
-            // The serializer has made an empty form of it.
+            // The serializer has created an empty form.
             request.setValue(nil, forHTTPHeaderField: "Content-Type")
             request.httpBody = nil
             switch plan.body {
@@ -290,7 +290,7 @@ struct RequestBuilder {
 }
 
 extension String {
-    /// The text before a mark, and the rest with it.
+    /// Returns the text before a mark, and the rest including the mark.
     fileprivate func split(at mark: Character) -> (String, String) {
         let index = firstIndex(of: mark) ?? endIndex
         return (String(self[..<index]), String(self[index...]))

@@ -3,16 +3,16 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Compares a response with what it must be.
+/// Compares a response with its expectations.
 struct ExpectationCheck {
     let plan: ExpectationPlan
     let response: ReceivedResponse
     let scope: ItemScope
-    /// Masks what was seen before it is cut: a part of a secret would not be found.
+    /// Masks values before they are shortened, because a part of a secret would not be recognized.
     let secrets: SecretMask
     var failures: [(cause: RequestOutcome.Cause, text: String)] = []
 
-    /// All that is not as it must be, with what was seen.
+    /// Returns all expectations that are not met, with the actual values.
     static func failures(
         _ plan: ExpectationPlan, _ response: ReceivedResponse, _ scope: ItemScope, _ secrets: SecretMask = SecretMask()
     ) -> [(cause: RequestOutcome.Cause, text: String)] {
@@ -33,7 +33,7 @@ struct ExpectationCheck {
         return masked.count > 120 ? "\(masked.prefix(120))…" : masked
     }
 
-    /// What is compared, and how its secrets are masked.
+    /// A compared value, and how its secrets are masked.
     private struct Subject {
         let title: String
         let masked: (JSON) -> JSON
@@ -91,7 +91,7 @@ struct ExpectationCheck {
         } else if let json = response.json {
             for expectation in plan.json { check(expectation, in: json) }
         }
-        // A download has compared them before its file was put in place.
+        // For a download, they were compared before its file was moved into place.
         guard response.file == nil else { return }
         for (algorithm, template) in plan.checksums {
             let digest = MessageDigest(algorithm)
@@ -111,7 +111,11 @@ struct ExpectationCheck {
         }
         let what = subject.title
         let isMissing = expectation.path.isMissingSomewhere(in: json)
-        if expectation.exists == true, isMissing, value != nil { fail("\(what): expected one in each, got some without") }
+        if expectation.exists == true, isMissing,
+            value != nil
+        {
+            fail("\(what): expected a value in each element, but some have none")
+        }
         if let exists = expectation.exists, exists != (value != nil) {
             fail("\(what): expected \(exists ? "a value" : "none"), got \(value.map { shown($0, subject) } ?? "none")")
         }
@@ -123,9 +127,9 @@ struct ExpectationCheck {
             }
         }
         if let pattern = expectation.pattern {
-            // Of a list, every element must match.
+            // Every element of a list must match.
             if case .array(let values)? = value {
-                if isMissing { fail("\(what): expected one in each, got some without") }
+                if isMissing { fail("\(what): expected a value in each element, but some have none") }
                 for (index, value) in values.enumerated() {
                     match(value.text, pattern, Subject(title: "\(what) [\(index)]", masked: subject.masked))
                 }
@@ -155,7 +159,7 @@ struct ExpectationCheck {
 
     private mutating func match(_ text: String?, _ pattern: String, _ subject: Subject) {
         guard let text else {
-            return fail("\(subject.title): expected one that matches \(quoted(pattern)), got none")
+            return fail("\(subject.title): expected a match for \(quoted(pattern)), got none")
         }
         do throws(EvaluationError) {
             guard try !Pattern.matches(pattern, text) else { return }
@@ -163,7 +167,7 @@ struct ExpectationCheck {
             return fail("\(subject.title): \(error.message)")
         }
         let seen = quoted(shown(subject.masked(.string(text)).text))
-        fail("\(subject.title): expected one that matches \(quoted(pattern)), got \(seen)")
+        fail("\(subject.title): expected a match for \(quoted(pattern)), got \(seen)")
     }
 }
 

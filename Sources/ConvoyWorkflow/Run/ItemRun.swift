@@ -6,8 +6,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// One item of a request, or a request without items: sends it, again where it polls or has pages, and takes what its
-/// responses have.
+/// Runs one item of a request, or a request without items. It sends the request, repeats it for polling and pages, and
+/// captures values from the responses.
 final class ItemRun: Sendable {
     let plan: RequestPlan
     let run: WorkflowRun
@@ -15,10 +15,10 @@ final class ItemRun: Sendable {
     private let item: JSON?
     private let ready: Date
     private let index: Int?
-    /// The secrets of the run, and those of this item.
+    /// The secrets of the run and of this item.
     private let secrets: SecretMask
 
-    /// Why an item ends without success.
+    /// The reasons why an item did not succeed.
     struct Failure: Error {
         var reasons: [(cause: RequestOutcome.Cause, text: String)]
 
@@ -32,7 +32,7 @@ final class ItemRun: Sendable {
         secrets = SecretMask(extending: run.secrets)
     }
 
-    /// A message without secrets, and of a length that can be read.
+    /// Returns a message without secrets and of limited length.
     private func masked(_ text: String) -> String {
         let masked = secrets.masked(text)
         return masked.utf8.count > 2000 ? "\(masked.prefix(1000))…" : masked
@@ -57,7 +57,7 @@ final class ItemRun: Sendable {
         var digest: String?
         if let journal = run.journal {
             digest = self.digest
-            // What has a rule of its own, such as a teardown, belongs to each run.
+            // A request with its own condition, such as a teardown, belongs to each run.
             if resumes, plan.when == nil, let digest, let entry = await journal.entry(for: key, digest: digest),
                 isThere(entry)
             {
@@ -109,11 +109,11 @@ final class ItemRun: Sendable {
     private var journalKey: Journal.Key {
         guard let item else { return Journal.Key(id: plan.id, item: "") }
         let isSecret = plan.forEach?.templates.contains { $0.references.contains(where: run.plan.isSecret) } ?? false
-        // Of secrets not even a digest is stored, as it could be guessed from.
+        // Not even a digest of secrets is stored, because they could be guessed from it.
         return Journal.Key(id: plan.id, item: isSecret ? "\(index ?? 0)" : Journal.digest(of: item.description))
     }
 
-    /// The digest of everything that the item is made of, with `***` for secrets; nil if a value is not there.
+    /// The digest of everything the item is made of, with `***` for secrets, or nil if a value does not exist.
     private var digest: String? {
         var scope = scope
         scope.hidesSecrets = true
@@ -122,22 +122,22 @@ final class ItemRun: Sendable {
         return Journal.digest(of: run.earlySecrets.masked(built.inputs) + "\n" + captures)
     }
 
-    /// The captures without secrets, as a JSON object.
+    /// Returns the captures without secrets, as a JSON object.
     private func storedCaptures(_ captures: [String: JSON]) -> String {
         let secret = run.plan.hiddenCaptures(of: plan)
         var object = JSONObject()
         for capture in plan.captures where !secret.contains(capture.name) {
             guard let value = captures[capture.name] else { continue }
-            // What has a secret in it is not stored, and so taken from a response again.
+            // A value that contains a secret is not stored, and is therefore captured from a response again.
             let isSecret = run.earlySecrets.masked(value, named: capture.name) != value || secrets.finds(in: value)
             object.append(key: capture.name, value: isSecret ? "***" : value)
         }
         return JSON.object(object).description
     }
 
-    /// Whether the file of an entry is as it was left.
+    /// Returns whether the file of an entry is unchanged.
     private func isThere(_ entry: Journal.Entry) -> Bool {
-        // A capture that has a secret in it was not stored.
+        // A capture that contains a secret was not stored.
         guard !entry.captures.contains("***"), let file = entry.file else {
             return entry.file == nil && !entry.captures.contains("***")
         }
@@ -182,7 +182,7 @@ final class ItemRun: Sendable {
         do {
             try take(response, into: &result)
         } catch {
-            // A file that is not what it must be does not stay.
+            // A file that does not match is removed.
             if let file = response.file { try? FileManager.default.removeItem(at: file) }
             throw error
         }
@@ -190,7 +190,7 @@ final class ItemRun: Sendable {
         if let file { result.outcome.file = file.relativePath }
     }
 
-    /// Checks a response, and takes the captures out of it.
+    /// Checks a response and captures its values.
     private func take(_ response: ReceivedResponse, into result: inout ItemResult) throws(Failure) {
         if let received = run.options.received, let status = response.status {
             received(
@@ -198,7 +198,7 @@ final class ItemRun: Sendable {
                     version: response.version, status: status, fields: response.fields, body: response.data,
                     label: response.label))
         }
-        // First, so that nothing that is said of the response has a secret of it.
+        // Captured first, so that messages about the response contain none of its secrets.
         let (captures, missing) = self.captures(of: response)
         let failures = ExpectationCheck.failures(plan.expectations, response, scope, secrets)
         guard failures.isEmpty else { throw Failure(failures) }
@@ -213,7 +213,7 @@ final class ItemRun: Sendable {
             let value: JSON
             do throws(EvaluationError) {
                 guard let found = try response.value(of: capture.source) else {
-                    throw EvaluationError(message: "nothing at \(capture.source.text)")
+                    throw EvaluationError(message: "nothing found at \(capture.source.text)")
                 }
                 value = found
             } catch {
@@ -223,7 +223,7 @@ final class ItemRun: Sendable {
             if secret.contains(capture.name) {
                 run.secrets.add(SecretMask.texts(of: value))
             } else {
-                // Those of many items would make the masking of each text slow.
+                // Adding those of many items would slow down the masking of each text.
                 let found = NamedSecrets.values(of: value, named: capture.name)
                 (plan.forEach == nil && found.count <= 100 ? run.secrets : secrets).add(named: found)
             }
@@ -245,9 +245,9 @@ final class ItemRun: Sendable {
             let passed = (ContinuousClock.now - clock).inSeconds
             guard passed + poll.every <= poll.limit else {
                 let seen = response.status.map { "; the last status was \($0)" } ?? ""
-                throw Failure(.time, String(format: "poll: until is not true after %g s", poll.limit) + seen)
+                throw Failure(.time, String(format: "poll: until was not true within %g s", poll.limit) + seen)
             }
-            run.report(.waiting(outcome, "asks again in \(String(format: "%g", poll.every)) s"))
+            run.report(.waiting(outcome, "polling again in \(String(format: "%g", poll.every)) s"))
             try await Task.sleep(for: .seconds(poll.every))
             response = try await sender.send(request, to: nil, scope, &outcome)
         }
@@ -279,7 +279,7 @@ final class ItemRun: Sendable {
         while let value = try nextPage(source, of: response), let current = response.url {
             guard case .string(let text) = value, !text.isEmpty else {
                 guard value == .null || value == .string("") else {
-                    throw Failure(.capture, "follow: \(source.text) is no text")
+                    throw Failure(.capture, "follow: \(source.text) is not text")
                 }
                 break
             }
@@ -291,7 +291,7 @@ final class ItemRun: Sendable {
             }
             guard seen.insert(next.absoluteString).inserted else {
                 let shown = quoted(Redaction.url(text), isCut: false)
-                throw Failure(.value, "follow: the pages lead in a circle, at \(shown)")
+                throw Failure(.value, "follow: the pages repeat at \(shown)")
             }
             guard pages < plan.maximumPages else {
                 result.outcome.hasMorePages = true
@@ -309,7 +309,7 @@ final class ItemRun: Sendable {
 }
 
 extension CaptureSource {
-    /// As it is written in a manifest.
+    /// The source as it is written in a manifest.
     var text: String {
         switch self {
         case .json(let path): "json:\(path)"

@@ -3,34 +3,34 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Remembers which requests have succeeded, from which inputs, and what they have given. It has no secrets.
+/// Records which requests have succeeded, from which inputs, and with which results. It contains no secrets.
 ///
-/// An SQLite database, so that a run that is killed at any moment leaves it whole.
+/// It is an SQLite database, so that a run that is killed at any moment leaves it consistent.
 final class Journal: Sendable {
-    /// A request, and the item for which it was.
+    /// A request and its item.
     struct Key: Sendable {
         var id: String
         var item: String
     }
 
-    /// What a request has given.
+    /// The results of a request.
     struct Entry: Sendable {
-        /// A JSON object.
+        /// The captures, as a JSON object.
         var captures: String
         var status: Int?
         var file: File?
     }
 
-    /// A file, as it was left.
+    /// A file in the state in which it was left.
     struct File: Sendable, Equatable {
         let path: String
         let length: Int64
-        /// When it was last changed, in nanoseconds.
+        /// The time of the last change, in nanoseconds.
         let time: Int64
 
         init(path: String, length: Int64, time: Int64) { (self.path, self.length, self.time) = (path, length, time) }
 
-        /// The file at a path; nil if there is none.
+        /// Describes the file at a path, or returns nil if it does not exist.
         init?(path: String) {
             var information = stat()
             guard stat(path, &information) == 0 else { return nil }
@@ -50,14 +50,14 @@ final class Journal: Sendable {
         ])
 
     private let lock: JournalLock
-    /// Nil once it is closed.
+    /// The database, or nil after it was closed.
     private let database: Locked<Database?>
-    /// The calls block on the disk.
+    /// Calls block on the disk, so they run on this queue.
     private let queue = DispatchQueue(label: "convoy.workflow.journal")
 
-    /// Opens a journal, or makes it.
+    /// Opens or creates a journal.
     ///
-    /// - Parameter keepsOld: whether what it has stays.
+    /// - Parameter keepsOld: Whether to keep the existing entries.
     /// - Throws: `JournalInUseError`, or `DatabaseError`.
     init(file: URL, keepsOld: Bool) throws {
         lock = try JournalLock(for: file)
@@ -70,7 +70,7 @@ final class Journal: Sendable {
         (MessageDigest.sha256(Data(text.utf8)) ?? Data()).map { String(format: "%02x", $0) }.joined()
     }
 
-    /// What a request has given, if it has succeeded from the same inputs.
+    /// Returns the results of a request, if it has succeeded with the same inputs.
     func entry(for key: Key, digest: String) async -> Entry? {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
@@ -80,7 +80,7 @@ final class Journal: Sendable {
         }
     }
 
-    /// Adds a success. One that cannot be written is sent again by the next run.
+    /// Adds a success. If it cannot be written, the next run sends the request again.
     func add(_ entry: Entry, for key: Key, digest: String) async {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
@@ -98,7 +98,7 @@ final class Journal: Sendable {
         }
     }
 
-    /// Closes the file, so that it is the only one, without those that SQLite writes beside it. For the end of a run.
+    /// Closes the file and removes the files that SQLite creates beside it. Called at the end of a run.
     func close() async {
         await withCheckedContinuation { continuation in
             queue.async { [self] in

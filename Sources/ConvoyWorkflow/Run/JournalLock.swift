@@ -1,28 +1,29 @@
 import ConvoySupport
 import Foundation
 
-/// Another run, of this process or of another one, has the journal of a run.
+/// The journal of a run is in use by another run, in this process or another one.
 public struct JournalInUseError: Error, Sendable, LocalizedError, CustomStringConvertible {
     /// The journal.
     public let file: URL
 
-    /// What has happened, in a sentence.
-    public var description: String { "Another run has the journal \(file.relativePath)." }
+    /// A sentence that describes the error.
+    public var description: String { "The journal \(file.relativePath) is in use by another run." }
     /// The same as ``description``.
     public var errorDescription: String? { description }
 }
 
-/// Keeps a journal for one run at a time, until it is released or the process ends.
+/// Reserves a journal for one run, until it is released or the process ends.
 ///
-/// A lock of the first byte of `<journal>.lock`. The database locks the same file in another way (`flock`), and only while it
-/// is opened.
+/// It locks the first byte of `<journal>.lock`. The database locks the same file with `flock`, but only while it is being
+/// opened.
 final class JournalLock: Sendable {
-    /// `F_OFD_SETLK`, which the C library has behind a macro: a lock of the open file, not of the process.
+    /// `F_OFD_SETLK`, which the C library hides behind a macro. It locks the open file rather than the process.
     private static let setLock: Int32 = 37
 
     private let descriptor: Locked<Int32?>
 
-    /// - Throws: ``JournalInUseError``. Where there can be no lock, there is none: opening the database says why.
+    /// Throws ``JournalInUseError``. If locking is not possible, the journal is not locked; opening the database then
+    /// reports the problem.
     init(for file: URL) throws(JournalInUseError) {
         let opened = open(file.path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         descriptor = Locked(opened >= 0 ? opened : nil)

@@ -1,18 +1,18 @@
 import ConvoySupport
 import Foundation
 
-/// The directory of the outputs of a run.
+/// The output directory of a run.
 final class OutputDirectory: Sendable {
     let directory: URL
     let replaces: Bool
-    /// By the bytes of the paths: names that differ in how an accent is written are two files.
+    /// The owners of outputs, by the bytes of the paths: names whose accents are encoded differently are different files.
     private let owners = Locked<[Data: String]>([:])
 
     init(_ directory: URL, replaces: Bool) { (self.directory, self.replaces) = (directory, replaces) }
 
-    /// The place of an output, with its directories made. No other request of the run may have it.
+    /// Returns the destination of an output, and creates its directories. No other request of the run may have the same one.
     ///
-    /// - Parameter owner: the request and its item.
+    /// - Parameter owner: The request and its item.
     func place(of path: String, for owner: String) throws(EvaluationError) -> URL {
         let first = owners.withLock { owners in
             let key = Data(path.utf8)
@@ -24,16 +24,16 @@ final class OutputDirectory: Sendable {
         }
         var place = directory
         guard (try? FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)) != nil else {
-            throw EvaluationError(message: "cannot make the directory \(directory.relativePath)", isAboutFile: true)
+            throw EvaluationError(message: "cannot create the directory \(directory.relativePath)", isAboutFile: true)
         }
         for component in PathText.components(of: path).dropLast() {
             place.appendPathComponent(component, isDirectory: true)
             if mkdir(place.path, 0o777) != 0, errno != EEXIST {
                 throw EvaluationError(
-                    message: "cannot make the directory \(place.relativePath): \(SystemError().text)", isAboutFile: true)
+                    message: "cannot create the directory \(place.relativePath): \(SystemError().text)", isAboutFile: true)
             }
             var information = stat()
-            // A link may lead anywhere.
+            // A symbolic link could lead outside.
             guard lstat(place.path, &information) == 0, information.st_mode & S_IFMT == S_IFDIR else {
                 throw EvaluationError(message: "\(place.relativePath) is not a directory, or is a link", isAboutFile: true)
             }
@@ -41,17 +41,17 @@ final class OutputDirectory: Sendable {
         let file = file(path)
         var information = stat()
         if lstat(file.path, &information) == 0, information.st_mode & S_IFMT != S_IFREG {
-            throw EvaluationError(message: "\(file.relativePath) is there, and is no file, or is a link", isAboutFile: true)
+            throw EvaluationError(message: "\(file.relativePath) exists and is not a regular file", isAboutFile: true)
         }
         return file
     }
 
-    /// The URL of an output, which a message can show: without a `./` in front of it.
+    /// Returns the URL of an output for messages, without a leading `./`.
     func file(_ path: String) -> URL {
         directory.relativePath == "." ? UserPath.url(path) : directory.appendingPathComponent(path)
     }
 
-    /// Writes a body into its file, which is there as a whole or not at all.
+    /// Writes a body to its file atomically.
     func write(_ data: Data, to file: URL) throws(EvaluationError) {
         do throws(FileWritingError) {
             let writer = FileWriter(path: file.path, partialPath: file.path + ".part", replaces: replaces)

@@ -3,21 +3,21 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A response that has come, with its body in memory or in a file.
+/// A received response, with its body in memory or in a file.
 final class ReceivedResponse: Sendable {
-    /// Captures read no more of a file, in bytes.
+    /// The maximum size of a file from which values are captured, in bytes.
     static let maximumLength = 256 << 20
 
     let status: Int?
     let fields: [(name: String, value: String)]
-    /// After redirects.
+    /// The URL after redirects.
     let url: URL?
     let file: URL?
     let byteCount: Int64
-    /// From the begin of the operation to its end, in seconds.
+    /// The time from the start of the operation to its end, in seconds.
     let seconds: Double
     private let cookies: CookieStore?
-    /// The charset of the body, as the server names it; nil if it names none.
+    /// The charset of the body that the server specifies, or nil.
     let label: String?
     let version: String
     private let body: Locked<Data?>
@@ -34,7 +34,7 @@ final class ReceivedResponse: Sendable {
         self.body = Locked(body)
     }
 
-    /// The body; empty if there is none.
+    /// The body, which may be empty.
     var data: Data {
         if let data = body.withLock({ $0 }) { return data }
         guard let file, byteCount <= Self.maximumLength, let data = try? Data(contentsOf: file, options: .mappedIfSafe)
@@ -45,10 +45,10 @@ final class ReceivedResponse: Sendable {
         return data
     }
 
-    /// The body as JSON; nil if it is not JSON.
+    /// The body as JSON, or nil if it is not JSON.
     var json: JSON? { try? parsed.get() }
 
-    /// The body as JSON, or why it is not JSON.
+    /// The body as JSON, or the reason why it is not JSON.
     private var parsed: Result<JSON, EvaluationError> {
         if let known = tree.withLock({ $0 }) { return known }
         let result = Result { () throws(EvaluationError) in
@@ -59,25 +59,25 @@ final class ReceivedResponse: Sendable {
         return result
     }
 
-    /// Whether the body is in a file that is too long to be looked at.
+    /// Whether the body is in a file that is too large to be examined.
     private var isTooLong: Bool { file != nil && byteCount > Self.maximumLength }
 
-    private static let tooLong = EvaluationError(message: "the body has more than \(maximumLength >> 20) MiB")
+    private static let tooLong = EvaluationError(message: "the body is larger than \(maximumLength >> 20) MiB")
 
-    /// The value of a field, with several joined; nil if there is none.
+    /// Returns the value of a field, with repeated fields joined, or nil.
     func field(_ name: String) -> String? {
         let values = fields.filter { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }.map(\.value)
         return values.isEmpty ? nil : values.joined(separator: ", ")
     }
 
-    /// The media type, without parameters; nil if there is none.
+    /// The media type without parameters, or nil.
     var mediaType: String? {
         field("Content-Type").map {
             $0.prefix { $0 != ";" && $0 != "," }.trimmingCharacters(in: .whitespaces).lowercased()
         }
     }
 
-    /// The body as text; bytes that are invalid in its charset are repaired as UTF-8.
+    /// The body as text. If it contains bytes that are invalid in its charset, it is repaired as UTF-8.
     var text: String {
         let data = data
         return Charset.ofText(data, label: label).text(of: data) ?? String(decoding: data, as: UTF8.self)
@@ -89,9 +89,9 @@ final class ReceivedResponse: Sendable {
         return start.contains("<!doctype html") || start.contains("<html")
     }
 
-    /// The value of a capture; nil if it finds nothing.
+    /// Returns the value of a capture, or nil if nothing is found.
     ///
-    /// - Throws: why the body cannot be searched.
+    /// - Throws: The reason why the body cannot be searched.
     func value(of source: CaptureSource) throws(EvaluationError) -> JSON? {
         switch source {
         case .status: return status.map { .number(JSONNumber($0)) }

@@ -2,17 +2,17 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A request of a run: decides whether it is sent, for which items, and what comes of it.
+/// A request of a run. It decides whether and for which items the request is sent, and collects the results.
 final class RequestNode: Sendable {
     let plan: RequestPlan
     /// Finishes when the request has ended. Enqueued then.
     let end = BlockOperation {}
     private let task = Locked<Task<Void, Never>?>(nil)
     private let wasCancelled = Locked(false)
-    /// The run that gives what is missing after the request was kept from an earlier run.
+    /// The task that obtains missing captures of a request that was kept from an earlier run.
     private let completion = Locked<Task<Void, Never>?>(nil)
 
-    /// How many items are worked on at a time at most; the queue decides how many are sent.
+    /// The maximum number of items that are processed concurrently; the queue limits how many are sent.
     private static let maximumItemCount = 256
 
     init(_ plan: RequestPlan) { self.plan = plan }
@@ -54,7 +54,7 @@ final class RequestNode: Sendable {
         if let when = plan.when {
             do throws(EvaluationError) {
                 let value = try when.value(in: ItemScope(values: run.values))
-                return value.isTrue ? .run : .skip(.condition, "not sent, because its when is not true")
+                return value.isTrue ? .run : .skip(.condition, "not sent, because its when condition is false")
             } catch {
                 return .fail("when: \(error.message)")
             }
@@ -106,7 +106,7 @@ final class RequestNode: Sendable {
             await RequestNode.complete(forEach.templates.flatMap(\.references), in: run)
             list = try forEach.value(in: ItemScope(values: run.values))
             guard case .array = list.json else {
-                throw EvaluationError(message: "forEach needs a list, and got something else")
+                throw EvaluationError(message: "forEach requires a list")
             }
         } catch {
             return settle(.failed, .value, error.message, in: run)
@@ -147,7 +147,7 @@ final class RequestNode: Sendable {
         outcome.state == .kept ? run.plan.hiddenCaptures(of: plan) : []
     }
 
-    /// Sends those requests again that were kept from an earlier run, but for secrets that are needed now.
+    /// Sends requests again that were kept from an earlier run without the secrets that are now needed.
     static func complete(_ references: [Reference], in run: WorkflowRun) async {
         for reference in references {
             guard let name = reference.path.first, run.values.result(of: reference.root)?.missing.contains(name) == true
@@ -160,7 +160,7 @@ final class RequestNode: Sendable {
         let task = completion.withLock { completion in
             if let completion { return completion }
             let task = Task { [self] in
-                // What it needs itself may be missing, too.
+                // Its own dependencies may have missing captures, too.
                 await runItems(in: run, ready: Date(), resumes: false)
             }
             completion = task

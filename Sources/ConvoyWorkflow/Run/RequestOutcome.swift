@@ -3,90 +3,90 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// What has become of a request, or of one item of its `forEach`. All texts are without the secrets of the run; the URLs in
-/// ``metrics``, and the error of ``Cause/exchange(_:)``, are not.
+/// The outcome of a request, or of one item of its `forEach`. All texts exclude the secrets of the run, except the URLs in
+/// ``metrics`` and the error of ``Cause/exchange(_:)``.
 public struct RequestOutcome: Sendable {
-    /// How it ended.
+    /// The final state of a request.
     public enum State: String, Sendable {
         case succeeded, failed, skipped
-        /// It succeeded in an earlier run, from the same inputs, and was not sent again.
+        /// The request succeeded in an earlier run with the same inputs, and was not sent again.
         case kept
     }
 
-    /// Why it failed, or was not sent.
+    /// The reason why a request failed or was not sent.
     public enum Cause: Sendable {
-        /// The status is not one that is expected.
+        /// The status is not one of the expected ones.
         case status
-        /// Another expectation does not hold.
+        /// Another expectation is not met.
         case expectation
-        /// The bytes have another checksum.
+        /// The checksum of the bytes does not match.
         case checksum
         /// A capture found nothing.
         case capture
-        /// A value that it needs is not there, or cannot be used where it is wanted.
+        /// A required value does not exist, or cannot be used in its place.
         case value
-        /// What was waited for did not come in time.
+        /// An awaited event or condition did not occur in time.
         case time
         /// The exchange failed.
         case exchange(any Error)
         /// A file could not be read or written.
         case file
-        /// What it depends on failed.
+        /// A dependency failed.
         case dependency
-        /// Its `when` is not true.
+        /// The `when` condition is false.
         case condition
-        /// The run was cancelled, or has stopped after another failure.
+        /// The run was cancelled, or stopped after another failure.
         case cancelled
     }
 
-    /// The id in the manifest.
+    /// The ID in the manifest.
     public let id: String
-    /// The item, as text; nil for a request without `forEach`.
+    /// The item as text, or nil for a request without `forEach`.
     public internal(set) var item: String?
-    /// The number of the item, from 0; nil for a request without `forEach`.
+    /// The number of the item, from 0, or nil for a request without `forEach`.
     public internal(set) var index: Int?
-    /// Where the request stands in the manifest.
+    /// The line of the request in the manifest.
     public let line: Int
-    /// How it ended.
+    /// The final state.
     public internal(set) var state = State.succeeded
-    /// Why it failed or was skipped; nil for a success.
+    /// The reason for a failure or skip, or nil after a success.
     public internal(set) var cause: Cause?
-    /// Every failure, with what was seen; for a skipped request the reason.
+    /// All failures with the actual values, or the reason for skipping the request.
     public internal(set) var failures: [String] = []
-    /// The method of its last request.
+    /// The method of the last request.
     public internal(set) var method: String?
-    /// The URL of its last request; nil if there was none.
+    /// The URL of the last request, or nil if nothing was sent.
     public internal(set) var url: String?
-    /// The status of its last response.
+    /// The status of the last response.
     public internal(set) var status: Int?
-    /// How many bytes the bodies of its responses have.
+    /// The total size of the response bodies, in bytes.
     public internal(set) var bytes: Int64 = 0
-    /// The path of its file.
+    /// The path of the output file.
     public internal(set) var file: String?
-    /// How many requests it has sent: of a poll or of pages, more than one.
+    /// The number of requests sent. Polls and pages send more than one.
     public internal(set) var requestCount = 0
-    /// Whether there were more pages than it was to request.
+    /// Whether there were more pages than the limit allows.
     public internal(set) var hasMorePages = false
-    /// How often requests were tried again.
+    /// The number of retries.
     public internal(set) var retryCount = 0
-    /// When it began; nil if it was not sent.
+    /// The start time, or nil if the request was not sent.
     public internal(set) var began: Date?
-    /// From its begin to its end, in seconds.
+    /// The duration, in seconds.
     public internal(set) var seconds: Double = 0
-    /// When everything that it depends on had ended.
+    /// The time when all dependencies had ended.
     public internal(set) var ready: Date?
-    /// The times of its requests.
+    /// The metrics of the requests.
     public internal(set) var metrics: [OperationMetrics] = []
     /// The captured values, as JSON.
     public internal(set) var captures: [(name: String, value: String)] = []
 
-    /// The id, and the item in brackets.
+    /// The ID, followed by the item in brackets.
     public var name: String { item.map { "\(id)[\($0)]" } ?? id }
-    /// Whether it counts as a success for those that depend on it.
+    /// Whether the outcome counts as a success for dependent requests.
     public var isSuccess: Bool { state == .succeeded || state == .kept }
 
-    /// What is said of one that has more pages.
-    package var pagesNote: String { "ended after \(requestCount) pages; there are more" }
+    /// The note about a request that has more pages.
+    package var pagesNote: String { "stopped after \(requestCount) pages; there are more" }
 
     init(_ plan: RequestPlan, item: JSON? = nil, index: Int? = nil) {
         (id, line) = (plan.id, plan.line)
@@ -95,30 +95,30 @@ public struct RequestOutcome: Sendable {
     }
 }
 
-/// A response that has come.
+/// A received response.
 public struct WorkflowResponse: Sendable {
-    /// The version of HTTP: `HTTP/1.1`.
+    /// The HTTP version: `HTTP/1.1`.
     public let version: String
     /// The status.
     public let status: Int
-    /// The fields, as they came.
+    /// The header fields, as received.
     public let fields: [(name: String, value: String)]
-    /// The body; of an event its data.
+    /// The body, or the data of an event.
     public let body: Data
-    /// The charset of the body, as the server names it; nil if it names none.
+    /// The charset of the body that the server specifies, or nil.
     let label: String?
 
-    /// The body as JSON; nil if it is not JSON.
+    /// The body as JSON, or nil if it is not JSON.
     package var json: JSON? { try? JSON(body: body, label: label) }
 
-    /// The body as text; nil if it is not text in its charset.
+    /// The body as text, or nil if it is not text in its charset.
     package var text: String? { Charset.ofText(body, label: label).text(of: body) }
 }
 
 extension JSON {
-    /// The JSON of a body.
+    /// Parses the JSON of a body.
     ///
-    /// - Parameter label: the charset that the response names; nil for none.
+    /// - Parameter label: The charset that the response specifies, or nil.
     init(body: Data, label: String?) throws(EvaluationError) {
         guard !body.isEmpty else { throw EvaluationError(message: "the body is empty") }
         let charset = Charset.ofJSON(body, label: label)
@@ -133,30 +133,30 @@ extension JSON {
     }
 }
 
-/// What happens in a run.
+/// An event of a run.
 public enum WorkflowEvent: Sendable {
-    /// A request, or an item of it, begins. The outcome has its names only.
+    /// A request, or an item of it, has started. The outcome contains only its names.
     case began(RequestOutcome)
-    /// It has ended.
+    /// A request, or an item of it, has ended.
     case finished(RequestOutcome)
-    /// A request is tried again, or asks once more; the text says why.
+    /// A request waits before a retry or the next poll. The text gives the reason.
     case waiting(RequestOutcome, String)
 }
 
-/// What has become of a run.
+/// The result of a run.
 public struct WorkflowResult: Sendable {
-    /// All outcomes, in the order of the manifest, and of the items.
+    /// All outcomes, in the order of the manifest and of the items.
     public var outcomes: [RequestOutcome] = []
-    /// When it began.
+    /// The start time.
     public var began = Date()
-    /// How long it took, in seconds.
+    /// The duration, in seconds.
     public var seconds: Double = 0
-    /// What could not be written of the files that the manifest names (`cookie-jar`, `hsts`), each on one line.
+    /// Write failures of the files that the manifest names (`cookie-jar`, `hsts`), each on one line.
     public var storeFailures: [String] = []
 
-    /// A result without outcomes.
+    /// Creates a result without outcomes.
     public init() {}
 
-    /// Those that failed.
+    /// The outcomes that failed.
     public var failures: [RequestOutcome] { outcomes.filter { $0.state == .failed } }
 }

@@ -2,9 +2,9 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A request as it would be sent, so far as it is known before anything was sent.
+/// A preview of a request, as far as it is known before anything is sent.
 struct RequestPreview {
-    /// Values that are known, and `${…}` for the others.
+    /// Known values, and `${…}` for the others.
     private struct PreviewScope: Scope {
         let values: ItemScope
 
@@ -57,12 +57,12 @@ struct RequestPreview {
 
     private func text(_ template: Template) -> String { (try? template.text(in: scope)) ?? "" }
 
-    /// A value without its secrets.
+    /// Returns a value without its secrets.
     private func json(_ tree: TreeTemplate, named name: String) -> JSON {
         (try? tree.value(in: scope).json).map { secrets.masked($0, named: name) } ?? .null
     }
 
-    /// A value that is not known yet is not a secret yet.
+    /// A value that is not known yet cannot be a secret.
     private func isUnknown(_ template: Template) -> Bool {
         template.wholeReference.map { !values.plan.isKnownEarly($0) } ?? false
     }

@@ -11,14 +11,14 @@ struct RequestSender {
     let plan: RequestPlan
     let run: WorkflowRun
 
-    /// Sends a request, and waits for its end.
+    /// Sends a request and waits for its end.
     ///
-    /// - Throws: `ItemRun.Failure` if there is no response that can be looked at.
+    /// - Throws: `ItemRun.Failure` if there is no response to examine.
     func send(
         _ built: BuiltRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
         let request = built.request
-        // A download takes the statuses of a resource only.
+        // A download accepts only success statuses.
         let isDownload =
             file != nil && request.httpMethod == "GET" && request.httpBody == nil
             && (plan.expectations.statuses ?? []).allSatisfy { 200...299 ~= $0.lowerBound && 200...299 ~= $0.upperBound }
@@ -35,7 +35,7 @@ struct RequestSender {
         try setUp(operation, built, scope)
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = plan.poll == nil ? acceptableStatuses : nil
-        // What is not what it must be does not become a file.
+        // A response of the wrong type must not become a file.
         if isDownload, let type = plan.expectations.type { serializer.acceptableContentTypes = [type] }
         operation.responseSerializer = serializer
         if isDownload, let limit = plan.expectations.maximumBytes {
@@ -67,7 +67,7 @@ struct RequestSender {
         return response
     }
 
-    /// Waits for a server-sent event that fits.
+    /// Waits for a matching server-sent event.
     func waitForEvent(
         _ built: BuiltRequest, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
@@ -88,10 +88,10 @@ struct RequestSender {
         note(source, in: &outcome)
         guard let event = found.withLock({ $0 }) else {
             if let error = source.error as? URLError, error.code == .timedOut {
-                throw ItemRun.Failure(.time, String(format: "events: none that fits came in %g s", plan.limit))
+                throw ItemRun.Failure(.time, String(format: "events: no matching event arrived within %g s", plan.limit))
             }
             if let error = source.error { try check(error, of: source) }
-            throw ItemRun.Failure(.time, "events: the server has ended the stream before one came that fits")
+            throw ItemRun.Failure(.time, "events: the server closed the stream before a matching event arrived")
         }
         let data = Data(event.data.utf8)
         return ReceivedResponse(
@@ -174,7 +174,7 @@ struct RequestSender {
         if let metrics = operation.metrics { outcome.metrics.append(metrics) }
     }
 
-    /// Throws what makes a response useless. One with another status or type than is expected is looked at.
+    /// Throws errors that leave no response to examine. A response with an unexpected status or type is examined.
     private func check(_ error: any Error, of operation: HTTPRequestOperation) throws {
         if run.isCancelled || Task.isCancelled { throw ItemRun.Failure(.cancelled, "cancelled") }
         if operation.statusCode != nil, (error as NSError).domain == URLResponseSerializationErrorDomain { return }

@@ -2,25 +2,25 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// What an item has given.
+/// The results of an item.
 struct ItemResult: Sendable {
     var outcome: RequestOutcome
     var item: JSON?
     var captures: [String: JSON] = [:]
 }
 
-/// What a request has given.
+/// The results of a request.
 struct NodeResult: Sendable {
     var items: [ItemResult] = []
     var isList = false
     var state = RequestOutcome.State.succeeded
-    /// Whether it counts as a success for those that depend on it.
+    /// Whether the outcome counts as a success for dependent requests.
     var lets = true
-    /// The captures that are secret, and were not kept from the earlier run in which it succeeded.
+    /// The secret captures that were not stored in the earlier run in which the request succeeded.
     var missing: Set<String> = []
 }
 
-/// The values of a run: what the requests have given so far.
+/// The values of a run: the results of the requests so far.
 final class RunValues: Sendable {
     let plan: WorkflowPlan
     private let results = Locked<[String: NodeResult]>([:])
@@ -31,7 +31,7 @@ final class RunValues: Sendable {
 
     func result(of id: String) -> NodeResult? { results.withLock { $0[id] } }
 
-    /// The value of a reference to a request.
+    /// Returns the value of a reference to a request.
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
         guard let result = result(of: reference.root), let name = reference.path.first else {
             throw EvaluationError(message: "\(reference) has no value")
@@ -55,9 +55,9 @@ final class RunValues: Sendable {
             }
         }
         guard let found = value.value(at: reference.path.dropFirst()) else {
-            throw EvaluationError(message: "\(reference) is not there in what was captured")
+            throw EvaluationError(message: "\(reference) does not exist in the captured value")
         }
-        // The path of its file was made safe when the file was made.
+        // The path of the output file was sanitized when the file was created.
         return ScopedValue(json: found, isHostile: name != "file")
     }
 
@@ -83,9 +83,9 @@ struct ItemScope: Scope {
     let values: RunValues
     var item: ScopedValue?
     var index: Int?
-    /// Whether the secrets that the manifest marks are replaced, so that what is made of the values can be stored.
+    /// Whether to mask the secrets that the manifest marks, so that derived values can be stored.
     var hidesSecrets = false
-    /// Whether those are replaced, too, that are secrets by their names.
+    /// Whether to mask values that are secrets by their names, too.
     var hidesNamedSecrets = false
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
@@ -96,7 +96,7 @@ struct ItemScope: Scope {
         switch reference.root {
         case "item":
             guard let item, let found = item.json.value(at: reference.path) else {
-                throw EvaluationError(message: "\(reference) is not there")
+                throw EvaluationError(message: "\(reference) does not exist")
             }
             return ScopedValue(json: found, isHostile: item.isHostile)
         case "index": return ScopedValue(json: .number(JSONNumber(index ?? 0)))
@@ -109,7 +109,7 @@ struct ItemScope: Scope {
     }
 }
 
-/// The values for `until`: the response that has just come, and what the request itself could use.
+/// The values for `until`: the received response, and the values that the request itself can use.
 struct ResponseScope: Scope {
     let response: ReceivedResponse
     let outer: ItemScope

@@ -4,8 +4,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The servers that may receive the secrets of a run: those of `baseURL`, of the URLs that the manifest writes out, and of
-/// `secrets-for`. A server that only a response names gets none, as after a redirect to another origin.
+/// The servers that may receive the secrets of a run: those of `baseURL`, of literal URLs in the manifest, and of
+/// `secrets-for`. A server that only a response names receives none, as after a redirect to another origin.
 struct SecretServers: Sendable {
     private let known: Set<Target>
     private let base: URL?
@@ -27,7 +27,7 @@ struct SecretServers: Sendable {
                 }
             }
             guard start.hasScheme, let url = URL(string: start), Target(url) != nil else { continue }
-            // What follows the host could be a part of it.
+            // Text after the host could be part of it.
             let authority = start.range(of: "://").map { start[$0.upperBound...] } ?? ""
             if isWhole || authority.contains(where: { "/?#".contains($0) }) { urls.append(url) }
         }
@@ -35,21 +35,21 @@ struct SecretServers: Sendable {
         base = urls.first
     }
 
-    /// Whether a URL is one of these servers.
+    /// Returns whether the server of a URL is one of these servers.
     func contains(_ url: URL) -> Bool { Target(url).map(known.contains) ?? false }
 
     /// Removes the header fields that a redirect to the URL of the request would remove.
     func removeSecrets(of request: inout URLRequest) {
-        // Without a URL of the manifest, any other origin has the same effect.
+        // If the manifest has no URL, any other origin has the same effect.
         guard let base = base ?? URL(string: "https://manifest.invalid/") else { return }
         ConnectionConfiguration().removeSecrets(of: &request, madeFor: base)
     }
 
-    /// The first value that the request itself sends, and that is a secret which is not meant for the server of its URL.
+    /// Returns the first value sent by the request itself that is a secret and is not intended for the server of its URL.
     ///
-    /// A value of the same response that has named the server is meant for it, as the fields of a form for an upload are.
+    /// A value of the same response that named the server is intended for it, for example the fields of an upload form.
     ///
-    /// - Parameter source: the request whose response has named the server.
+    /// - Parameter source: The request whose response has named the server.
     static func ownSecret(of request: RequestPlan, in scope: ItemScope, from source: String) -> NamedValue? {
         request.values.first { value in
             guard !value.isDefault else { return false }

@@ -3,9 +3,9 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A file that a request sends: of its body, or of a part of it.
+/// A file that a request sends, as its body or as a part of it.
 struct SentFile {
-    /// What is not a file on a disk, such as a pipe, is read at once.
+    /// Pipes and other special files are read immediately.
     enum Contents {
         case file(URL)
         case data(Data)
@@ -18,9 +18,10 @@ struct SentFile {
     /// The path, the length and the time of the last change, for the journal.
     let identity: String
 
-    /// Opens a file, as a value of a response can name it: below the directory that the manifest writes out.
+    /// Opens a file. If a value of a response is part of its path, the file must be below the directory that the manifest
+    /// names.
     ///
-    /// - Parameter reads: whether to read a file that can be read once only.
+    /// - Parameter reads: Whether to read a file that can be read only once.
     init(_ template: Template, in scope: some Scope, reads: Bool) throws(EvaluationError) {
         let path = try Self.path(of: template, in: scope)
         func failure(_ reason: String) -> EvaluationError {
@@ -49,7 +50,7 @@ struct SentFile {
             } catch {
                 switch error {
                 case .system(let cause): throw failure(cause.text)
-                case .tooLarge(let limit): throw failure("it has more than \(limit) bytes")
+                case .tooLarge(let limit): throw failure("it is larger than \(limit) bytes")
                 }
             }
         }
@@ -67,13 +68,15 @@ struct SentFile {
             }
         }
         guard !path.utf8.contains(0) else {
-            throw EvaluationError(message: "invalid file \(quoted(path, isCut: false)): it has a NUL", isAboutFile: true)
+            throw EvaluationError(
+                message: "invalid file \(quoted(path, isCut: false)): it contains a NUL character",
+                isAboutFile: true)
         }
         if let start { try checkIsInside(PathText.directory(of: start + "_"), path) }
         return path
     }
 
-    /// A link may lead anywhere, and it is the response that has chosen it.
+    /// Checks that a path chosen by a response does not leave the directory through a symbolic link.
     private static func checkIsInside(_ directory: String, _ path: String) throws(EvaluationError) {
         guard let parent = realPath(directory), let file = realPath(path) else { return }
         guard file.utf8.starts(with: (parent == "/" ? parent : parent + "/").utf8) else {

@@ -4,53 +4,53 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Runs the requests of a workflow: those that depend on each other one after the other, all others at the same time.
+/// Runs the requests of a workflow. Dependent requests run one after the other, independent ones concurrently.
 ///
-/// Each request has two operations in a queue: one that begins when those on which the request depends have ended, and one
-/// that ends with it. What it sends are operations of `manager`, whose settings they get.
+/// Each request has two operations in a queue: one that starts when its dependencies have ended, and one that finishes with
+/// the request. The requests themselves are operations of ``manager`` and use its settings.
 ///
 /// ```swift
 /// let run = WorkflowRun(workflow) { event in print(event) }
 /// let result = await run.run()
 /// ```
 public final class WorkflowRun: Sendable {
-    /// How a workflow is run.
+    /// The options of a run.
     public struct Options: Sendable {
-        /// The directory of the outputs; by default the current one.
+        /// The output directory. The default is the current directory.
         public var directory = URL(fileURLWithPath: ".")
-        /// Whether outputs replace files that are there.
+        /// Whether outputs replace existing files.
         public var replacesFiles = false
-        /// Whether nothing more is begun after a failure, unless the manifest says otherwise.
+        /// Whether no further requests are started after a failure, unless the manifest specifies otherwise.
         public var stopsAfterFailure = false
-        /// How many requests run at a time, unless the manifest says otherwise.
+        /// The maximum number of concurrent requests, unless the manifest specifies otherwise.
         public var jobs = 6
-        /// The file that remembers which requests have succeeded; nil for none.
+        /// The file that records which requests have succeeded, or nil.
         public var journal: URL?
-        /// Whether requests that have succeeded before, from the same inputs, are not sent again. Needs a journal.
+        /// Whether to skip requests that succeeded in an earlier run with the same inputs. Requires a journal.
         public var resumes = false
-        /// How often a request is tried again, unless the manifest says otherwise.
+        /// The retry policy of requests, unless the manifest specifies otherwise.
         public var retryPolicy: RetryPolicy?
-        /// Whether values are shown that are secrets by their names or places, such as a bearer token, a field
-        /// `X-Api-Key` or a member `password`. The values of `secrets` are never shown.
+        /// Whether to show values that are secrets by their names or positions, such as a bearer token, a field `X-Api-Key`
+        /// or a member `password`. The values of `secrets` are never shown.
         public var showsSecrets = false
-        /// The `User-Agent` of requests that name none; nil for that of the library.
+        /// The default `User-Agent`, or nil for that of the library.
         public var userAgent: String?
-        /// Whether the times of all requests are in the outcomes.
+        /// Whether outcomes contain the metrics of all requests.
         public var collectsMetrics = false
-        /// Gets every response that is looked at, before it is compared with what is expected. Called on any thread.
+        /// Receives every examined response before it is compared with its expectations. Called on any thread.
         public var received: (@Sendable (WorkflowResponse) -> Void)?
-        /// Sets up each operation after it was made. Called on any thread, with the number of the operation, from 1.
+        /// Configures each operation after its creation. Called on any thread, with the number of the operation, from 1.
         public var configure: (@Sendable (HTTPRequestOperation, Int) -> Void)?
 
-        /// The default options.
+        /// Creates the default options.
         public init() {}
     }
 
     let plan: WorkflowPlan
     let options: Options
-    /// The secrets of the run: mask everything with it that is printed or written.
+    /// The secrets of the run. Mask everything with it that is printed or written.
     public let secrets: SecretMask
-    /// Those that the manifest marks and that are known before anything is sent, and so are the same in every run.
+    /// The marked secrets that are known before anything is sent, and are therefore the same in every run.
     let earlySecrets: SecretMask
     /// The servers that may receive secrets.
     let servers: SecretServers
@@ -66,18 +66,18 @@ public final class WorkflowRun: Sendable {
 
     private struct State {
         var isCancelled = false
-        /// The request whose failure has stopped the run.
+        /// The request whose failure stopped the run.
         var stopper: String?
         var operationCount = 0
     }
 
-    /// A run.
+    /// Creates a run.
     ///
     /// - Parameters:
-    ///   - workflow: the workflow.
-    ///   - options: how it is run.
-    ///   - handler: is called for each event, one at a time, on any thread.
-    /// - Throws: ``JournalInUseError`` if another run has the journal, or an error if it, or a file that the
+    ///   - workflow: The workflow to run.
+    ///   - options: The options of the run.
+    ///   - handler: Called for each event, serially, on any thread.
+    /// - Throws: ``JournalInUseError`` if another run uses the journal, or an error if the journal, or a file that the
     ///   manifest names, cannot be opened.
     public init(
         _ workflow: Workflow, options: Options = Options(),
@@ -103,7 +103,7 @@ public final class WorkflowRun: Sendable {
         nodes = plan.requests.map { RequestNode($0) }
     }
 
-    /// The outputs with known names that are there already, and would stop their requests.
+    /// The existing files at known output paths, which would make their requests fail.
     public var existingOutputs: [URL] {
         guard !outputs.replaces else { return [] }
         return KnownOutputs.all(of: plan).compactMap { output in
@@ -112,7 +112,7 @@ public final class WorkflowRun: Sendable {
         }
     }
 
-    /// Runs the workflow to its end. To be called once.
+    /// Runs the workflow to completion. Call this method only once.
     public func run() async -> WorkflowResult {
         let began = Date(), clock = ContinuousClock.now
         let graph = RequestOperationQueue()
@@ -138,19 +138,19 @@ public final class WorkflowRun: Sendable {
         return result
     }
 
-    /// Cancels all requests; those that have not begun are skipped. Any thread.
+    /// Cancels all requests and skips those that have not started. May be called on any thread.
     public func cancel() {
         state.withLock { $0.isCancelled = true }
         for node in nodes { node.cancel() }
     }
 
-    /// The requests as they would be sent, for `convoy run --dry-run`: with `***` for secrets (see ``Options/showsSecrets``),
-    /// and `${…}` where a value is not known before something was sent.
+    /// Returns the requests as they would be sent, for `convoy run --dry-run`, with `***` for secrets (see
+    /// ``Options/showsSecrets``) and `${…}` for values that are not known in advance.
     public func preview() -> [String] {
         plan.requests.map { RequestPreview(plan: $0, values: values, secrets: secrets).text }
     }
 
-    /// The values that a request has captured, with their secrets.
+    /// Returns the values that a request has captured, including secrets.
     package func captures(of id: String) -> [(name: String, value: JSON)] {
         guard let item = values.result(of: id)?.items.first,
             let plan = plan.requests.first(where: { $0.id == id })
@@ -161,13 +161,13 @@ public final class WorkflowRun: Sendable {
     // MARK: For its requests
 
     func report(_ event: WorkflowEvent) {
-        // One at a time, and never two events of one request in the wrong order.
+        // Serially, so that the events of one request are never reordered.
         reporting.withLock { _ in handler(event) }
     }
 
     private let reporting = Locked(false)
 
-    /// Why a request must not begin any more; nil if it may.
+    /// Returns the reason why a request must not start anymore, or nil if it may.
     func refusal(of plan: RequestPlan) -> String? {
         state.withLock { state in
             if state.isCancelled { return "cancelled" }
@@ -178,7 +178,7 @@ public final class WorkflowRun: Sendable {
 
     var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
-    /// Notes a failure, which may stop the run.
+    /// Records a failure, which may stop the run.
     func failed(_ plan: RequestPlan) {
         guard plan.onFailure == .stop || (plan.onFailure == nil && options.stopsAfterFailure) else { return }
         state.withLock { if $0.stopper == nil { $0.stopper = plan.id } }

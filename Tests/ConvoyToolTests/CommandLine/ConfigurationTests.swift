@@ -123,7 +123,7 @@ import Testing
         #expect(try await get().status == 0)
         try configure("{}" + spaces + " ")
         let result = try await get("-f")
-        #expect(result.status == 2 && result.errors.contains("more than 1048576 bytes"))
+        #expect(result.status == 2 && result.errors.contains("is larger than 1048576 bytes"))
     }
 
     // MARK: What it says

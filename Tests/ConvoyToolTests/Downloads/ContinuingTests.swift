@@ -37,7 +37,7 @@ import Testing
         let command = String(line.dropFirst("convoy: to resume: convoy ".count))
         let next = try await ToolProcess.run(command: "exec $convoy \(command)", in: bench.scratch.url)
         #expect(next.status == 0, "\(next.errors)")
-        #expect(next.output.contains("a b;'x: 100.0 kB (60.0 kB from before) in "), "\(next.output)")
+        #expect(next.output.contains("a b;'x: 100.0 kB (60.0 kB from an earlier run) in "), "\(next.output)")
         #expect(try bench.scratch.data("a b;'x") == data)
         #expect(bench.scratch.names == ["a b;'x", "done"])
         #expect(bench.server.requests("/done").count == 1)

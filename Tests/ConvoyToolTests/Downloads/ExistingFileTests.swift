@@ -97,7 +97,7 @@ import Testing
         let one = try await ToolProcess.run(
             ["get", "--no-clobber", "--wait", "1000"] + there + [bench.url("/a")], in: bench.scratch.url)
         #expect(one.status == 0)
-        #expect(one.outputLines.last?.hasPrefix("1 downloaded, 20 there already, ") == true)
+        #expect(one.outputLines.last?.hasPrefix("1 downloaded, 20 skipped, ") == true)
         let begun = ContinuousClock.now
         #expect(try await bench.get("-f", "--wait", "0.5", bench.url("/a"), bench.url("/b")).status == 0)
         #expect(ContinuousClock.now - begun >= .milliseconds(450))

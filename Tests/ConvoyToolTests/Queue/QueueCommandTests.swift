@@ -80,12 +80,12 @@ import Testing
 
     @Test func `limits are set one by one, and taken away`() async throws {
         let ground = try QueueGround()
-        #expect(try await ground.queue("limit", "*", "--jobs", "4").output == "each other host: 4 at a time\n")
+        #expect(try await ground.queue("limit", "*", "--jobs", "4").output == "all other hosts: 4 concurrent\n")
         #expect(try await ground.queue("limit", "example.com", "--rate", "0.5").output == "example.com: 0.5 a second\n")
         #expect(
             try await ground.queue("limit", "example.com", "--jobs", "2", "--retries", "0.1").output
                 == "example.com: 2 concurrent, 0.5 per second, 0.1 retries per first attempt\n")
-        #expect(try await ground.queue("limit", "*", "--jobs", "none").output == "each other host: no limits of its own\n")
+        #expect(try await ground.queue("limit", "*", "--jobs", "none").output == "all other hosts: no limits of its own\n")
         #expect(try await ground.queue.hosts().map(\.name) == ["example.com"])
     }
 
@@ -170,7 +170,7 @@ import Testing
         let ground = try QueueGround()
         let missing = try await ToolProcess.run(
             ["queue", "add", "--store", "nowhere/queue.sqlite", "a.test"], in: ground.bench.scratch.url)
-        #expect(missing.status == 8 && missing.errors == "convoy: there is no directory nowhere\n")
+        #expect(missing.status == 8 && missing.errors == "convoy: the directory nowhere does not exist\n")
         // A name that is mistyped makes no queue.
         let typo = try await ToolProcess.run(["queue", "list", "--store", "typo"], in: ground.bench.scratch.url)
         #expect(typo.status == 8 && typo.errors == "convoy: the queue typo does not exist; queue add creates it\n")

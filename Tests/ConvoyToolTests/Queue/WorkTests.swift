@@ -36,7 +36,7 @@ import Testing
         try await worker.waitForOutput("stopping after")
         worker.send(signal: SIGINT)
         let result = try await worker.finished()
-        #expect(result.status == 0 && result.outputLines.last == "0 succeeded, 1 given back", "\(result)")
+        #expect(result.status == 0 && result.outputLines.last == "0 succeeded, 1 returned to the queue", "\(result)")
         #expect(result.errors.isEmpty, "\(result.errors)")
         #expect(try await ground.queue.entry(id).state == .ready)
     }
