@@ -16,14 +16,17 @@ import Testing
     private static func hasInternals(_ text: String) -> Bool {
         let patterns = [
             #"Domain\b"#, #"\b[Ee]rror -?[0-9]+"#, #"Error -?[0-9]+\)"#, #"\bConvoy[A-Z]"#, #"\bNS[A-Z][a-z]"#, #"Swift\."#,
-            #"\bOptional\("#, #"\bURLError\b"#, #"\bCode\("#, #"The operation could not be completed"#, #"_Bridged"#,
+            #"\bOptional\("#, #"\bURLError\b"#, #"\berror:[0-9A-F]{8}:"#, #"\bredirectHandler\b"#, "File URL", #"\bCode\("#,
+            #"The operation could not be completed"#, #"_Bridged"#,
         ]
         return patterns.contains { (try? Pattern.matches($0, text)) == true }
     }
 
     @Test(arguments: [
         "(NSURLErrorDomain -1001)", "(ConvoyDownloads.DownloadError 1)", "Swift.CancellationError error 1.",
-        "URLError(_nsError: x)", "The operation could not be completed. (NSPOSIXErrorDomain error 2.)",
+        "URLError(_nsError: x)", "OpenSSL/3.0.19: error:0A00010B:SSL routines::wrong version number",
+        "File URL not reachable.", "Set sendsBodiesAcrossOrigins, or a redirectHandler, to allow that.",
+        "The operation could not be completed. (NSPOSIXErrorDomain error 2.)",
     ])
     func `internals are recognised`(text: String) { #expect(Self.hasInternals(text)) }
 
@@ -39,6 +42,7 @@ import Testing
         server.route("/empty", .status(204))
         server.redirect("/loop", to: "/loop")
         server.redirect("/elsewhere", to: "ftp://a.test/")
+        server.redirect("/across", to: "http://b.test/", status: 307)
         server.route("/401", .status(401, headers: ["WWW-Authenticate": "Basic realm=\"x\""]))
         server.route("/json", .json(text: #"{"a": "b"}"#))
     }
@@ -73,6 +77,7 @@ import Testing
               head: {get: head}
               loop: {get: loop}
               elsewhere: {get: elsewhere}
+              across: {post: across, json: {}}
               login: {get: "401", user: "a:b"}
               empty: {get: empty, output: empty}
               sum: {get: x, output: sum, expect: {md5: "00000000000000000000000000000000"}}
@@ -102,6 +107,8 @@ import Testing
         }
         // To be read by people, who are the judges.
         #expect(try finished.failure("part") == "cannot read \"\(directory.path)/nowhere\": No such file or directory")
+        #expect(try finished.failure("tls").hasPrefix("The server does not use TLS on this port: try http:// instead"))
+        #expect(try finished.failure("across").contains("to another origin"))
         #expect(try finished.failure("directory") == "cannot read \"\(directory.path)/dir\": Is a directory")
         for id in ["exists", "inFile", "isDirectory", "postFile", "body", "part"] {
             switch try finished.outcome(id).cause {

@@ -1,6 +1,7 @@
 import CEpoll
 import Convoy
 import ConvoySupport
+import ConvoyWorkflow
 import Foundation
 import FoundationNetworking
 
@@ -130,7 +131,7 @@ enum ErrorText {
     static func line(for error: any Error) -> String {
         if let error = error as? ToolError { return error.text }
         // The engine's messages name its API rather than options.
-        let words = words(of: error).replacing("(totalTimeout)", with: "(--max-time)")
+        let words = PlainWords.of(words(of: error)).replacing("(totalTimeout)", with: "(--max-time)")
         return Printable.line(Shown.text(words))
     }
 

@@ -7,7 +7,7 @@ enum FailureText {
     /// Returns a sentence with the URL, without secrets and without the names and numbers of errors.
     static func line(for error: any Error) -> String {
         // The engine's messages name its API rather than manifest keys.
-        text(of: error).replacing("(totalTimeout)", with: "(max-time)")
+        PlainWords.of(text(of: error)).replacing("(totalTimeout)", with: "(max-time)")
     }
 
     private static func text(of error: any Error) -> String {
@@ -22,5 +22,29 @@ enum FailureText {
         }
         // On Linux, Foundation's description begins with this empty phrase.
         return ErrorDescription.reason(error).replacing("The operation could not be completed. ", with: "")
+    }
+}
+
+/// Replaces the words of an error text that only programmers understand: names of the library's API, and the codes of
+/// OpenSSL and Foundation.
+package enum PlainWords {
+    package static func of(_ text: String) -> String {
+        text.replacing(
+            #/(?:OpenSSL\/[^ :]+|TLS connect error): error:[0-9A-F]{8}:[^:]*:[^:]*:([^(]*[^( ])/#
+        ) { match -> String in
+            switch match.output.1 {
+            case "wrong version number", "packet length too long", "http request":
+                "The server does not use TLS on this port: try http:// instead of https://."
+            case let reason: "TLS failed: \(reason)."
+            }
+        }
+        .replacing(
+            #/[^.]*\b(?:sendsBodiesAcrossOrigins|redirectHandler)\b[^.]*\./#,
+            with: " Send the request to that server directly."
+        )
+        .replacing(#/[^.]*\boperation's credential\b[^.]*\./#, with: " Use --user, or the key user of a manifest.")
+        .replacing(
+            #/File URL not reachable\.|\(NS(?:Cocoa|POSIX)ErrorDomain error -?[0-9]+\.\)/#,
+            with: "A file cannot be read or written: check its path and permissions.")
     }
 }
