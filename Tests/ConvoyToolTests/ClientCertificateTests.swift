@@ -185,7 +185,7 @@ import Testing
             command: "exec setsid --wait $convoy get \(options) \(server.url("/file"))", in: scratch.url)
         expectUsageError(
             result,
-            "--cert: There is no passphrase for the key: there is no terminal for the prompt")
+            "--cert: There is no passphrase for the key: a terminal is required for the prompt")
         #expect(server.statistics.totalConnectionCount == 0)
     }
 

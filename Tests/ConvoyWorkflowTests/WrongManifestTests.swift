@@ -45,7 +45,7 @@ import Testing
         Mistake("- a", "m.yaml:1:1: the manifest must be a mapping, not a list"),
         Mistake("text", "m.yaml:1:1: the manifest must be a mapping, not text"),
         Mistake("requests: []", "m.yaml:1:11: requests must be a mapping, not a list"),
-        Mistake("requests: {}", "m.yaml:1:11: there are no requests"),
+        Mistake("requests: {}", "m.yaml:1:11: the manifest has no requests"),
         Mistake(
             "baseURL: ftp://a.test\nrequests: {a: {get: x}}", "m.yaml:1:10: baseURL must be an absolute http or https URL"),
         Mistake("baseURL: [x]\nrequests: {a: {get: x}}", "m.yaml:1:10: baseURL must be text, not a list"),

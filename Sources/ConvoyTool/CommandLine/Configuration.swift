@@ -19,8 +19,8 @@ enum Configuration {
         }
     }
 
-    /// Returns the path of the file according to the XDG Base Directory Specification, which
-    /// ignores variables without an absolute path, or nil if there is no home directory.
+    /// Returns the path of the file according to the XDG Base Directory Specification, which ignores variables without an
+    /// absolute path. Returns nil without a home directory.
     static func path(in environment: [String: String]) -> String? {
         if let directory = environment["XDG_CONFIG_HOME"], directory.hasPrefix("/") {
             return "\(directory)/convoy/config.json"

@@ -104,9 +104,9 @@ final class QueueSite: Sendable {
         case "/page.js": return Self.file(QueuePageFiles.script, "text/javascript; charset=utf-8")
         case "/": return page { [queue, token] in try await QueueView(queue, query).page(token) }
         case "/entry":
-            guard let id = query["id"].flatMap({ UUID(uuidString: $0) }) else { return .refusal(404, "No such entry.") }
+            guard let id = query["id"].flatMap({ UUID(uuidString: $0) }) else { return .refusal(404, "Unknown entry.") }
             return page { [queue, token] in try await QueueView.entryPage(queue, id, token) }
-        default: return .refusal(404, "There is no such page.")
+        default: return .refusal(404, "Page not found.")
         }
     }
 
@@ -154,7 +154,7 @@ final class QueueSite: Sendable {
             case "/pause": try QueueCall.result { [changes] in try await changes.pause() }
             case "/resume": try QueueCall.result { [changes] in try await changes.resume() }
             case "/entries": try change(form, query)
-            default: return .refusal(404, "There is no such page.")
+            default: return .refusal(404, "Page not found.")
             }
             return back
         } catch {

@@ -24,7 +24,7 @@ final class PassphrasePrompt: Sendable {
 
     private func read() throws(ToolError) -> String {
         let terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
-        guard terminal >= 0 else { throw .usage("there is no terminal for the prompt") }
+        guard terminal >= 0 else { throw .usage("a terminal is required for the prompt") }
         defer { close(terminal) }
         guard SilentTerminal.begin(terminal, asking: question) else {
             throw .usage("the terminal cannot hide the input")

@@ -61,7 +61,8 @@ enum Printable {
         return String(characters[..<left]) + (Display.hasUnicode ? "…" : "~") + String(characters[right...])
     }
 
-    /// Returns the start of the file extension, including the one before it in ".tar.gz", or the end if there is no
+    /// Returns the start of the file extension, including the one before it in ".tar.gz", or the end of the name without
+    /// one.
     /// extension.
     private static func extensionStart(_ characters: [Character]) -> Int {
         func isExtension(_ range: Range<Int>) -> Bool {
@@ -138,8 +139,8 @@ enum ErrorText {
     private static func words(of error: any Error) -> String {
         if let refusal = (error as? URLError)?.addressRefusal, let network = refusal.network {
             // The networks that -4 and -6 exclude.
-            if "\(network)" == "::/0" { return "There is no address of IPv4 to connect to (--ipv4)." }
-            if "\(network)" == "0.0.0.0/0" { return "There is no address of IPv6 to connect to (--ipv6)." }
+            if "\(network)" == "::/0" { return "The host has no IPv4 address (--ipv4)." }
+            if "\(network)" == "0.0.0.0/0" { return "The host has no IPv6 address (--ipv6)." }
         }
         // The message is printed after the URL.
         if let error = error as? DownloadError { return error.sentence }

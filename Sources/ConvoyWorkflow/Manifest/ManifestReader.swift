@@ -53,7 +53,7 @@ struct ManifestReader {
         }
         if let servers = fields["secrets-for"] { try readServers(servers) }
         let members = try requests.members("requests")
-        guard !members.isEmpty else { throw requests.problem("there are no requests") }
+        guard !members.isEmpty else { throw requests.problem("the manifest has no requests") }
         // Created once, because all requests share its rate limit.
         var connection = ConnectionPlan()
         try connection.read(defaults)

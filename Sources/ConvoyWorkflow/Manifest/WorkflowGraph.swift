@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// Determines the dependencies of the requests, and checks that all names are known and that there are no cycles.
+/// Determines the dependencies of the requests, and checks for unknown names and cycles.
 enum WorkflowGraph {
     static func check(_ plan: inout WorkflowPlan) throws(ManifestError) {
         let known = Dictionary(plan.requests.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })

@@ -114,7 +114,7 @@ struct ExpectationCheck {
         if expectation.exists == true, isMissing,
             value != nil
         {
-            fail("\(what): expected a value in each element, but some have none")
+            fail("\(what): expected a value in each element, but some lack it")
         }
         if let exists = expectation.exists, exists != (value != nil) {
             fail("\(what): expected \(exists ? "a value" : "none"), got \(value.map { shown($0, subject) } ?? "none")")
@@ -129,7 +129,7 @@ struct ExpectationCheck {
         if let pattern = expectation.pattern {
             // Every element of a list must match.
             if case .array(let values)? = value {
-                if isMissing { fail("\(what): expected a value in each element, but some have none") }
+                if isMissing { fail("\(what): expected a value in each element, but some lack it") }
                 for (index, value) in values.enumerated() {
                     match(value.text, pattern, Subject(title: "\(what) [\(index)]", masked: subject.masked))
                 }

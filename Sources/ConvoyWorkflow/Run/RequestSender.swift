@@ -13,7 +13,7 @@ struct RequestSender {
 
     /// Sends a request and waits for its end.
     ///
-    /// - Throws: `ItemRun.Failure` if there is no response to examine.
+    /// - Throws: `ItemRun.Failure` without a response to examine.
     func send(
         _ built: BuiltRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {

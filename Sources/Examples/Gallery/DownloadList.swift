@@ -4,7 +4,7 @@ import Convoy
 import ConvoyGTK
 import Foundation
 
-/// The downloads, which go on after the program has been started again.
+/// The downloads, which resume when the program is started again.
 @MainActor final class DownloadList {
     private struct Row {
         let label: WidgetPointer
@@ -29,7 +29,7 @@ import Foundation
         gtk_widget_set_size_request(scroller, -1, 180)
         gtk_scrolled_window_set_child(scroller.opaque, box)
         gtk_list_box_set_selection_mode(box.opaque, GTK_SELECTION_NONE)
-        gtk_list_box_set_placeholder(box.opaque, Toolkit.label("No downloads yet: Control-S downloads a picture."))
+        gtk_list_box_set_placeholder(box.opaque, Toolkit.label("No downloads yet: press Control-S to download a picture."))
         revealer = Toolkit.revealer(scroller, GTK_REVEALER_TRANSITION_TYPE_SLIDE_UP)
         guard let queue = try? queue.get() else { return }
         for entry in queue.entries { show(entry) }
@@ -56,7 +56,7 @@ import Foundation
         let (icon, tip) =
             switch entry.state {
             case .paused: ("media-playback-start-symbolic", "Resume")
-            case .failed, .cancelled: ("view-refresh-symbolic", "Try again")
+            case .failed, .cancelled: ("view-refresh-symbolic", "Retry")
             default: ("media-playback-pause-symbolic", "Pause")
             }
         gtk_button_set_icon_name(row.toggle.of(), icon)

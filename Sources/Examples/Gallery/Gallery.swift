@@ -8,7 +8,7 @@ import FoundationNetworking
 
 private let darkTheme = "gtk-application-prefer-dark-theme"
 
-/// The program: a window with a grid of pictures, a viewer and the downloads.
+/// The application: a window with a grid of pictures, a viewer and the downloads.
 @MainActor final class Gallery {
     private let options: GalleryOptions
     private let manager: HTTPRequestOperationManager
@@ -73,7 +73,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         for (page, name) in [(makeGrid(), "grid"), (viewer!, "viewer"), (message!, "message")] {
             gtk_stack_add_named(stack.opaque, page, name)
         }
-        let offline = Toolkit.label("You are offline. Pictures that were loaded before are shown.")
+        let offline = Toolkit.label("You are offline. Only previously loaded pictures are shown.")
         gtk_widget_add_css_class(offline, "app-notification")
         gtk_widget_set_halign(offline, GTK_ALIGN_CENTER)
         banner = Toolkit.revealer(offline, GTK_REVEALER_TRANSITION_TYPE_SLIDE_DOWN)
@@ -133,7 +133,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         gtk_popover_set_child(
             popover.of(),
             Toolkit.box(GTK_ORIENTATION_VERTICAL, margin: 12, spacing: 12)
-                .add(row("Transfers at a time", jobs), row("KiB a second (0: any)", rate), row("Dark", dark)))
+                .add(row("Concurrent transfers", jobs), row("KiB per second (0: unlimited)", rate), row("Dark", dark)))
         return popover
     }
 
@@ -145,7 +145,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
             gtk_widget_set_size_request(picture, 144, 144)
             gtk_list_item_set_child(OpaquePointer(bitPattern: argument), picture)
         }
-        // The cells are used again and again: what a cell has shown or was loading ends with the next call.
+        // Cells are reused: the next call replaces the cell's image and cancels its download.
         Toolkit.connect(UnsafeMutableRawPointer(factory), "bind") { [self] argument in
             guard let cell = gtk_list_item_get_child(OpaquePointer(bitPattern: argument)) else { return }
             let url = pictures[Int(gtk_list_item_get_position(OpaquePointer(bitPattern: argument)))]
@@ -187,7 +187,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         add("theme", "<Control>t") { convoy_set_settings_flag(darkTheme, 1 - convoy_settings_flag(darkTheme)) }
     }
 
-    /// Shows a page of the stack. The arrows and Escape are the grid's own keys, except in the viewer.
+    /// Shows a page of the stack. Except in the viewer, the grid handles the arrow keys and Escape itself.
     private func show(_ page: String) {
         let isViewer = page == "viewer"
         gtk_stack_set_visible_child_name(stack.opaque, page == "grid" && pictures.isEmpty && !isLoading ? "message" : page)
@@ -237,13 +237,13 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         var names: [UnsafePointer<CChar>?] = pictures.map { UnsafePointer(strdup($0.lastPathComponent)) } + [nil]
         gtk_string_list_splice(model, 0, g_list_model_get_n_items(model), &names)
         for name in names { free(UnsafeMutableRawPointer(mutating: name)) }
-        gtk_label_set_text(message.opaque, "There are no links to pictures at \(options.url.absoluteString).")
+        gtk_label_set_text(message.opaque, "No links to pictures were found at \(options.url.absoluteString).")
         show("grid")
     }
 
     private func fail(_ operation: HTTPRequestOperation, _ error: any Error) {
         guard operation === list, (error as? URLError)?.code != .cancelled else { return }
-        gtk_label_set_text(message.opaque, "\(error.localizedDescription)\nControl-R tries again.")
+        gtk_label_set_text(message.opaque, "\(error.localizedDescription)\nPress Control-R to retry.")
         show("grid")
         window.bound.showAlert(for: error)
     }

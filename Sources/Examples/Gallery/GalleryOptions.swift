@@ -1,7 +1,7 @@
 #if GTK
 import Foundation
 
-/// What the command line asks for.
+/// The command-line options.
 struct GalleryOptions {
     struct Mistake: Error, CustomStringConvertible {
         let description: String
@@ -13,8 +13,9 @@ struct GalleryOptions {
 
         URL is a page with links to pictures, such as a folder of a web server, or a JSON feed.
 
-        Enter shows a picture, the arrows go on, Escape goes back, Control-S downloads it. Control-D shows the downloads,
-        Control-R loads the list again, Control-T changes between light and dark, Control-Q ends the program.
+        Enter opens a picture, the arrow keys show the next or previous one, Escape returns to the grid, and Control-S
+        downloads the picture. Control-D shows the downloads, Control-R reloads the list, Control-T toggles dark mode,
+        and Control-Q quits.
         """
 
     var url: URL
@@ -23,7 +24,7 @@ struct GalleryOptions {
     var jobs = 8
     var isDark: Bool?
 
-    /// Nil if help is asked for.
+    /// Returns nil for `--help`.
     init?(_ arguments: some Sequence<String>) throws {
         var address: String?
         var rest = Array(arguments)[...]
@@ -40,40 +41,40 @@ struct GalleryOptions {
             case "--downloads": found.directory = try value(of: argument)
             case "--size": found.size = try value(of: argument)
             case "--jobs": found.jobs = try value(of: argument)
-            case _ where argument.hasPrefix("-"): throw Mistake("There is no option \(argument).\n\n\(Self.usage)")
-            case _ where address != nil: throw Mistake("There is one URL too many: \(argument).\n\n\(Self.usage)")
+            case _ where argument.hasPrefix("-"): throw Mistake("Unknown option \(argument).\n\n\(Self.usage)")
+            case _ where address != nil: throw Mistake("Only one URL can be given, not also \(argument).\n\n\(Self.usage)")
             default: address = argument
             }
         }
         guard let address else { throw Mistake("The URL is missing.\n\n\(Self.usage)") }
         guard let url = URL(string: address), address.lowercased().hasPrefix("http"), url.host ?? "" != "" else {
-            throw Mistake("\(address) is no URL of a web server; one begins with http:// or https://.")
+            throw Mistake("Invalid URL \(address): it must begin with http:// or https://.")
         }
         self.url = url
         if let directory = found.directory { downloads = URL(fileURLWithPath: directory, isDirectory: true) }
         if let size = found.size {
             let parts = size.split(separator: "x").compactMap { Int($0) }
             guard parts.count == 2, parts.allSatisfy((100...10_000).contains) else {
-                throw Mistake("--size takes two numbers from 100 to 10000, such as 1100x760, and not \(size).")
+                throw Mistake("--size takes two numbers from 100 to 10000, such as 1100x760, not \(size).")
             }
             (width, height) = (parts[0], parts[1])
         }
         if let text = found.jobs {
             guard let jobs = Int(text), (1...16).contains(jobs) else {
-                throw Mistake("--jobs takes a number from 1 to 16, and not \(text).")
+                throw Mistake("--jobs takes a number from 1 to 16, not \(text).")
             }
             self.jobs = jobs
         }
     }
 }
 
-/// The pictures that a page links to, or that a feed names.
+/// The pictures that a page links to or that a feed lists.
 enum Listing {
     private static let extensions: Set = ["jpg", "jpeg", "png", "gif", "webp", "avif", "bmp", "tif", "tiff"]
     private static let keys = ["image", "url", "src", "href", "content_url"]
     private static let lists = ["items", "images", "photos", "pictures", "results", "attachments"]
 
-    /// Each once, in the order of the list.
+    /// Returns each URL once, in the order of the list.
     static func pictures(in data: Data, of type: String?, at base: URL) throws -> [URL] {
         let first = data.first { !" \n\r\t".utf8.contains($0) }
         let isJSON = type?.contains("json") == true || first.map { "[{".utf8.contains($0) } == true

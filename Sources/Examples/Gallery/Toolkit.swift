@@ -2,18 +2,18 @@
 import CGTK
 import ConvoyGTK
 
-// What a binding of GTK would have: closures for signals, and casts.
+// Helpers that a GTK binding would provide: closures for signals, and casts.
 
 typealias WidgetPointer = UnsafeMutablePointer<GtkWidget>
 
 extension UnsafeMutablePointer<GtkWidget> {
-    /// The same pointer for the functions of its class.
+    /// Returns the pointer cast to a class, for the functions of that class.
     func of<Class>(_ type: Class.Type = Class.self) -> UnsafeMutablePointer<Class> {
         UnsafeMutableRawPointer(self).assumingMemoryBound(to: type)
     }
-    /// The same for a class whose type is incomplete in C.
+    /// The pointer as an opaque pointer, for a class whose type is incomplete in C.
     var opaque: OpaquePointer { OpaquePointer(self) }
-    /// For requests.
+    /// The widget, for image requests.
     var bound: Widget { Widget(self) }
 
     @MainActor func show(_ isVisible: Bool) { gtk_widget_set_visible(self, isVisible ? 1 : 0) }
@@ -36,7 +36,7 @@ extension UnsafeMutablePointer<GtkWidget> {
         init(_ body: @escaping @MainActor (UInt) -> Void) { self.body = body }
     }
 
-    /// Calls a closure at each signal, with its first argument.
+    /// Calls a closure for each signal, with the first argument of the signal.
     static func connect(_ instance: UnsafeMutableRawPointer, _ signal: String, _ body: @escaping @MainActor (UInt) -> Void) {
         _ = convoy_connect(
             instance, signal,
@@ -70,7 +70,7 @@ extension UnsafeMutablePointer<GtkWidget> {
         return label
     }
 
-    /// What slides in and out.
+    /// Returns a container that slides in and out.
     static func revealer(_ child: WidgetPointer, _ transition: GtkRevealerTransitionType) -> WidgetPointer {
         let revealer = gtk_revealer_new()!
         gtk_revealer_set_transition_type(revealer.opaque, transition)

@@ -1,4 +1,4 @@
-// Shows the pictures of a folder on a web server, or of a JSON feed, and downloads those that you want to keep.
+// Shows the pictures in a folder on a web server, or in a JSON feed, and downloads selected ones.
 //
 //     swift run --traits GTK Gallery https://example.com/photos/
 #if GTK
@@ -11,7 +11,7 @@ do {
         exit(0)
     }
     guard gtk_init_check() != 0 else {
-        throw GalleryOptions.Mistake("There is no display: Gallery needs a graphical session, or DISPLAY to be set.")
+        throw GalleryOptions.Mistake("Cannot open a display: start Gallery in a graphical session, or set DISPLAY.")
     }
     let gallery = Gallery(options)
     exit(gallery.run())

@@ -25,7 +25,7 @@ manager.get("catalogue", parameters: ["kind": "image"]) { _, object in
     exit(1)
 }
 
-/// Fetches the images, then posts how many there are.
+/// Fetches the images, and then posts their number.
 @Sendable func fetch(_ names: [String]) {
     let images = names.compactMap { name -> HTTPRequestOperation? in
         guard let operation = try? manager.makeOperation(.get, "images/\(name)") else { return nil }
@@ -43,7 +43,7 @@ manager.get("catalogue", parameters: ["kind": "image"]) { _, object in
     manager.enqueue(batch)
 }
 
-/// Reports, and ends the program.
+/// Posts the report and exits.
 @Sendable func report(count: Int, bytes: Int) {
     manager.post("report", parameters: ["count": count, "bytes": bytes]) { operation, _ in
         print("reported \(count) images of \(bytes) bytes: \(operation.statusCode ?? 0)")
@@ -54,5 +54,5 @@ manager.get("catalogue", parameters: ["kind": "image"]) { _, object in
     }
 }
 
-// The handlers run on the main queue, which must run.
+// Handlers run on the main queue, so it must be running.
 dispatchMain()

@@ -1,4 +1,4 @@
-// A client of a service of to-do items: typed calls, one place for the token, errors that say what the service said.
+// A client for a to-do service: typed calls, a shared token, and errors with the service's own messages.
 //
 //     ExampleService http://127.0.0.1:8080/v1/
 
@@ -11,12 +11,12 @@ struct Item: Codable, Sendable {
     var isDone = false
 }
 
-/// How the service describes what is wrong.
+/// The error format of the service.
 struct Problem: Codable, Error {
     var reason: String
 }
 
-/// The service. A value: the manager in it can be used from any thread.
+/// The service. It is a value type; its manager can be used from any thread.
 struct ToDoService: Sendable {
     private let manager: HTTPRequestOperationManager
 
@@ -48,7 +48,7 @@ struct ToDoService: Sendable {
         _ = try await explained { try await manager.delete("items/\(id)") }
     }
 
-    /// The service's own words in place of the status, where it has some.
+    /// Throws the service's own error message, if it sent one, instead of the status error.
     private func explained<Value>(_ call: () async throws -> Value) async throws -> Value {
         do {
             return try await call()

@@ -21,7 +21,7 @@ manager.maxConcurrentOperationCountPerHost = 6
 manager.retryPolicy = RetryPolicy(maximumRetryCount: 5)
 manager.idleTimeout = 20
 
-/// Whether a file is here with the size that it has there.
+/// Returns whether the local file exists and has the same size as the remote one.
 func isCurrent(_ entry: Entry) -> Bool {
     let attributes = try? FileManager.default.attributesOfItem(atPath: local.appendingPathComponent(entry.name).path)
     return (attributes?[.size] as? Int) == entry.size
@@ -32,7 +32,7 @@ do {
     let entries: [Entry] = try await manager.get("", timeout: 30)
     let missing = entries.filter { $0.type == "file" && !$0.name.contains("/") && !isCurrent($0) }
     var failures = 0
-    // The manager's queue keeps to its limits, however many tasks there are.
+    // The manager's queue enforces its limits, regardless of the number of tasks.
     await withTaskGroup { group in
         for entry in missing {
             group.addTask { () -> String? in
@@ -50,7 +50,7 @@ do {
             print(failure)
         }
     }
-    print("\(missing.count - failures) of \(missing.count) files fetched, \(entries.count - missing.count) left alone")
+    print("\(missing.count - failures) of \(missing.count) files fetched, \(entries.count - missing.count) unchanged")
     exit(failures == 0 ? 0 : 1)
 } catch {
     print(error)

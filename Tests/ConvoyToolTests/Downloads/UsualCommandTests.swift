@@ -311,7 +311,7 @@ struct HabitTests {
         #expect(try await bench.get("-f", "-4", "--retry", "0", number).status == 0)
         let other = try await bench.get("-f", "-6", "--retry", "0", number)
         #expect(
-            other.status == 4 && other.errors.contains("no address of IPv6") && bench.server.requests("/file").count == 1,
+            other.status == 4 && other.errors.contains("has no IPv6 address") && bench.server.requests("/file").count == 1,
             "\(other.errors)")
         for (hosts, isDirect) in [("127.0.0.1", true), ("*", true), ("other.test", false)] {
             let result = try await ToolProcess.run(
