@@ -85,7 +85,7 @@ enum Tool {
         }
     }
 
-    /// Returns the words after `--help`. The arguments before it belong to the interrupted command line.
+    /// Returns the words after `--help`. The arguments before it belong to the command that would have run.
     private static func topics(_ arguments: [String], _ options: Options) -> [String] {
         arguments.drop { $0 != "--help" && $0 != "-h" }.filter(options.arguments.contains)
     }

@@ -6,7 +6,7 @@ enum ManualTexts {
         page.section("DESCRIPTION")
         page.paragraph(
             """
-            convoy get downloads URLs concurrently. URLs without a scheme use https. Each file is written under a temporary \
+            convoy get downloads URLs concurrently. URLs without a scheme use https, or http on this machine. Each file is written under a temporary \
             name and gets its own name only when complete, so a file under that name is never partial. After an interrupted \
             run, the same command resumes the downloads if the server still has the same files; otherwise they restart from \
             the beginning. An existing file is an error, and nothing is sent for it, unless --continue, --no-clobber, \
