@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// `--har`: all requests of a run in a file, and what `--verbose` says of waiting.
+/// `--har`, which records all requests of a run, and the waits that `--verbose` reports.
 @Suite struct ArchiveTests {
     let bench: Workbench
 

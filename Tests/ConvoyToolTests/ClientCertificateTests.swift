@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Who the tool says that it is: `--cert` and `--key`, and the passphrase that is asked for.
+/// Client certificates: `--cert` and `--key`, and the prompt for the passphrase.
 @Suite(.serialized) struct ClientCertificateTests: TrustSuite {
     let ground: TrustGround
 
@@ -57,7 +57,7 @@ import Testing
 
     // MARK: Passphrases
 
-    /// Writes a key that is encrypted with "schön geheim", and the options for it.
+    /// Writes a key that is encrypted with "schön geheim", and returns the options for it.
     private func encrypted(_ ada: TestCertificate) throws -> String {
         try ada.write(to: files.url, name: "ada")
         try files.write(ada.privateKeyPEM(passphrase: "schön geheim"), to: "ada.key")
@@ -74,7 +74,7 @@ import Testing
             command: terminal.command("exec $convoy get \(options) \(server.url("/file")) \(other)"), in: scratch.url)
         try await terminal.waitFor("Passphrase for \(path("ada.key")): ")
         #expect(try !terminal.isEchoing)
-        // The terminal still lets a line be corrected.
+        // The terminal still allows a line to be corrected.
         try terminal.type("schön gx\u{7F}eheim\n")
         let result = try await tool.finished()
         #expect(result.status == 0, "\(result.errors)")
@@ -126,7 +126,7 @@ import Testing
     ) async throws {
         let options = try encrypted(root.issue(.client("ada")))
         let terminal = try PseudoTerminal()
-        // The shell has the same terminal, and goes on.
+        // The shell has the same terminal, and continues.
         let command = "ulimit -c 0; trap : INT QUIT; $convoy get \(options) \(server.url("/file")); echo status $?"
         let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
         try await terminal.waitFor("Passphrase")
@@ -155,7 +155,7 @@ import Testing
         let (server, ada) = try members()
         let options = try encrypted(ada)
         let terminal = try PseudoTerminal()
-        // bash stops and continues jobs only where its standard error is the terminal.
+        // bash stops and continues jobs only if its standard error is the terminal.
         let command = """
             exec 2>/dev/tty
             set -m

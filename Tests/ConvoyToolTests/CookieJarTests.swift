@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The tool's cookies: those of a run, and `--cookie-jar`.
+/// Cookies of a run, and `--cookie-jar`.
 @Suite(.serialized) struct CookieJarTests {
     let scratch: Scratch
     let server: TestServer
@@ -50,7 +50,7 @@ import Testing
         let other = try ProcessRunner.run(
             "curl", ["-s", "-b", "jar", address("/report")], directory: scratch.url, timeout: 30)
         #expect(Set(String(decoding: other.output, as: UTF8.self).components(separatedBy: "; ")) == ["sid=s3cret", "now=1"])
-        // What curl writes is read, too.
+        // A file written by curl is read, too.
         try FileManager.default.removeItem(at: scratch.url.appendingPathComponent("jar"))
         _ = try ProcessRunner.run("curl", ["-s", "-c", "jar", address("/login")], directory: scratch.url, timeout: 30)
         #expect(try await get("/report", "--cookie-jar", "jar").status == 0)

@@ -5,11 +5,11 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What is dumped, printed or looked at in a mirror has no secrets.
+/// Dumps, printed values and mirrors contain no secrets.
 @Suite struct DumpTests {
     private static let secret = "s3cret"
 
-    /// All texts that can be had of a value without asking for one of its members.
+    /// Returns all texts that a value produces without access to its individual members.
     private func texts(of value: Any) -> [String] {
         var dumped = ""
         dump(value, to: &dumped)
@@ -203,7 +203,7 @@ import Testing
         expectNoSecret(in: events.monitor)
     }
 
-    /// What monitors and handlers are given.
+    /// Records the arguments of monitors and handlers.
     private final class EventLog: Sendable {
         let monitor: EventMonitor
         private let values: Values
@@ -222,7 +222,7 @@ import Testing
         func note(_ value: any Sendable) { values.queue.async { [values] in values.all.append(value) } }
 
         func all() async -> [Any] {
-            // Events come a moment after what they report.
+            // Events arrive shortly after what they report.
             try? await waitUntil(timeout: 5) {
                 values.queue.sync { values.all.contains { "\($0)".contains("finished") } }
             }

@@ -15,7 +15,7 @@ import Testing
         try await ToolProcess.run(["events"] + arguments, in: bench.scratch.url)
     }
 
-    /// Serves streams one after another, and then the status that ends a source with success.
+    /// Serves streams one after another, and then a status that ends a source successfully.
     private func serve(_ streams: String..., at path: String = "/live") {
         let streams = streams.map { TestServer.Response.bytes(Data("retry: 10\n\($0)".utf8), type: "text/event-stream") }
         bench.server.route(path, inTurn: streams + [.status(204)])

@@ -332,7 +332,7 @@ import Testing
         #expect(result.output.hasSuffix("3 downloaded, 1.2 MB in \(result.output.split(separator: " in ").last ?? "")"))
         #expect(result.output.components(separatedBy: "\u{1B}[?25l").count == 2)
         #expect(result.output.components(separatedBy: "\u{1B}[?25h").count == 2)
-        // A drawing ends where it began.
+        // Each drawing ends where it began.
         for line in result.output.replacing("\u{1B}[?7h", with: "\n").split(whereSeparator: \.isNewline) {
             let plain = String(line).replacing(/\x1B\[[?0-9;]*[A-Za-z]/, with: "").filter { $0 != "\r" }
             #expect(plain.count <= 72, "\(plain)")
@@ -344,7 +344,7 @@ import Testing
         server.route("/quick", .text("x"))
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let urls = ["/held", "/quick"].map { "'\(server.url($0))'" }.joined(separator: " ")
-        // The reader is gone before the program starts.
+        // The reader has exited before the program starts.
         let command = "exec 3> >(exec true); wait $!; exec $convoy get --json \(urls) >&3"
         let result = try await ToolProcess.run(command: command, in: scratch.url)
         #expect(result.status == 1)

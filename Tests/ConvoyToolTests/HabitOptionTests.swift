@@ -4,7 +4,8 @@ import Testing
 
 @testable import ConvoyTool
 
-/// What people type by habit from curl, HTTPie, aria2, Hurl and newman gets one right sentence, or does the same here.
+/// An option that people know from curl, HTTPie, aria2, Hurl or newman either does the same here, or produces one helpful
+/// message.
 @Suite(.serialized) struct HabitOptionTests {
     @Test(arguments: [
         (["send", "-X", "POST", "URL"], "convoy send POST URL"), (["send", "POST", "URL", "-d", "a=b"], "NAME=VALUE"),

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Who the tool's user is: `--user`, `--netrc`, and the user in a URL.
+/// The logins of the tool: `--user`, `--netrc`, and the user in a URL.
 @Suite(.serialized) struct LoginTests {
     let scratch: Scratch
     let server: TestServer
@@ -42,7 +42,8 @@ import Testing
 
     @Test func `a server that asks is answered, and one that does not ask receives nothing`() async throws {
         server.route("/open", .text("open"))
-        // First: once a server has asked, what lies beside the path is sent the login unasked (RFC 7617, section 2.2).
+        // This URL comes first: after a challenge, the login is sent preemptively to neighbouring paths (RFC 7617, section
+        // 2.2).
         let result = try await get(["--user", "ada:se:cret", "-j", "1", server.url("/open").absoluteString, url])
         #expect(result.status == 0, "\(result.errors)")
         #expect(try scratch.data("file") == Data("let in".utf8))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Every option that names a file to write, with everything that a path can lead to.
+/// Every option that names an output file, with every kind of path.
 @Suite(.serialized) struct OutputFileTests {
     let server: TestServer
     let scratch: Scratch
@@ -17,7 +17,7 @@ import Testing
         try scratch.write("requests: {a: {get: \"\(server.url("/x").absoluteString)\"}}\n", to: "m.yaml")
     }
 
-    /// The arguments of a command, with `PATH` for the file, and a text that is in it.
+    /// The arguments of a command, with `PATH` for the file, and a text that the file must contain.
     struct Output: Sendable, CustomTestStringConvertible {
         let arguments: [String]
         let text: String
@@ -65,7 +65,7 @@ import Testing
         let reader = Task.detached { () -> String in
             await withCheckedContinuation { done in
                 Thread.detachNewThread {
-                    // Foundation's `Data(contentsOf:)` reads no pipes.
+                    // Foundation's `Data(contentsOf:)` does not read pipes.
                     let descriptor = open(pipe, O_RDONLY)
                     let data = Data((try? FileContents.read(descriptor, limit: 1 << 24)) ?? [])
                     close(descriptor)
@@ -77,13 +77,13 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
         #expect(kind("pipe") == S_IFIFO)
         guard kind("pipe") == S_IFIFO else { return }
-        // A reader that is still waiting gets the end.
+        // Closes the pipe for a reader that is still waiting.
         close(open(pipe, O_WRONLY | O_NONBLOCK))
         #expect(await reader.value.contains(output.text))
     }
 
     @Test(arguments: outputs) func `a full device is an error`(output: Output) async throws {
-        // A node of the test's own: an error here must not replace that of the machine.
+        // A device node created by the test: an error here must not replace the device of the machine.
         let device = scratch.url.appendingPathComponent("full").path
         guard mknod(device, S_IFCHR | 0o666, 0x107) == 0 else { return }
         let descriptor = open(device, O_WRONLY)

@@ -2,7 +2,8 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Where `convoy run` writes: only below the output directory, never over other files, and checked before it sends.
+/// The destinations of `convoy run`: only below the output directory, never over other files, and checked before anything is
+/// sent.
 @Suite(.serialized) struct OutputPathTests {
     let server: TestServer
     let scratch: Scratch

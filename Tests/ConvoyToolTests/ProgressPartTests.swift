@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The parts of which the progress on a terminal is made.
+/// The parts of the progress display.
 struct ProgressPartTests {
     private let begun = ContinuousClock.now
     private func time(_ seconds: Double) -> ContinuousClock.Instant { begun + .seconds(seconds) }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// What is written about the progress of transfers where there are no bars, and where there are.
+/// The progress output, with and without bars.
 @Suite(.serialized) struct ProgressTests {
     let bench: Workbench
 
@@ -60,7 +60,7 @@ import Testing
         let result = try await tool.finished()
         #expect(bench.server.requests.last?.headers["Range"] == "bytes=1500000-")
         let line = try #require(result.outputLines.first)
-        // 800 kB have come in a second or more, and not 2.3 MB.
+        // 800 kB have arrived in a second or more, rather than 2.3 MB.
         #expect(line.contains(/^big\.iso: 76 %, 2\.3 MB of 3\.0 MB, [\d.]+ kB\/s,/), "\(line)")
     }
 

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The tool behind a proxy that its environment names.
+/// The tool with a proxy from the environment.
 @Suite(.serialized) struct ProxyTests {
     let scratch: Scratch
 

@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyTool
 
 @Suite(.serialized) struct ReportOrderTests {
-    /// Reports a chain whose end finishes first, and returns what was reported.
+    /// Reports a chain whose last operation finishes first, and returns the order of the reports.
     private func reportBackwards(_ count: Int) -> [Int] {
         let operations = (0..<count).map { _ in Operation() }
         let order = ReportOrder()

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The tool's way to a server: `--proxy`, `--resolve`, `--unix-socket`, `--max-redirs`.
+/// Network routing options: `--proxy`, `--resolve`, `--unix-socket`, `--max-redirs`.
 @Suite(.serialized) struct RouteTests {
     let scratch: Scratch
     let server: TestServer

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The same words make the same request with every command.
+/// The same options produce the same request with every command.
 @Suite(.serialized) struct SameRequestTests {
     let server: TestServer
     let scratch: Scratch
@@ -16,13 +16,13 @@ import Testing
             if request.target.contains("login"), request.headers["Authorization"] == nil {
                 return .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""])
             }
-            // The status with which a stream of events ends.
+            // The status that ends an event stream.
             return request.headers["Accept"]?.contains("event-stream") == true ? .status(204) : .text("x")
         }
         try scratch.write("{\"a\": 1}\n", to: "d.json")
     }
 
-    /// What is given to a command, and what the server must get.
+    /// The arguments of a command, and the request that the server must receive.
     struct Row: Sendable, CustomTestStringConvertible {
         var place = "/x"
         var login = ""

@@ -6,10 +6,10 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Every name that is secret, in every way that a request can go: its value reaches the server that it is meant for, and
-/// nothing else that is written or sent on.
+/// Every secret name, in every part of a request: its value reaches the intended server, and appears in nothing else that is
+/// written or sent.
 @Suite struct SecretMatrixTests {
-    /// A name with a value that is found again in any text.
+    /// A name with a value that can be recognized in any text.
     struct Plant: Sendable {
         let name: String
         let core: String
@@ -29,14 +29,14 @@ import Testing
                 }
         }
 
-        /// As it is, with all of it percent-encoded, and in Base64, whatever stands before it.
+        /// The value as it is, fully percent-encoded, and in Base64 at every offset.
         var forms: [Data] {
             let bytes = Array(core.utf8)
             let encoded = [true, false].map { isUpper in
                 bytes.map { "%" + String($0, radix: 16, uppercase: isUpper) }.joined()
             }
             let base64 = (0..<3).map { offset in
-                // The first and the last letters have bits of what stands beside it.
+                // The first and last characters contain bits of the adjacent bytes.
                 let text = Data([UInt8](repeating: 0x20, count: offset) + bytes).base64EncodedString()
                 return String(text.filter { $0 != "=" }.dropFirst(offset == 0 ? 0 : offset + 1).dropLast())
             }
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// What one request has.
+    /// The secrets of one request.
     struct Group: Sendable, CustomTestStringConvertible {
         let plants: [Plant]
         var fields: [Plant] { plants.filter(\.isField) }
@@ -81,7 +81,7 @@ import Testing
         case paused, cut, segments, unreachable
     }
 
-    /// What has been written and sent on, with where.
+    /// Everything that was written and sent, by source.
     final class Haul: Sendable {
         private let texts = Locked<[(place: String, data: Data)]>([])
 
@@ -98,7 +98,7 @@ import Testing
 
         func count(of place: String) -> Int { texts.withLock { $0.count { $0.place == place } } }
 
-        /// Which secrets are where.
+        /// Returns the secrets that were found, with their sources.
         func leaks(of plants: [Plant]) -> [String] {
             texts.withLock { $0 }.flatMap { place, data in
                 plants.filter { $0.forms.contains { data.range(of: $0) != nil } }.map { "\($0.name) in \(place)" }
@@ -223,7 +223,7 @@ import Testing
         haul.add("HAR", try await recorder.data())
         try haul.add(filesOf: directory.url)
         for request in other.requests { haul.add("the other origin", "\(request.target) \(request.headers)") }
-        // What finds nothing must have looked.
+        // The search is only meaningful if the sources are not empty.
         #expect(haul.count(of: "log") > 3 && haul.count(of: "event") > 3 && haul.count(of: "trace") > 0)
         let isSentOn = [.redirectedToOtherPort, .redirectedToOtherHost].contains(way)
         #expect(haul.count(of: "the other origin") == (isSentOn ? 1 : 0))
@@ -232,11 +232,11 @@ import Testing
         #expect(haul.leaks(of: group.plants) == [])
     }
 
-    /// That the server has got what was meant for it.
+    /// Expects that the server received the values intended for it.
     private func expectArrival(of plants: [Plant], sourceLocation: SourceLocation = #_sourceLocation) {
         let got = Haul()
         for request in server.requests("/file") { got.add("request", "\(request.target) \(request.headers)") }
-        // What is for a proxy is for no server.
+        // Values for a proxy are not sent to servers.
         for plant in plants where plant.name != "Proxy-Authorization" {
             #expect(got.leaks(of: [plant]) != [], "\(plant.name)", sourceLocation: sourceLocation)
         }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Secrets in every place of a manifest and of a command line: nothing that the tool prints or writes contains them.
+/// Secrets in every part of a manifest and of a command line: nothing that the tool prints or writes contains them.
 @Suite(.serialized) struct SecretOutputTests {
     typealias Plant = SecretMatrixTests.Plant
     typealias Haul = SecretMatrixTests.Haul
@@ -17,7 +17,7 @@ import Testing
     init() throws {
         server = try TestServer()
         scratch = try Scratch()
-        // A server that repeats everything that it was sent, as some do in their messages.
+        // A server that echoes everything it was sent, as some do in error messages.
         server.route("/echo") { request in
             .json(["seen": [request.target, "\(request.headers)", request.text]], status: 418)
         }
@@ -41,7 +41,7 @@ import Testing
 
     private static func core(_ name: String) -> String { plants[name]?.core ?? "" }
 
-    /// The requests of the matrix: one for each place.
+    /// The requests of the matrix, one for each position of a secret.
     private func manifest(_ path: String) -> String {
         let address = server.url(path).absoluteString
         let host = address.replacing("http://", with: "")
@@ -164,7 +164,7 @@ import Testing
                 $0.replacing("SECRET", with: plant.core).replacing("ECHO", with: echo)
                     .replacing("AUTH", with: server.url("/auth").absoluteString)
             }, in: scratch.url)
-        // The body of a response is what `send` was asked to print.
+        // The response body is the requested output of `send`.
         let printsBody = arguments.first == "send" && arguments.contains("--expect") && !arguments.contains("--capture")
         if !printsBody { haul.add("output", result.output) }
         haul.add("errors", result.errors)

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// How the program ends by a signal, and what it leaves on a terminal.
+/// Termination of the program by a signal, and the state in which it leaves the terminal.
 @Suite(.serialized) struct SignalTests {
     let bench: Workbench
 
@@ -14,7 +14,7 @@ import Testing
 
     private var held: String { bench.url("/held") }
 
-    /// Stops a job once there is a file `go`, and continues it when it has stopped.
+    /// Stops a job when a file `go` exists, and continues it after it has stopped.
     private func stopped(by signal: String) -> String {
         """
         \(ToolProcess.shellWait(for: "[ -e go ]"))
@@ -27,7 +27,7 @@ import Testing
 
     @Test func `Ctrl-C ends a loop of the shell`() async throws {
         bench.server.route("/quick", .text("x"))
-        // The job's process group gets the signal, like a foreground group of a terminal.
+        // The process group of the job receives the signal, like the foreground group of a terminal.
         let command = """
             set -m
             bash -c "for url in \(held) '\(bench.server.url("/quick"))'; do $convoy get \\$url; echo status \\$?; done" & pid=$!
@@ -63,7 +63,7 @@ import Testing
 
     @Test func `a program whose output is not read can be stopped and ended`() async throws {
         bench.server.route("/*", .text("x"))
-        // More lines than fit in a pipe.
+        // More lines than fit into a pipe.
         let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }
         try bench.scratch.write(
             #"{"baseURL": "\#(bench.server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#,
@@ -94,7 +94,7 @@ import Testing
             wait $pid
             """
         let tool = try ToolProcess(command: command, in: bench.scratch.url, columns: 80)
-        // As soon as it reads there is nothing to cancel, and a signal ends the program at once.
+        // Once the program is reading, there is nothing to cancel, and a signal ends it immediately.
         var writer: Int32 = -1
         try await waitUntil("convoy to read the manifest") {
             writer = open(manifest, O_WRONLY | O_NONBLOCK | O_CLOEXEC)

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// `--pin` holds for every way to write a URL, wherever the tool takes it from.
+/// `--pin` applies to every spelling of a URL, whatever its source.
 @Suite(.serialized) struct SpellingTests {
     private let plain: TestServer
     private let scratch: Scratch

@@ -5,19 +5,19 @@ import Testing
 
 @testable import ConvoyTool
 
-/// What is on the screen of a terminal while transfers run, and after them.
+/// The contents of a terminal screen, during transfers and afterwards.
 @Suite(.serialized, .enabled(if: Tmux.isInstalled, "not installed: \(Tmux.installHint)"))
 struct TerminalTests {
     let bench: Workbench
 
     init() throws {
         bench = try Workbench()
-        // Of all that is held, 42 % have come.
+        // 42 % of each held response has arrived.
         bench.hold(count: 1_000_000, at: "/held/*", after: 420_000)
         bench.server.route("/quick.txt", .text("x"))
     }
 
-    /// The command that gets files with these names.
+    /// Returns the command that downloads files with these names.
     private func get(_ names: [String], options: String = "") -> String {
         let urls = names.map { name in
             let encoded = name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
@@ -33,7 +33,7 @@ struct TerminalTests {
     private static func isSummary(_ row: String) -> Bool { row.contains(/^\d+( of |\/)\d+/) }
     private static let long = "a-very-long-name-of-a-file-that-is-cut-in-the-middle-2026.tar.gz"
 
-    /// Waits for bars of so many transfers and the line of the whole below them, and returns these rows.
+    /// Waits for this many bars and the summary line below them, and returns these rows.
     @discardableResult
     private func bars(
         _ count: Int, in tmux: Tmux, when isRight: ([String]) -> Bool = { _ in true }
@@ -71,7 +71,7 @@ struct TerminalTests {
         #expect(widths.allSatisfy { $0 < min(columns, 101) }, "\(widths)")
     }
 
-    /// What is wrong on the screen while the window changes; empty if nothing is.
+    /// Returns the mistakes on the screen while the size of the window changes.
     private func mistakesWhileTheWindowChanges() async throws -> [String] {
         let tmux = try Tmux(columns: 200, rows: 24, in: bench.scratch.url)
         try await tmux.run(get([Self.long, "b.bin", "日本.txt"], options: "-f") + " " + quick)
@@ -97,8 +97,8 @@ struct TerminalTests {
     }
 
     @Test func `when the window changes, there is each row once, and nothing is left over`() async throws {
-        // No program can prevent that the terminal changes between the look at its width and the writing of a row, which
-        // it then breaks: on a busy machine that happens, but not each time.
+        // No program can prevent the terminal from changing between reading its width and writing a row, which is then
+        // broken. On a busy machine this happens occasionally, but not every time.
         var mistakes: [String] = []
         for _ in 0..<3 {
             mistakes = try await mistakesWhileTheWindowChanges()
@@ -205,7 +205,7 @@ struct TerminalTests {
     @Test func `Ctrl-Z removes the bars, and fg draws them again, even if nothing arrives`() async throws {
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]))
-        // The rate is 0 by now, so that nothing changes any more.
+        // The rate has dropped to 0, so nothing changes anymore.
         try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
         try tmux.type("C-z")
         let stopped = try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }
@@ -247,7 +247,7 @@ struct TerminalTests {
         try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }
         try tmux.type("clear; bg", "Enter")
         other.open()
-        // With a line of a file the bars would come again.
+        // After a line about a file, the bars would be drawn again.
         let rows = try await tmux.waitFor("the line of a file") { $0.contains { $0.contains("✓ other.bin") } }
         #expect(!rows.contains { $0.contains("━") }, "\(rows)")
         #expect(try tmux.isCursorVisible)

@@ -26,7 +26,7 @@ import Testing
         transfer.operation.start()
         isFinished.wait()
         let atMost = (ContinuousClock.now - begun).seconds
-        // The handlers come so late that another such request has come and gone.
+        // The handlers are called so late that another request has finished in the meantime.
         let other = HTTPRequestOperation(request: URLRequest(url: url))
         other.completionQueue = DispatchQueue(label: "other")
         other.completionBlock = { free.signal() }

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Which servers the tool trusts: `--cacert`, `--pin`, `-k` and `--tls-min`.
+/// Server trust options: `--cacert`, `--pin`, `-k` and `--tls-min`.
 @Suite(.serialized) struct TrustTests: TrustSuite {
     let ground: TrustGround
 
@@ -131,7 +131,7 @@ import Testing
             to: files.url.appendingPathComponent("bad.crl"))
         try TestCertificate.root().revocationList().write(to: files.url.appendingPathComponent("other.crl"))
         var lists = ["--crl-file", path("good.crl")]
-        // One for each authority but the last.
+        // One list for each authority except the last.
         for (number, authority) in identity.chain.dropFirst().compactMap(\.issuer).enumerated() {
             try authority.revocationList().write(to: files.url.appendingPathComponent("\(number).crl"))
             lists += ["--crl-file", path("\(number).crl")]

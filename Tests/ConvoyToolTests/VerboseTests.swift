@@ -2,7 +2,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// What `--verbose` tells, in both commands.
+/// The output of `--verbose`, with both commands.
 @Suite(.serialized) struct VerboseTests {
     let server: TestServer
     let scratch: Scratch

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// An export that is killed at a random moment, and goes on with `--resume`. `Tests/long workflows` does it 50 times.
+/// An export that is killed at a random moment and resumed with `--resume`. `Tests/long workflows` does this 50 times.
 @Suite(.serialized) struct WorkflowKillTests {
     private static let fileCount = 300
     private static let kills = ProcessInfo.processInfo.environment["CONVOY_WORKFLOW_KILLS"].flatMap { Int($0) } ?? 2
@@ -41,7 +41,7 @@ import Testing
             try scratch.write(manifest, to: "m.yaml")
             let tool = try ToolProcess(["run", "--json", "m.yaml"], in: scratch.url)
             let begun = ContinuousClock.now
-            // The first round is for the length of a run: it is killed at its end.
+            // The first round measures the duration of a run, and is killed at its end.
             let moment = round == 0 ? 5 : Double.random(in: 0...longest)
             let killer = Task {
                 try? await Task.sleep(for: .seconds(moment))

@@ -193,7 +193,7 @@ import Testing
                 "\(result.errors)")
         }
         #expect(server.requests.isEmpty)
-        // One that is used, but not listed, is known.
+        // A variable that is used but not declared is known.
         let used = try await run("requests: {me: {get: \"${path}\"}}", "--var", "path=me")
         #expect(used.status == 0, "\(used.errors)")
     }
@@ -322,7 +322,7 @@ import Testing
         #expect(try await run(text).status == 0)
         let names = try FileManager.default.contentsOfDirectory(atPath: scratch.url.path)
         #expect(Set(names.filter { $0.hasPrefix(".m.yaml.") }) == [".m.yaml.convoyrun", ".m.yaml.convoyrun.lock"])
-        // No user can open a folder as a file, not even root.
+        // Not even root can open a directory as a file.
         let journal = scratch.url.appendingPathComponent(".m.yaml.convoyrun")
         try FileManager.default.removeItem(at: journal)
         try FileManager.default.createDirectory(at: journal, withIntermediateDirectories: false)

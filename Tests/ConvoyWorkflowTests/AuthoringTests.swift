@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// What prints manifests, or describes them.
+/// The code that writes or describes manifests.
 @Suite struct AuthoringTests {
     private static let schema = ExampleWorkflowTests.folder.appendingPathComponent("manifest.schema.json")
 

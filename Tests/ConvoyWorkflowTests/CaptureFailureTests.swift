@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// A capture that fails says why: nothing is there, or the body cannot be searched.
+/// A failed capture reports the reason: nothing was found, or the body cannot be searched.
 @Suite struct CaptureFailureTests {
     let bench: WorkflowBench
 

@@ -59,7 +59,7 @@ import Testing
         #expect(json[["a"]] == ["5", "null", 7, 2, true, nil, "8", [1], ["a": 1]])
     }
 
-    /// The processor time of this thread in seconds.
+    /// Returns the processor time of this thread, in seconds.
     private func time(of work: () throws -> Void) rethrows -> Double {
         var before = timespec(), after = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before)
@@ -78,7 +78,7 @@ import Testing
         func best(_ data: Data) throws -> Double {
             try (0..<3).map { _ in try time { _ = try Workflow(parsing: data, name: "m") } }.min() ?? 0
         }
-        // Eight times as long: about 8 if it is linear, 64 if it is quadratic.
+        // For eight times the input, the ratio is about 8 if the time is linear, and 64 if it is quadratic.
         let ratio = try best(large) / (try best(small))
         #expect(ratio < 16, "\(ratio)")
     }

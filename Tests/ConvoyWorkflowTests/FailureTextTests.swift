@@ -5,14 +5,14 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// What a run says of what went wrong is for people who have a manifest, and do not know the engine.
+/// Messages about failures are for the authors of manifests, who do not know the engine.
 @Suite struct FailureTextTests {
     let bench: WorkflowBench
     var server: TestServer { bench.server }
 
     init() throws { bench = try WorkflowBench() }
 
-    /// The names of Swift types, and the domains and numbers of errors.
+    /// Returns whether a text contains names of Swift types, or domains and numbers of errors.
     private static func hasInternals(_ text: String) -> Bool {
         let patterns = [
             #"Domain\b"#, #"\b[Ee]rror -?[0-9]+"#, #"Error -?[0-9]+\)"#, #"\bConvoy[A-Z]"#, #"\bNS[A-Z][a-z]"#, #"Swift\."#,
@@ -98,14 +98,14 @@ import Testing
               poll: {get: x, poll: {until: "status > 300", every: 10ms, for: 20ms}}
               follow: {get: json, follow: "json:/a"}
             """)
-        // One that succeeds tests nothing.
+        // A request that succeeds would test nothing.
         let expected: Set = ["value"]
         let succeeded = Set(finished.states.filter { $0.value == "succeeded" }.keys)
         #expect(succeeded == expected)
         for outcome in finished.result.outcomes {
             for text in outcome.failures { #expect(!Self.hasInternals(text), "\(outcome.id): \(text)") }
         }
-        // To be read by people, who are the judges.
+        // These texts are written for people, so they are compared literally.
         #expect(try finished.failure("part") == "cannot read \"\(directory.path)/nowhere\": No such file or directory")
         #expect(try finished.failure("tls").hasPrefix("The server does not use TLS on this port: try http:// instead"))
         #expect(try finished.failure("across").contains("to another origin"))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Rates, limits, cookies and logins that a manifest says.
+/// The rates, limits, cookies and logins that a manifest specifies.
 @Suite struct RequestSettingsTests {
     let bench: WorkflowBench
     var server: TestServer { bench.server }
@@ -60,7 +60,7 @@ import Testing
         #expect(finished.result.failures.isEmpty)
         #expect(server.requests.count == 6 && running.withLock { $0.most } == 1)
         let slow = try await bench.run(#"requests: {slow: {get: "n/${item}", forEach: [1, 2, 3, 4, 5], perSecond: 50}}"#)
-        // Four intervals are between the first and the last.
+        // Four intervals lie between the first and the last request.
         #expect(slow.result.failures.isEmpty && slow.result.seconds >= 0.08)
     }
 

@@ -26,7 +26,7 @@ import Testing
         #expect(try await run(text) == ["a": "kept", "b": "succeeded"])
         #expect(try await run(text) == ["a": "kept", "b": "kept"])
         #expect(server.requests.map(\.path) == ["/a", "/b/1", "/b/1"])
-        // Without --resume everything is new.
+        // Without --resume, everything is sent again.
         #expect(try await run(text, resumes: false) == ["a": "succeeded", "b": "succeeded"])
     }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// A server that only a response names gets no secrets.
+/// A server that only a response names receives no secrets.
 @Suite struct SecretServerTests {
     let bench: WorkflowBench
     let other: TestServer
@@ -23,7 +23,7 @@ import Testing
     private static let list =
         "list: {get: list, capture: {next: json:/next, key: json:/key, token: json:/token, own: json:/own}}"
 
-    /// What the other server has received, but for what every request has.
+    /// The fields received by the other server, except those of every request.
     private var received: [String] {
         other.requests.flatMap { request in
             ["Authorization", "Cookie", "X-Api-Key", "X-Unknown", "Accept"].filter { request.headers[$0] != nil }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Files that requests send: whose names come from responses, and what is not a file on a disk.
+/// Files that requests send, including files named by responses, and pipes and other special files.
 @Suite struct SentFileTests {
     let bench: WorkflowBench
     var folder: URL { bench.directory.url }

@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTestServer
 import Foundation
 
-/// Counts from 1.
+/// Counts, starting at 1.
 final class Counter: Sendable {
     private let count = Locked(0)
 
@@ -14,7 +14,7 @@ final class Counter: Sendable {
     }
 }
 
-/// A small service: a login, a list with pages, jobs that take a while, files and events.
+/// A small service: a login, a paginated list, jobs that take some time, files and events.
 final class SmallAPI: Sendable {
     static let password = "p/4\"s&s w"
     let server: TestServer
@@ -63,7 +63,7 @@ final class SmallAPI: Sendable {
         server.route("GET", "/users/ada", .json(["name": "ada"]))
     }
 
-    /// A route that needs a token.
+    /// Adds a route that requires a token.
     private func secured(
         _ method: String, _ path: String, isOpen: @escaping @Sendable (String) -> Bool = { _ in false },
         _ answer: @escaping @Sendable (RecordedRequest) -> TestServer.Response

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// The page of `--timeline`, in a real browser.
+/// The page of `--timeline` in a real browser.
 @Suite(.serialized) struct TimelineTests {
     private static let isInstalled = (try? ProcessRunner.run("chromium", ["--version"]))?.status == 0
     private static let installHint = "chromium. Debian, Ubuntu: apt-get install chromium"
@@ -49,7 +49,7 @@ import Testing
         var rows: Int
     }
 
-    /// Looks at all texts of the page, and searches it.
+    /// Checks all texts of the page, and searches it.
     private static let script = """
         (function(){
         var d=document.querySelector('iframe').contentDocument,w=d.createTreeWalker(d.body,4),t=[],n;

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// A run of a manifest against a server.
+/// Runs manifests against a server.
 struct WorkflowBench {
     let server: TestServer
     let directory: TemporaryDirectory

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Wrong manifests, each with its whole line of error.
+/// Invalid manifests, each with its complete error message.
 @Suite struct WrongManifestTests {
     struct Mistake: Sendable, CustomTestStringConvertible {
         var text: String

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The scripts in the shells that they are for.
+/// Runs the completion scripts in their shells.
 @Suite(.serialized) struct CompletionTests {
     let scratch: Scratch
 
@@ -19,7 +19,7 @@ import Testing
             directory: scratch.url)
     }
 
-    /// Words that are asked for, and what is offered.
+    /// Words to complete, and the expected completions.
     private static let offers: [(words: [String], offered: Set<String>)] = [
         (["g"], ["get"]), (["get", "--check"], ["--checksum", "--checksum-file"]),
         (["get", "--progress", "p"], ["plain"]), (["run", "--tls-min", ""], ["1.2", "1.3"]),
@@ -39,7 +39,7 @@ import Testing
 
     // MARK: bash
 
-    /// What bash's function offers, and with which options of `compopt`, for words of which the last is completed.
+    /// Returns the completions of bash's function, and its options for `compopt`, for words of which the last is completed.
     private func bash(_ words: [String]) throws -> [String] {
         let list = (["convoy"] + words).map { "'\($0)'" }.joined(separator: " ")
         let command = """
@@ -74,7 +74,7 @@ import Testing
         #expect(try bash(["get", "--input-file", ""]) == ["compopt -o default"])
         #expect(try bash(["get", "-d", ""]) == ["compopt -o dirnames"])
         #expect(try bash(["run", ""]) == ["compopt -o default"])
-        // As bash splits --progress=b and --cacert=x.
+        // bash splits --progress=b and --cacert=x this way.
         #expect(try bash(["get", "--progress", "=", "b"]) == ["bar"])
         #expect(try bash(["get", "--cacert", "="]) == ["compopt -o default"])
     }
@@ -115,7 +115,7 @@ import Testing
 
     // MARK: At a terminal
 
-    /// Types a line into a shell, and hands back the words with which it would run the program.
+    /// Types a line into a shell, and returns the words with which it would run the program.
     private func typed(_ line: String, in shell: String, setUp: String) async throws -> [String] {
         let terminal = try PseudoTerminal()
         let process = try ToolProcess(
@@ -153,7 +153,7 @@ import Testing
         try scratch.write("", to: "thing list")
         try scratch.makeDirectory("other")
         let setUp = "autoload -Uz compinit; compinit -D -u; bindkey \"^I\" complete-word; source script.zsh"
-        // zsh takes the slash of a directory away again when the line ends there.
+        // zsh removes the slash after a directory when the line ends there.
         let expected = words.map { $0.hasSuffix("/") ? String($0.dropLast()) : $0 }
         #expect(try await typed(line, in: "zsh -f -i", setUp: setUp) == expected)
     }

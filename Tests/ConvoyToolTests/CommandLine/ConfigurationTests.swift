@@ -26,7 +26,7 @@ import Testing
         try #require(chmod(path, mode) == 0)
     }
 
-    /// Downloads the file with a home of its own.
+    /// Downloads the file with a separate home directory.
     private func get(_ arguments: String..., configurationHome: String = "") async throws -> ToolProcess.Result {
         try await ToolProcess.run(
             ["get"] + arguments + [server.url("/file").absoluteString], in: scratch.url.appendingPathComponent("here"),

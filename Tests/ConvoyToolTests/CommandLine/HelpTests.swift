@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyTool
 
 @Suite struct HelpTests {
-    /// What asks for each page that there is.
+    /// The arguments that print each page.
     private static let pages: [[String]] =
         [[]]
         + Command.allCases.flatMap { command in
@@ -82,7 +82,7 @@ import Testing
         #expect(try await page("get", "--help", "files") == topic)
         #expect(try await page("get", "-h", "files") == topic)
         #expect(try topic == Help.page(["get", "files"]) + "\n")
-        // At the end of a line that was about to be run.
+        // Also at the end of a complete command line.
         #expect(try await page("get", "-q", "https://example.com/", "--help") == command)
         #expect(try await page("get", "https://example.com/", "--help", "files") == topic)
     }

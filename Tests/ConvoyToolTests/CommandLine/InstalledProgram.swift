@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Testing
 
-/// Programs that a test needs, and a machine may not have.
+/// Programs that a test requires, and that may not be installed.
 enum InstalledProgram {
     static func isInstalled(_ name: String) -> Bool {
         (try? ProcessRunner.run("sh", ["-c", "command -v \(name)"]))?.status == 0
@@ -9,7 +9,7 @@ enum InstalledProgram {
 }
 
 extension Trait where Self == ConditionTrait {
-    /// The test is skipped, with the reason, where the program is missing.
+    /// Skips the test, with the reason, if the program is missing.
     static func needs(_ program: String) -> Self {
         .enabled(if: InstalledProgram.isInstalled(program), "\(program) is not installed")
     }

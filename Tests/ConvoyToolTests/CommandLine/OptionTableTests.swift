@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Everything that knows options knows those of the one table.
+/// Everything that lists options uses the same table.
 @Suite struct OptionTableTests {
     /// An option of a command.
     struct Case: Sendable, CustomTestStringConvertible {
@@ -16,7 +16,7 @@ import Testing
         OptionTable.options(of: command).map { Case(command: command, option: $0) }
     }
 
-    /// A value that the option takes.
+    /// Returns a value that the option accepts.
     private func value(for option: ToolOption) -> String {
         if case .oneOf(let words) = option.value?.offer { words[0] } else { "x" }
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Signals, and readers that are not there.
+/// Signals, and readers that do not read.
 @Suite(.serialized) struct BadMomentTests {
     let bench: Workbench
     let gate = TestServer.Gate()
@@ -46,7 +46,7 @@ import Testing
 
     @Test func `a pipe without a reader is given up after the time that a download may take`() async throws {
         let pipe = try makePipe("pipe")
-        // Again and again, as the program ends while a thread may still be busy with the pipe.
+        // Repeated, because the program ends while a thread may still be writing to the pipe.
         for _ in 1...20 {
             let result = try await bench.get("-o", pipe, "--max-time", "0.1", bench.url("/x"))
             #expect(result.status == 6, "\(result.errors)")
@@ -67,7 +67,7 @@ import Testing
     @Test(arguments: [["--json"], []])
     func `Ctrl-C ends a run whose standard output is not read`(_ options: [String]) async throws {
         _ = try makePipe("pipe")
-        // Held open for reading, and full.
+        // The pipe is held open for reading, and full.
         let words = (options + [bench.url("/x"), bench.url("/held")]).joined(separator: " ")
         let command = """
             exec 3<>pipe; dd if=/dev/zero of=pipe bs=65536 count=1 2>/dev/null; exec $convoy get \(words) >pipe

@@ -5,14 +5,14 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Runs that were interrupted, and go on.
+/// Runs that are interrupted and resumed.
 @Suite(.serialized) struct ContinuingTests {
     let bench: Workbench
     let gate = TestServer.Gate()
 
     init() throws { bench = try Workbench() }
 
-    /// Serves a file whose first response is held in the middle.
+    /// Serves a file whose first response is paused half-way.
     private func hold(_ path: String, _ data: Data, after count: Int = 60_000) {
         let gate = gate
         bench.server.serve(data, at: path, etag: "\"1\"") { request, response in
@@ -72,7 +72,8 @@ import Testing
         let data = PatternBytes.data(count: 4_000_000)
         hold("/x", data, after: 3_000_000)
         let tool = try ToolProcess(["get", bench.url("/x")], in: bench.scratch.url)
-        // They come in half a second, in which those that came first are made safe. Only these count after a kill.
+        // The bytes arrive over half a second, during which the first ones are synchronized. Only synchronized bytes survive
+        // a kill.
         try await bench.waitForBytes(of: "x", count: 3_000_000)
         tool.send(signal: signal)
         #expect(try await tool.finished().status == -signal)
@@ -98,7 +99,7 @@ import Testing
         var before: [(files: Set<String>, requests: Int)] = []
         var kills = 0
         for round in 1...rounds {
-            // The files come in the order of the list, so that each round is killed in the middle of its part.
+            // The files arrive in the order of the list, so that each round is killed in the middle of its part.
             let goal = count * round / (rounds + 1)
             let tool = try ToolProcess(["get", "--no-clobber", "-d", "out", "-i", "list"], in: bench.scratch.url)
             try await waitUntil("\(goal) files") { whole().count >= goal }

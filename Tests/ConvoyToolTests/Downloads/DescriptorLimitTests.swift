@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// Of a few descriptors one may do for a download, or for some; each of the others says what it lacked.
+    /// With few descriptors, some downloads may succeed; each of the others reports what it lacked.
     @Test func `where none comes free, all end with an error that says so`() async throws {
         try await forEach([9, 10, 11, 12, 14]) { bench, limit in
             let result = try await Self.run("-j 16", urls: 16, limit: limit, in: bench)

@@ -139,7 +139,7 @@ import Testing
     @Test func `a list that comes through a pipe is fetched as it comes, and a mistake in it ends nothing`() async throws {
         for path in ["/a", "/b", "/c"] { bench.server.route(path, .text(path)) }
         let lines = [bench.url("/a"), "ftp://a.test/", "  out=x", bench.url("/b"), "  out=sub/b", bench.url("/c")]
-        // The next line is not written before the file of the first is there.
+        // The next line is written only after the first file exists.
         let parts = [[0], [1, 2], [3, 4], [5]].map { $0.map { "printf '%s\\n' '\(lines[$0])'" }.joined(separator: "; ") }
         let command =
             "(\(parts[0]); \(ToolProcess.shellWait(for: "[ -s a ]")); [ -s a ] && touch early; "

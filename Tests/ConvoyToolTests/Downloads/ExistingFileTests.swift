@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// What `convoy get` does where a file has the name already.
+/// The behaviour of `convoy get` if a file with the name exists.
 @Suite(.serialized) struct ExistingFileTests {
     let bench: Workbench
 
@@ -47,7 +47,7 @@ import Testing
         try whole.write(to: bench.scratch.url.appendingPathComponent("file"))
         let right = try await bench.get(option, "--checksum", try sha256(whole), bench.url("/file"))
         #expect(right.status == 0, "\(right.errors)")
-        // Of the same length, and later than the server's.
+        // The file has the same length as the server's, and is newer.
         try Data(repeating: 7, count: 5000).write(to: bench.scratch.url.appendingPathComponent("file"))
         let wrong = try await bench.get(option, "--checksum", try sha256(whole), bench.url("/file"))
         if option == "-c" {
@@ -93,7 +93,7 @@ import Testing
         for path in ["/a", "/b"] { bench.server.route(path, .text("x")) }
         for index in 0..<20 { try bench.scratch.write("old", to: "\(index)") }
         let there = (0..<20).map { bench.url("/\($0)") }
-        // If one of them counted, the next would wait for longer than any test.
+        // If a skipped file counted, the next one would wait longer than any test.
         let one = try await ToolProcess.run(
             ["get", "--no-clobber", "--wait", "1000"] + there + [bench.url("/a")], in: bench.scratch.url)
         #expect(one.status == 0)

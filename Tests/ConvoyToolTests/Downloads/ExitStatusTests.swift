@@ -5,13 +5,13 @@ import Testing
 
 @testable import ConvoyTool
 
-/// How the program ends, each time because of a real server or a real disk.
+/// The exit statuses of the program, each caused by a real server or a real disk.
 @Suite(.serialized) struct ExitStatusTests {
     let bench: Workbench
 
     init() throws { bench = try Workbench() }
 
-    /// Runs `get` and `run` with the same URL, and expects the same of both.
+    /// Runs `get` and `run` with the same URL, and expects the same result.
     private func expect(
         _ status: Int32, _ code: String, _ url: String, _ options: [String] = [],
         sourceLocation: SourceLocation = #_sourceLocation
@@ -53,7 +53,7 @@ import Testing
         bench.server.route("/stall", .pattern(count: 10_000).stalls(afterBytes: 100))
         try await expect(6, "timeout", bench.url("/stall"), ["--timeout", "0.3"])
         try await expect(6, "timeout", bench.url("/stall"), ["--max-time", "0.3"])
-        // No connection is taken from its queue, which has room for very few.
+        // The server accepts no connections, and its queue is very short.
         let full = try FullQueue()
         try await expect(6, "timeout", "http://127.0.0.1:\(full.port)/x", ["--connect-timeout", "0.3"])
     }

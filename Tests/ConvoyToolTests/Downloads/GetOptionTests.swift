@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The options of `convoy get` that say what is fetched, and how.
+/// The options of `convoy get` that control what is downloaded and how.
 @Suite(.serialized) struct GetOptionTests {
     let bench: Workbench
 
@@ -177,7 +177,7 @@ import Testing
         let result = try await bench.get("--limit-rate", "200k", bench.url("/a"), bench.url("/b"))
         let seconds = (ContinuousClock.now - begun).seconds
         #expect(result.status == 0)
-        // 300 kB at 205 kB a second, of which an eighth of a second may be saved up.
+        // 300 kB at 205 kB per second, with a burst allowance of an eighth of a second.
         #expect(seconds > 1.0)
     }
 
@@ -242,7 +242,7 @@ import Testing
                 of: /"timing":\[{"name":([\d.]+),"connect":([\d.]+),"tls":null,"firstByte":([\d.]+),"total":([\d.]+),/))
         let numbers = [times.1, times.2, times.3, times.4].compactMap { Double($0) }
         #expect(numbers == numbers.sorted())
-        // The server's delay lies between the connection and the first byte. Each clock rounds.
+        // The server delays the first byte after the connection. Each time is rounded.
         #expect(numbers.count == 4 && numbers[2] - numbers[1] > 0.05, "\(numbers)")
         #expect(line.contains(#""protocol":"http/1.1","reused":false,"address":"127.0.0.1"}]"#), "\(line)")
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Lists that are longer than what there is room for at a time.
+/// Lists that are longer than the transfer window.
 @Suite(.serialized) struct LongListTests {
     private func host(_ number: Int) throws -> Target { try #require(Target("http://h\(number).test/")) }
 
@@ -64,7 +64,7 @@ import Testing
         #expect(window.wantsMore && window.waitingCount == 998)
         for number in 0..<6 { #expect(try window.admit(number, of: host(1 + number))) }
         #expect(!window.wantsMore)
-        // One that waits for another try makes room for others, but not for those of its host.
+        // A transfer that waits to be retried makes room for others, but not for those of its own host.
         window.setBack()
         #expect(window.wantsMore && window.next() == nil)
         window.finish(of: try host(0), counted: false)
@@ -88,7 +88,7 @@ import Testing
         #expect(result.status == 7)
         #expect(try result.objects().count == 172)
         #expect(result.errors.contains("102 downloaded, 50 skipped, 20 failed"), "\(result.errors.suffix(300))")
-        // The name that the list gives is kept free for it.
+        // The name that the list specifies is reserved for its file.
         #expect(try bench.scratch.text("out/7.1") == "x" && bench.scratch.text("out/7.2") == "x")
         #expect(Set(try result.objects().compactMap { $0["line"] as? Double }).count == 172)
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// What lies where the files of a download go, and what servers send in place of a file.
+/// Unusual things at the destination of a download, and responses that are not a file.
 @Suite(.serialized) struct OddFileTests {
     let bench: Workbench
 

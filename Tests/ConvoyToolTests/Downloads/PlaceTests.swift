@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Where files go that lists, servers and careless users name.
+/// The destinations of files named by lists, servers and careless users.
 @Suite(.serialized) struct PlaceTests {
     let bench: Workbench
 

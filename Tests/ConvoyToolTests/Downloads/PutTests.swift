@@ -2,7 +2,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// `convoy put`, at a tus server of others, and without one.
+/// `convoy put`, with a third-party tus server and without tus.
 struct PutTests {
     @Test(.enabled(if: TusPyServer.isInstalled, "needs \(TusPyServer.installHint)"))
     func `files are uploaded, and go on where they were`() async throws {

@@ -3,13 +3,13 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// What people do with wget, curl and aria2, against the servers that they do it with.
+/// Common uses of wget, curl and aria2, with the kinds of servers that they are used with.
 struct UsualCommandTests {
-    /// A server of files.
+    /// A file server.
     struct FileServer {
         let url: (String) -> URL
         let add: (Data, String) throws -> Void
-        /// Holds the program.
+        /// Keeps the server program alive.
         let owner: AnyObject
     }
 
@@ -49,7 +49,7 @@ struct UsualCommandTests {
         return generator.data(count: count)
     }
 
-    /// `wget -c -i list`: a list, of which some files are whole, one is begun, and the others are not there.
+    /// `wget -c -i list`: in the list, some files are complete, one is incomplete, and the others do not exist.
     @Test(arguments: kinds)
     func `a list goes on where it ended`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
@@ -72,7 +72,7 @@ struct UsualCommandTests {
         _ = server.owner
     }
 
-    /// `curl --remote-name-all --parallel URL…`: many URLs at a time, each under its name.
+    /// `curl --remote-name-all --parallel URL…`: many URLs in parallel, each saved under its own name.
     @Test(arguments: kinds)
     func `many URLs come at a time, each under its name`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
@@ -87,7 +87,7 @@ struct UsualCommandTests {
         _ = server.owner
     }
 
-    /// `aria2c -x4 -j8 -i list`: a list with names and checksums, each file over four connections.
+    /// `aria2c -x4 -j8 -i list`: a list with names and checksums, with four connections per file.
     @Test(arguments: kinds)
     func `the files of a list come in segments, under their names, and are checked`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
@@ -100,7 +100,7 @@ struct UsualCommandTests {
                 "\(server.url("s\(index).bin"))\n  out=part \(index).bin\n  dir=d\(index)\n  checksum=sha-256=\(digest)\n"
         }
         try scratch.write(list, to: "list")
-        // So that no file is whole before its segments have begun, however busy the machine is.
+        // Slow enough that no file completes before its segments have started, even on a busy machine.
         let arguments = ["get", "--segments", "4", "-j", "8", "-v", "--limit-rate", "12M", "-i", "list"]
         let result = try await ToolProcess.run(arguments, in: scratch.url)
         #expect(result.status == 0, "\(result.errors.suffix(2000))")
@@ -110,14 +110,14 @@ struct UsualCommandTests {
     }
 }
 
-/// The command lines of wget, curl and aria2 that people have in their fingers, as the article about the tool lists them.
+/// Familiar command lines of wget, curl and aria2, as listed in the article about the tool.
 struct HabitTests {
     struct Habit: Sendable, CustomTestStringConvertible {
         enum Verdict: String { case good, differs, missing = "not there" }
         let theirs: String
         let ours: String
         let verdict: Verdict
-        /// What comes of it: `file NAME`, `output` …
+        /// The result: `file NAME`, `output` …
         let result: String
         var testDescription: String { theirs }
 
@@ -323,7 +323,7 @@ struct HabitTests {
         let urls = [bench.url("/file"), bench.url("/second")]
         #expect(
             try await ToolProcess.run(["get", "-f", "--limit-rate-each", "3k"] + urls, in: bench.scratch.url).status == 0)
-        // A burst of a part of a second is free. All of it at no rate would take no time.
+        // A short burst is not limited. Without any limit, the transfer would take no time.
         #expect(ContinuousClock.now - begun > .milliseconds(300), "\(port)")
     }
 
@@ -347,7 +347,7 @@ struct HabitTests {
 }
 
 extension ProcessRunner {
-    /// The SHA-256 of bytes, by the program `sha256sum`.
+    /// Returns the SHA-256 digest of bytes, computed by the program `sha256sum`.
     fileprivate static func digest(of data: Data, in scratch: Scratch) async throws -> String {
         let file = scratch.url.appendingPathComponent(".run-digest")
         try data.write(to: file)

@@ -171,7 +171,7 @@ import Testing
         let missing = try await ToolProcess.run(
             ["queue", "add", "--store", "nowhere/queue.sqlite", "a.test"], in: ground.bench.scratch.url)
         #expect(missing.status == 8 && missing.errors == "convoy: the directory nowhere does not exist\n")
-        // A name that is mistyped makes no queue.
+        // A mistyped name does not create a queue.
         let typo = try await ToolProcess.run(["queue", "list", "--store", "typo"], in: ground.bench.scratch.url)
         #expect(typo.status == 8 && typo.errors == "convoy: the queue typo does not exist; queue add creates it\n")
         #expect(ground.bench.scratch.names.isEmpty)

@@ -11,12 +11,12 @@ import Testing
 import ConvoyPostgres
 #endif
 
-/// A store of a test's own, as the tool is given it, with a server and a directory.
+/// A separate store for a test, as given to the tool, with a server and a directory.
 final class QueueGround: Sendable {
     enum Store: String, Sendable, CustomTestStringConvertible {
         case sqlite, postgres
 
-        /// Those that this machine has.
+        /// The stores that are available on this machine.
         static let available: [Store] = {
             #if Postgres
             if PostgresServer.shared != nil { return [.sqlite, .postgres] }
@@ -28,7 +28,7 @@ final class QueueGround: Sendable {
     }
 
     let bench: Workbench
-    /// What says which store it is.
+    /// The options that select the store.
     let arguments: [String]
     let queue: SharedQueue
     private let schema: String?
@@ -77,7 +77,7 @@ final class QueueGround: Sendable {
         return try #require(result.outputLines.first.flatMap { UUID(uuidString: $0) })
     }
 
-    /// Adds requests that nothing answers, without the tool.
+    /// Adds requests that no server answers, without using the tool.
     func fill(_ count: Int, tag: String? = nil, path: String = "/none") async throws {
         let requests = (0..<count).map { number in
             var request = SharedRequest(URLRequest(url: bench.server.url("\(path)/\(number)")))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// A browser without cookies of its own that looks at the page of a queue.
+/// A minimal browser, without a cookie store, that requests the web page of a queue.
 struct QueuePage {
     let port: UInt16
     var token = ""
@@ -63,7 +63,7 @@ struct QueuePage {
 
     init() async throws {
         ground = try QueueGround()
-        // A page makes no queue.
+        // Showing the page does not create a queue.
         _ = try await ground.queue.isPaused()
         process = try ground.start("queue", "serve", "--json")
         try await process.waitForOutput("\n")
@@ -88,7 +88,7 @@ struct QueuePage {
         #expect(try await page.get("/metrics", host: "evil.example").status == 403)
         let form = "cancel=\(id.text)"
         #expect(try await page.post("/entries", form).status == 403)
-        // A form of another site has the cookie at the most.
+        // A form from another site has at most the cookie.
         #expect(try await page.post("/entries", form, cookie: page.token).status == 403)
         #expect(try await page.post("/entries", "\(form)&token=\(wrong)", cookie: page.token).status == 403)
         #expect(try await page.post("/entries", "\(form)&token=\(page.token)").status == 403)

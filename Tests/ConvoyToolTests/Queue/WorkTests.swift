@@ -19,7 +19,7 @@ import Testing
         try await worker.waitForOutput("stopping after")
         bench.gate.open()
         let result = try await worker.finished()
-        // What it has claimed ahead is given back, and no failure.
+        // Entries that were claimed in advance are returned to the queue, and do not count as failures.
         #expect(result.status == 0 && result.errors.isEmpty, "\(result.errors)")
         #expect(result.outputLines.last?.hasPrefix("1 succeeded") == true, "\(result.output)")
         #expect(try await ground.queue.counts() == [.done: 1, .ready: 3])

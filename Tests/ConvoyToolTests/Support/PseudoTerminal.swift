@@ -3,12 +3,12 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A terminal at which a test sits: it reads what is on the screen, and types.
+/// A pseudo-terminal that a test controls: it reads the screen and types.
 final class PseudoTerminal: Sendable {
-    /// The path by which a program opens it.
+    /// The path of the terminal.
     let path: String
     private let screen: Int32
-    /// Held open, so that the screen stays readable while no program has the terminal open.
+    /// Kept open, so that the screen stays readable while no program has opened the terminal.
     private let program: Int32
     private let shown = Locked<[UInt8]>([])
 
@@ -22,17 +22,17 @@ final class PseudoTerminal: Sendable {
         _ = fcntl(screen, F_SETFL, fcntl(screen, F_GETFL) | O_NONBLOCK)
     }
 
-    /// Also ends the programs whose terminal it is, by a SIGHUP.
+    /// Also ends the programs on this terminal, with a SIGHUP.
     deinit {
         close(program)
         close(screen)
     }
 
-    /// A command of a shell with this as its terminal: what `/dev/tty` is. Standard input is it too; the output and the
-    /// errors stay those of the shell.
+    /// Returns a shell command that runs with this as its controlling terminal (`/dev/tty`) and standard input. Standard
+    /// output and standard error remain those of the shell.
     func command(_ command: String) -> String { "exec setsid --ctty --wait bash -c '\(command)' <\(path)" }
 
-    /// Everything that it has shown.
+    /// Everything shown so far.
     var text: String {
         shown.withLock { shown in
             var bytes = [UInt8](repeating: 0, count: 4096)
@@ -49,14 +49,14 @@ final class PseudoTerminal: Sendable {
         try #require(write(screen, bytes, bytes.count) == bytes.count)
     }
 
-    /// Waits until it shows a text so many times.
+    /// Waits until a text has been shown this many times.
     func waitFor(_ text: String, times: Int = 1) async throws {
         try await waitUntil("\(text.debugDescription) in \(self.text.debugDescription)") {
             self.text.components(separatedBy: text).count > times
         }
     }
 
-    /// Whether it shows what is typed.
+    /// Whether the terminal echoes what is typed.
     var isEchoing: Bool {
         get throws {
             var settings = termios()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// A directory for one test, which is removed when this is released.
+/// A directory for one test, removed when this object is released.
 final class Scratch: Sendable {
     let url: URL
 
@@ -15,7 +15,7 @@ final class Scratch: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// The names of all files, without those that belong to a run of the program.
+    /// The names of all files, except those that belong to a run of the program.
     var names: [String] {
         let all = (try? FileManager.default.contentsOfDirectory(atPath: url.path)) ?? []
         return all.filter { !$0.hasPrefix(".run-") }.sorted()
@@ -29,7 +29,7 @@ final class Scratch: Sendable {
         try Data(text.utf8).write(to: url.appendingPathComponent(name))
     }
 
-    /// The files of a list with this text.
+    /// Returns the items of a list with this text.
     func items(ofList data: Data) throws -> [DownloadItem] {
         let file = url.appendingPathComponent(".list")
         try data.write(to: file)
@@ -48,13 +48,13 @@ final class Scratch: Sendable {
             at: url.appendingPathComponent(name), withIntermediateDirectories: true)
     }
 
-    /// Waits until a run of the program has made the file.
+    /// Waits until a run of the program has created the file.
     func waitForFile(_ name: String) async throws {
         let path = url.appendingPathComponent(name).path
         try await waitUntil("the file \(name)") { FileManager.default.fileExists(atPath: path) }
     }
 
-    /// Waits until a run of the program has written to the file. A partial file is there before its request is sent.
+    /// Waits until a run of the program has written to the file. A partial file exists before its request is sent.
     func waitForBytes(of name: String) async throws {
         let path = url.appendingPathComponent(name).path
         try await waitUntil("bytes of the file \(name)") {

@@ -2,24 +2,24 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A real terminal at which a test sits: a shell in a tmux server of its own, which ends when this is released.
+/// A real terminal that a test controls: a shell in a separate tmux server, which ends when this object is released.
 final class Tmux: Sendable {
     /// Whether tmux is installed.
     static let isInstalled = (try? ProcessRunner.run("tmux", ["-V"]))?.status == 0
-    /// For the reason of a skipped test.
+    /// The reason for skipping a test.
     static let installHint = "tmux. Debian, Ubuntu: apt-get install tmux"
 
     private let name = "convoy-\(UUID().uuidString)"
     private let directory: URL
 
-    /// - Parameter directory: where the shell is.
+    /// - Parameter directory: The working directory of the shell.
     init(columns: Int, rows: Int, in directory: URL) throws {
         self.directory = directory
         let shell = "env -u http_proxy -u HTTP_PROXY -u all_proxy -u ALL_PROXY -u NO_COLOR PS1='$ ' bash --norc --noprofile"
         let environment = [
             "LC_ALL": "C.UTF-8", "HISTFILE": "/dev/null", "XDG_CONFIG_HOME": directory.path,
             "convoy": try ToolProcess.executable().path,
-            // A shell that was left behind ends some time.
+            // Ends a shell that was left behind.
             "TMOUT": "120",
         ]
         try tmux(
@@ -40,7 +40,7 @@ final class Tmux: Sendable {
 
     // MARK: What the user does
 
-    /// Runs a command in the shell. Earlier lines are above, so that it begins at the bottom of the window.
+    /// Runs a command in the shell. Earlier lines are above it, so it begins at the bottom of the window.
     func run(_ command: String) async throws {
         try "for n in {1..60}; do echo line $n; done\n\(command)\n"
             .write(to: directory.appendingPathComponent(".command"), atomically: true, encoding: .utf8)
@@ -48,7 +48,7 @@ final class Tmux: Sendable {
         try type(". ./.command", "Enter")
     }
 
-    /// Presses keys: text, or names as `Enter` and `C-c`.
+    /// Presses keys, given as text or as names such as `Enter` and `C-c`.
     func type(_ keys: String...) throws { try tmux(["send-keys"] + keys) }
 
     func resize(columns: Int) throws { try tmux(["resize-window", "-x", "\(columns)"]) }
@@ -57,10 +57,10 @@ final class Tmux: Sendable {
 
     // MARK: What the user sees
 
-    /// The rows of the window, without the empty ones at the end, and without spaces at their ends.
+    /// The rows of the window, without empty rows at the end and without trailing spaces.
     var rows: [String] { get throws { try captured([]) } }
 
-    /// The same with what has left the window at the top.
+    /// The rows including those that have scrolled out of the window.
     var allRows: [String] { get throws { try captured(["-S", "-"]) } }
 
     private func captured(_ arguments: [String]) throws -> [String] {
@@ -69,7 +69,7 @@ final class Tmux: Sendable {
         return rows
     }
 
-    /// Waits until the window shows what is wanted, and returns its rows.
+    /// Waits until the rows of the window meet a condition, and returns them.
     @discardableResult
     func waitFor(_ what: String, _ condition: ([String]) throws -> Bool) async throws -> [String] {
         var rows: [String] = []
@@ -84,7 +84,7 @@ final class Tmux: Sendable {
         get throws { try tmux(["display-message", "-p", "#{cursor_flag}"]).hasPrefix("1") }
     }
 
-    /// How many columns a text takes here, as no two terminals agree on that.
+    /// Returns the width of a text in this terminal, because terminals disagree about it.
     func width(of text: String) async throws -> Int {
         guard !text.isEmpty else { return 0 }
         try Data(text.utf8).write(to: directory.appendingPathComponent(".text"))

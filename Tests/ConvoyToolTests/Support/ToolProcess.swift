@@ -15,7 +15,7 @@ final class ToolProcess: Sendable {
         var outputLines: [String] { output.split(separator: "\n").map(String.init) }
         var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
 
-        /// The objects of `--json`, one a line.
+        /// Returns the objects of `--json`, one per line.
         func objects() throws -> [[String: any Sendable]] {
             try outputLines.map { line in
                 let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
@@ -30,12 +30,13 @@ final class ToolProcess: Sendable {
         }
     }
 
-    /// The number of the process, and of its group.
+    /// The process ID, which is also that of its group.
     let id: pid_t
     private let directory: URL
     private let hasEnded = Atomic(false)
 
-    /// The executable, which the package manager puts next to the tests; nil, with a recorded issue, if it is missing.
+    /// Returns the executable, which the package manager puts next to the tests, or nil, with a recorded issue, if it is
+    /// missing.
     static func executable() throws -> URL {
         let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
         let tool = tests.deletingLastPathComponent().appendingPathComponent("convoy")
@@ -48,8 +49,8 @@ final class ToolProcess: Sendable {
     /// Starts the program.
     ///
     /// - Parameters:
-    ///   - directory: where it runs.
-    ///   - columns: the width of a terminal to run it on; nil for none.
+    ///   - directory: The working directory.
+    ///   - columns: The width of a terminal to run it on, or nil.
     convenience init(
         _ arguments: [String], in directory: URL, input: String = "", environment: [String: String] = [:],
         columns: Int? = nil
@@ -63,9 +64,9 @@ final class ToolProcess: Sendable {
         try self.init(command: "exec \(command)", in: directory, environment: environment, columns: columns)
     }
 
-    /// Starts a command of a shell, which runs the program: `$convoy`.
+    /// Starts a shell command that runs the program as `$convoy`.
     ///
-    /// - Parameter columns: the width of a terminal to run it on; nil for none.
+    /// - Parameter columns: The width of a terminal to run it on, or nil.
     convenience init(
         command: String, in directory: URL, input: String = "", environment: [String: String] = [:],
         columns: Int? = nil
@@ -75,7 +76,7 @@ final class ToolProcess: Sendable {
             try self.init("/bin/bash", ["-c", command], directory, input, environment)
             return
         }
-        // `script` provides the terminal; what is written to it goes to the output of `script`.
+        // `script` provides the terminal, and writes what the terminal receives to its own output.
         let script = "stty cols \(columns) rows 24; \(command)"
         try self.init("/usr/bin/script", ["-qec", script, "/dev/null"], directory, input, environment)
     }
@@ -89,9 +90,9 @@ final class ToolProcess: Sendable {
         variables["TERM"] = "xterm"
         variables["LC_ALL"] = "C.UTF-8"
         for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "NO_COLOR"] { variables[name] = nil }
-        // The configuration of the person who runs the tests must not count.
+        // Ignores the configuration of the user who runs the tests.
         variables["XDG_CONFIG_HOME"] = self.directory.appendingPathComponent("no-configuration").path
-        // Files, not pipes: a full pipe would stop the program while it is not read.
+        // Files rather than pipes, because a full pipe would block the program until it is read.
         try Data(input.utf8).write(to: self.directory.appendingPathComponent("input"))
         var files: [Int32] = []
         defer { for file in files { close(file) } }
@@ -105,7 +106,7 @@ final class ToolProcess: Sendable {
             descriptors: files)
     }
 
-    /// What a test has not waited for, as it failed before, is killed with its group.
+    /// Kills a process that a failed test did not wait for, together with its group.
     deinit {
         guard !hasEnded.load(ordering: .relaxed) else { return }
         kill(-id, SIGKILL)
@@ -113,7 +114,7 @@ final class ToolProcess: Sendable {
         waitpid(id, &status, 0)
     }
 
-    /// Runs the program to its end.
+    /// Runs the program to completion.
     static func run(
         _ arguments: [String], in directory: URL, input: String = "", environment: [String: String] = [:],
         columns: Int? = nil
@@ -123,16 +124,16 @@ final class ToolProcess: Sendable {
         ).finished()
     }
 
-    /// A loop with which a shell waits, for half a minute at most, so that an aborted test leaves no shell behind for
-    /// long.
+    /// Returns a loop in which a shell waits, for at most half a minute, so that an aborted test does not leave a shell
+    /// behind.
     static func shellWait(for condition: String) -> String {
         "for n in {1..1500}; do \(condition) && break; sleep 0.02; done"
     }
 
-    /// Runs a command as a job of a shell, in a process group of its own, while the shell does something else with it by
-    /// its `$pid`. The shell ends with the job's status.
+    /// Returns a shell command that runs a job in a separate process group, while the shell executes other commands with the
+    /// job's `$pid`. The shell exits with the status of the job.
     ///
-    /// If a job is stopped, bash's `wait` may return the status of the stop, and `wait -f` may find no such process.
+    /// If a job is stopped, bash's `wait` may return the status of the stop, and `wait -f` may not find the process.
     static func shell(job command: String, meanwhile: String) -> String {
         """
         set -m
@@ -143,7 +144,7 @@ final class ToolProcess: Sendable {
         """
     }
 
-    /// Runs a command of a shell, which runs the program: `$convoy`.
+    /// Runs a shell command that runs the program as `$convoy`.
     static func run(command: String, in directory: URL, columns: Int? = nil) async throws -> Result {
         try await ToolProcess(command: command, in: directory, columns: columns).finished()
     }
@@ -157,12 +158,12 @@ final class ToolProcess: Sendable {
         }
     }
 
-    /// What it has written to its standard output so far.
+    /// Returns the standard output so far.
     func output() throws -> String { String(decoding: try Data(contentsOf: file("output")), as: UTF8.self) }
 
     func send(signal: Int32) { kill(id, signal) }
 
-    /// Waits for the end. A program that has hung for half a minute is killed, and the test fails.
+    /// Waits for the program to end. If it takes more than half a minute, it is killed and the test fails.
     func finished() async throws -> Result {
         let watchdog = DispatchWorkItem { [id] in
             Issue.record("convoy was killed, because it had not ended after 30 seconds")

@@ -3,7 +3,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A server over TLS with an authority of its own, and two folders: one where the tool runs, one for certificates and keys.
+/// A TLS server with its own authority, and two directories: the working directory of the tool, and one for certificates and
+/// keys.
 struct TrustGround {
     let root: TestCertificate
     let identity: TestCertificate
@@ -22,7 +23,7 @@ struct TrustGround {
     }
 }
 
-/// Tests of the options of TLS, and what they have in common.
+/// The common parts of tests of TLS options.
 protocol TrustSuite {
     var ground: TrustGround { get }
 }
@@ -31,9 +32,9 @@ extension TrustSuite {
     var root: TestCertificate { ground.root }
     var identity: TestCertificate { ground.identity }
     var server: TestServer { ground.server }
-    /// Where the tool runs.
+    /// The working directory of the tool.
     var scratch: Scratch { ground.scratch }
-    /// Where certificates and keys are.
+    /// The directory for certificates and keys.
     var files: Scratch { ground.files }
 
     var authority: String { path("root.pem") }
@@ -56,7 +57,7 @@ extension TrustSuite {
         #expect(try scratch.text("file") == "hello", sourceLocation: sourceLocation)
     }
 
-    /// One line that says what is wrong, no file, and not a byte of the request at the server.
+    /// Expects one line that names the problem, no file, and no bytes of a request at the server.
     func expectRefusal(
         _ result: ToolProcess.Result, _ words: String..., at other: TestServer? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -88,7 +89,7 @@ extension TrustSuite {
         #expect(scratch.names.isEmpty, sourceLocation: sourceLocation)
     }
 
-    /// A server that lets only those in who have a certificate of the authority, and such a certificate.
+    /// Returns a server that accepts only clients with a certificate of the authority, and such a certificate.
     func members() throws -> (server: TestServer, ada: TestCertificate) {
         var tls = TestServer.TLS(identity)
         tls.clientCertificates = .required
