@@ -38,9 +38,9 @@ struct ProgressPartTests {
         #expect(lines.isDue(bar(300), at: time(1.5)) == true)
         #expect(lines.isDue(bar(400), at: time(4)) == false)
         #expect(lines.isDue(bar(400), at: time(6.6)) == true)
-        #expect(lines.isDue(bar(400), at: time(60)) == false, "nothing has come")
+        #expect(lines.isDue(bar(400), at: time(60)) == false, "no bytes have arrived")
         #expect(lines.isDue(bar(501), at: time(61)) == true)
-        #expect(lines.isDue(bar(1000), at: time(62.5)) == false, "the line about the whole follows")
+        #expect(lines.isDue(bar(1000), at: time(62.5)) == false, "the line about the complete file follows")
     }
 
     @Test func `what was there before is not worth a line`() {

@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// What a program that was written for AFNetworking learns from the compiler.
+/// The compiler diagnostics for programs that were written for AFNetworking.
 @Suite struct MigrationTests {
-    /// Lines of such programs, as Swift 2 and 3 imported the names, each with what the compiler must say of it.
+    /// Lines of such programs, with the names that Swift 2 and 3 imported, and the expected diagnostic for each.
     private static let port = #"""
         import Convoy
         import Foundation

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// The compiler of the toolchain, for code that is no part of the package. It sees the modules that these tests run with.
+/// The compiler of the toolchain, for code outside the package. It sees the modules that these tests run with.
 enum SwiftCompiler {
     /// An error or a warning.
     struct Diagnostic: Hashable, CustomStringConvertible {
@@ -15,7 +15,7 @@ enum SwiftCompiler {
 
     static let isInstalled = (try? ProcessRunner.run("swiftc", ["--version"]))?.status == 0
 
-    /// What the compiler says of a file, without running it.
+    /// Returns the compiler's diagnostics for a file, without running it.
     static func diagnostics(of source: String) throws -> [Diagnostic] {
         let scratch = try Scratch()
         let file = scratch.url.appendingPathComponent("main.swift")
@@ -23,7 +23,7 @@ enum SwiftCompiler {
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let modules = URL(fileURLWithPath: program).deletingLastPathComponent().appendingPathComponent("Modules")
         var arguments = ["-typecheck", file.path, "-swift-version", "6", "-I", modules.path]
-        // Made anew: the build's own may have been made with other flags.
+        // A separate cache, because that of the build may use other flags.
         arguments += ["-module-cache-path", scratch.url.appendingPathComponent("cache").path]
         for folder in try FileManager.default.contentsOfDirectory(atPath: root.appendingPathComponent("Sources").path) {
             let map = root.appendingPathComponent("Sources/\(folder)/module.modulemap")

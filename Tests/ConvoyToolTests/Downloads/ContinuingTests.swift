@@ -117,7 +117,7 @@ import Testing
             try FileManager.default.contentsOfDirectory(atPath: folder.path).count == count, "nothing is left beside them")
         let requests = bench.server.requests.map { $0.path.replacing("/f/", with: "") }
         for (files, sent) in before {
-            #expect(requests[sent...].allSatisfy { !files.contains($0) }, "a file that was whole was asked for again")
+            #expect(requests[sent...].allSatisfy { !files.contains($0) }, "a complete file was requested again")
         }
         print("\(count) files, killed \(kills) times: \(requests.count) requests")
     }

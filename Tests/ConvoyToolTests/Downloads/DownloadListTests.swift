@@ -41,7 +41,7 @@ import Testing
     func `a mistake is reported with its line`(_ text: String, _ line: Int, _ words: String) throws {
         do {
             _ = try list(text)
-            Issue.record("it was taken")
+            Issue.record("the list was accepted")
         } catch let error as ToolError {
             #expect(error.text.hasPrefix("list:\(line): "), "\(error.text)")
             #expect(error.text.contains(words), "\(error.text)")
@@ -52,7 +52,7 @@ import Testing
     @Test func `a line that is no line of a list is not printed whole`() throws {
         do {
             _ = try list(String(repeating: "x", count: 100_000) + ":y")
-            Issue.record("it was taken")
+            Issue.record("the list was accepted")
         } catch let error as ToolError {
             #expect(error.text.count < 500)
         }
