@@ -23,7 +23,9 @@ struct ChecksumFileTests {
     @Test(arguments: [
         ("sha256sum", ChecksumAlgorithm.sha256), ("sha512sum", .sha512), ("sha1sum", .sha1), ("md5sum", .md5),
     ])
-    func theOutputOfCoreutilsIsReadForEveryName(_ program: String, _ algorithm: ChecksumAlgorithm) throws {
+    func `coreutils checksum files are parsed, whatever the file names`(
+        _ program: String, _ algorithm: ChecksumAlgorithm
+    ) throws {
         let directory = try TemporaryDirectory()
         for name in Self.names { try directory.write(Data(name.utf8), to: name) }
         for option in [["--text"], ["--binary"], ["--tag"]] {
@@ -39,7 +41,7 @@ struct ChecksumFileTests {
         }
     }
 
-    @Test func theOutputOfOpenSSLIsRead() throws {
+    @Test func `the output of openssl dgst is parsed`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(Data("abc".utf8), to: "a b.txt")
         for (option, algorithm) in [("-sha256", ChecksumAlgorithm.sha256), ("-md5", .md5), ("-sha512", .sha512)] {
@@ -49,7 +51,7 @@ struct ChecksumFileTests {
         }
     }
 
-    @Test func commentsBlankLinesWindowsEndingsAndSignaturesAreSkipped() throws {
+    @Test func `comments, invalid lines and signatures are skipped, and CRLF line endings are accepted`() throws {
         let digits = try Self.digits(.sha256, of: "abc")
         let text = """
             \u{FEFF}-----BEGIN PGP SIGNED MESSAGE-----
@@ -79,14 +81,14 @@ struct ChecksumFileTests {
         #expect(file.checksum(forFileNamed: "three.iso") == nil)
     }
 
-    @Test func aLastLineWithoutAnEndAndATabCount() throws {
+    @Test func `a tab can separate the name, and the last line needs no newline`() throws {
         let digits = try Self.digits(.sha1, of: "abc")
         let file = try ChecksumFile(parsing: "\(digits)\ttab.txt\n\(digits)  last.txt")
         #expect(file.entries.map(\.name) == ["tab.txt", "last.txt"])
         #expect(try file.checksum(forFileNamed: "last.txt") == Self.checksum(.sha1, of: "abc"))
     }
 
-    @Test func theWholePathCountsBeforeTheLastComponent() throws {
+    @Test func `a match of the full path takes precedence over a match of the last component`() throws {
         let (one, two) = (try Self.checksum(.sha256, of: "1"), try Self.checksum(.sha256, of: "2"))
         let file = try ChecksumFile(
             parsing: """
@@ -111,7 +113,7 @@ struct ChecksumFileTests {
         #expect(file.checksum(forFileNamed: "") == nil)
     }
 
-    @Test func namesAreComparedByBytes() throws {
+    @Test func `file names are compared byte by byte`() throws {
         let (composed, decomposed) = (try Self.checksum(.sha256, of: "1"), try Self.checksum(.sha256, of: "2"))
         let file = try ChecksumFile(
             parsing: "\(composed.hexadecimal)  \u{FC}\n\(decomposed.hexadecimal)  u\u{308}\n")
@@ -122,7 +124,7 @@ struct ChecksumFileTests {
         #expect(try ChecksumFile(parsing: latin1).entries.map(\.name) == ["\u{FC}"])
     }
 
-    @Test func ofSeveralAlgorithmsTheStrongestCountsAndContradictionsDoNot() throws {
+    @Test func `the strongest algorithm is used, and contradictory digests yield no checksum`() throws {
         let (md5, sha256) = (try Self.checksum(.md5, of: "1"), try Self.checksum(.sha256, of: "1"))
         let other = try Self.checksum(.sha256, of: "2")
         let both = "MD5 (f) = \(md5.hexadecimal)\nSHA256 (f) = \(sha256.hexadecimal)\n"
@@ -133,7 +135,7 @@ struct ChecksumFileTests {
         #expect(try ChecksumFile(parsing: contradiction).checksum(forFileNamed: "f") == nil)
     }
 
-    @Test func aDigestAloneIsThatOfAnyFile() throws {
+    @Test func `a single digest without a name applies to any file`() throws {
         let (one, two) = (try Self.checksum(.sha256, of: "1"), try Self.checksum(.sha256, of: "2"))
         #expect(try ChecksumFile(parsing: "\(one.hexadecimal)\r\n").checksum(forFileNamed: "any") == one)
         #expect(throws: ChecksumError.noChecksums) {
@@ -145,11 +147,11 @@ struct ChecksumFileTests {
     }
 
     @Test(arguments: ["", "\n\n", "<html>404</html>", "SHA256 (a) = xyz", "- ", "\\", "(", ")("])
-    func aFileWithoutChecksumsIsAnError(_ text: String) {
+    func `a file without checksums throws an error`(_ text: String) {
         #expect(throws: ChecksumError.noChecksums) { try ChecksumFile(parsing: text) }
     }
 
-    @Test func aFileThatIsTooLargeIsAnError() throws {
+    @Test func `a checksum file larger than the limit throws an error`() throws {
         let line = try "\(Self.digits(.sha256, of: "1"))  f\n"
         let filler = Data(count: ChecksumFile.maximumLength - line.utf8.count)
         #expect(throws: ChecksumError.fileTooLarge(limit: 10 << 20)) {
@@ -158,7 +160,7 @@ struct ChecksumFileTests {
         #expect(try ChecksumFile(parsing: Data(line.utf8) + filler).entries.count == 1)
     }
 
-    @Test func randomDamageNeverCrashesTheParserNorInventsADigest() throws {
+    @Test func `random damage never crashes the parser or yields a digest that is not in the file`() throws {
         var random = SplitMix64.printingSeed()
         let (one, two) = (try Self.digits(.sha256, of: "1"), try Self.digits(.md5, of: "2"))
         let text = Array("\(one)  a\\b (c)\r\n\\SHA256 (x\\n) = \(one)\nMD5(y)= \(two)\n- \(two) *z\n".utf8)

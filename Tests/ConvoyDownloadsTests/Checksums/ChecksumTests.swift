@@ -14,7 +14,7 @@ struct ChecksumTests {
     ]
 
     @Test(arguments: ChecksumAlgorithm.allCases)
-    func aChecksumIsReadInEveryFormThatPeopleWrite(_ algorithm: ChecksumAlgorithm) throws {
+    func `checksums are parsed in all common notations`(_ algorithm: ChecksumAlgorithm) throws {
         let digits = try #require(Self.digits[algorithm])
         let checksum = try Checksum(algorithm, hexadecimal: digits)
         let name = algorithm.rawValue
@@ -30,7 +30,7 @@ struct ChecksumTests {
     }
 
     @Test(arguments: ChecksumAlgorithm.allCases)
-    func aFinishedDigestEqualsTheChecksumOfTheSameBytesOnly(_ algorithm: ChecksumAlgorithm) throws {
+    func `a digest matches only the checksum of the same bytes`(_ algorithm: ChecksumAlgorithm) throws {
         let digest = MessageDigest(algorithm)
         digest.update(Data("ab".utf8))
         let expected = try Checksum(algorithm, hexadecimal: try #require(Self.digits[algorithm]))
@@ -39,7 +39,7 @@ struct ChecksumTests {
         #expect(Checksum(of: digest) == expected)
     }
 
-    @Test func whatIsNoChecksumIsRefusedWithTheReason() {
+    @Test func `invalid checksums throw an error with the reason`() {
         let sha256 = Self.digits[.sha256] ?? ""
         let refused: [(String, ChecksumError)] = [
             ("", .unknownLength(digits: 0)), ("abc", .unknownLength(digits: 3)), ("sha-256", .notHexadecimal("sha-256")),
@@ -62,7 +62,7 @@ struct ChecksumTests {
         #expect(throws: ChecksumError.wrongLength(.sha1, digits: 32)) { try Checksum(.sha1, digest: Data(count: 16)) }
     }
 
-    @Test func aReasonNamesWhatIsSupportedAndIsShort() {
+    @Test func `error descriptions are short and list the supported algorithms`() {
         let long = ChecksumError.unknownAlgorithm(String(repeating: "x", count: 1_000_000))
         #expect(long.description.utf8.count < 400)
         #expect(long.localizedDescription.hasSuffix("md5, sha-1, sha-256, sha-512."))
@@ -76,7 +76,9 @@ struct ChecksumTests {
             (1000, 1, 1...1000), (1000, 3, 2001...3000), (.max, 1, 1 ... .max), (.max - 1, 2, .max ... .max),
             (.max / 2, 3, .max ... .max), (.max, 2, .max ... .max),
         ] as [(Int64, Int, ClosedRange<Int64>)])
-    func piecesAreThoseOfAFileOfSomeLengths(length: Int64, count: Int, lengths: ClosedRange<Int64>) throws {
+    func `piece checksums determine the range of possible file lengths`(
+        length: Int64, count: Int, lengths: ClosedRange<Int64>
+    ) throws {
         let checksum = try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64))
         let pieces = try #require(PieceChecksums(length: length, checksums: Array(repeating: checksum, count: count)))
         #expect(pieces.lengths == lengths)

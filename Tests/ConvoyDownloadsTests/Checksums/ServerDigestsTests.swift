@@ -24,7 +24,7 @@ struct ServerDigestsTests {
         try algorithms.map { try Checksum($0, digest: digest($0)) }
     }
 
-    @Test func theDigestsOfRFC9530AndRFC3230AreFoundStrongestFirst() throws {
+    @Test func `digest fields of RFC 9530 and RFC 3230 are parsed, strongest algorithm first`() throws {
         let (md5, sha1, sha256, sha512) = (
             Self.base64(.md5), Self.base64(.sha1), Self.base64(.sha256), Self.base64(.sha512)
         )
@@ -49,7 +49,7 @@ struct ServerDigestsTests {
         }
     }
 
-    @Test func whatIsMalformedIsSkippedAndTheRestCounts() throws {
+    @Test func `malformed digests are skipped, and the valid ones are used`() throws {
         let (md5, sha256) = (Self.base64(.md5), Self.base64(.sha256))
         let malformed = [
             "", ",", "=", "sha-256", "sha-256=", "sha-256=:", "sha-256=::", "sha-256=\(sha256)", "sha-256=:\(sha256)",
@@ -70,7 +70,7 @@ struct ServerDigestsTests {
         }
     }
 
-    @Test func ofContradictoryFieldsTheNewestStandardCounts() throws {
+    @Test func `the newest standard takes precedence among contradictory fields`() throws {
         let (right, wrong) = (Self.base64(.sha256), Self.base64(.sha256, of: "other"))
         let fields: [[(String, String)]] = [
             [("Digest", "SHA-256=\(wrong)"), ("Repr-Digest", "sha-256=:\(right):")],
@@ -82,7 +82,7 @@ struct ServerDigestsTests {
         for headers in fields { #expect(try Self.checksums(headers) == Self.expected(.sha256), "\(headers)") }
     }
 
-    @Test func onlyDigestsOfTheWholeFileCount() throws {
+    @Test func `only digests of the complete file are used`() throws {
         let (md5, sha256) = (Self.base64(.md5), Self.base64(.sha256))
         let whole = [("Repr-Digest", "sha-256=:\(sha256):"), ("Digest", "MD5=\(md5)")]
         #expect(try Self.checksums(whole, status: 206) == Self.expected(.sha256, .md5))

@@ -21,10 +21,10 @@ final class ContradictionRun: Sendable {
     enum Fault: String, Sendable {
         case wrongBytes = "WRONG BYTES"
         case hung = "HUNG"
-        case toldNotOnce = "TOLD NOT ONCE"
-        case toldWrong = "TOLD WRONG"
-        case failedThoughHonest = "FAILED THOUGH HONEST"
-        case left = "LEFT SOMETHING"
+        case toldNotOnce = "NOT COMPLETED ONCE"
+        case toldWrong = "WRONG EVENTS"
+        case failedThoughHonest = "FAILED WITH AN HONEST SERVER"
+        case left = "FILES LEFT BEHIND"
     }
 
     struct Verdict: Sendable {

@@ -21,13 +21,13 @@ struct ContradictionTests {
         let ends = Locked<[String: (successes: Int, failures: Int)]>([:])
     }
 
-    @Test func `the table has enough servers of both kinds`() {
+    @Test func `the table has enough contradictory and honest servers with unique names`() {
         #expect(ScriptedServer.contradictions.count >= 40 && ScriptedServer.honest.count >= 24)
         let all = ScriptedServer.contradictions + ScriptedServer.honest
         #expect(Set(all.map(\.name)).count == all.count)
     }
 
-    @Test func `bytes are right or the fetch fails once, and what is honest ends well`() throws {
+    @Test func `contradictory servers cause correct bytes or one error, and honest servers succeed`() throws {
         let hasHTTP2 = FrameServer.isInstalled
         if !hasHTTP2 { print("contradictions: no case over HTTP/2, which needs \(FrameServer.installHint)") }
         let servers = (ScriptedServer.contradictions + ScriptedServer.honest).filter { hasHTTP2 || $0.isOverHTTP1 }

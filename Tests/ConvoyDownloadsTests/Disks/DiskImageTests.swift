@@ -47,7 +47,7 @@ struct DiskImageTests {
         }
     }
 
-    @Test func afterSuccessThereIsTheOldFileOrTheWholeNewOne() async throws {
+    @Test func `a copy of the disk after a download contains the old file or the complete new one`() async throws {
         let old = Data("the old file".utf8)
         var (olds, news) = (0, 0)
         try await copies { image in
@@ -66,7 +66,7 @@ struct DiskImageTests {
         print("copies of a disk: \(olds) with the old file, \(news) with the new one")
     }
 
-    @Test func whatAQueueSaysHasFinishedIsThere() async throws {
+    @Test func `the files of finished queue entries survive a power failure`() async throws {
         let count = 20
         var found = 0
         try await copies { image in

@@ -11,7 +11,7 @@ import Testing
 /// Each system call of a download fails in turn, in every possible way.
 @Suite struct FailingCallTests {
     @Test(arguments: FailingCallRun.Scene.allCases)
-    func aFailingCallIsOneErrorAndLosesNothing(_ scene: FailingCallRun.Scene) async throws {
+    func `a failing system call ends a download once and loses no data`(_ scene: FailingCallRun.Scene) async throws {
         let test = try FailingCallRun(scene)
         var random = SplitMix64.printingSeed()
         var (runs, errors) = (0, 0)

@@ -24,7 +24,7 @@ import Testing
         return (error?.userInfo[NSUnderlyingErrorKey] as? POSIXError)?.code
     }
 
-    @Test(.needsSmallDisk) func aFileThatDoesNotFitIsRefusedBeforeAByteIsWritten() async throws {
+    @Test(.needsSmallDisk) func `a file that does not fit is rejected before any byte is written`() async throws {
         let disk = try #require(try SmallDisk(bytes: 1 << 20))
         fixture.server.servePattern(count: 3 << 20, at: "/file", etag: "\"1\"")
         let file = disk.url.appendingPathComponent("file")
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(.needsSmallDisk, arguments: [1, 3])
-    func aDownloadWhoseDiskBecomesFullKeepsWhatItHasAndGoesOnWhenThereIsRoom(segments: Int) async throws {
+    func `a download keeps its bytes on a full disk and resumes when there is space`(segments: Int) async throws {
         let disk = try #require(try SmallDisk(bytes: 4 << 20))
         let size = 3 << 20
         let gate = TestServer.Gate()
@@ -76,7 +76,7 @@ import Testing
         #expect(start >= 2 << 20, "\(range)")
     }
 
-    @Test(.needsSmallDisk) func aBodyOfUnknownLengthThatFillsTheDiskLeavesNothing() async throws {
+    @Test(.needsSmallDisk) func `a body of unknown length that fills the disk leaves no files`() async throws {
         let disk = try #require(try SmallDisk(bytes: 1 << 20))
         fixture.server.route("/file", .pattern(count: 3 << 20).framed(.chunked))
         let download = await run(to: disk.url.appendingPathComponent("file"))
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test(arguments: [0, 100_000, 1_500_000])
-    func aProcessWhoseFilesMustNotBecomeSoLongKeepsWhatItHasAndGoesOnWhenTheyMay(limit: Int) throws {
+    func `a download keeps its bytes at the file size limit, and resumes when the limit is raised`(limit: Int) throws {
         let size = 3_000_000
         fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")
         let said = try DownloadProgram.run(

@@ -21,7 +21,9 @@ import Testing
     }
 
     @Test(arguments: PowerCutScene.Kind.allCases)
-    func afterAPowerCutThereIsTheOldFileTheNewOneOrAPartialThatResumes(_ kind: PowerCutScene.Kind) async throws {
+    func `a power failure leaves the old file, the new file, or a partial file that resumes`(
+        _ kind: PowerCutScene.Kind
+    ) async throws {
         let scene = try PowerCutScene(kind)
         let directory = try TemporaryDirectory(prefix: "convoy-power", isInMemory: true)
         var found: PowerCutScene.Recording?
@@ -40,7 +42,7 @@ import Testing
     }
 
     /// The file is kept in memory until complete.
-    @Test(arguments: [true, false]) func `after a power cut a short file is whole, or not there`(
+    @Test(arguments: [true, false]) func `a short file is complete or missing after a power failure`(
         isSynchronized: Bool
     ) async throws {
         let server = try TestServer()
@@ -79,7 +81,7 @@ import Testing
 
     /// Verifies that the test above can fail.
     @Test(arguments: PowerCutScene.Omission.allCases)
-    func aSynchronizationThatIsForgottenIsFound(_ omission: PowerCutScene.Omission) async throws {
+    func `a missing synchronization is detected`(_ omission: PowerCutScene.Omission) async throws {
         let scene = try PowerCutScene(.plain)
         let directory = try TemporaryDirectory(prefix: "convoy-power", isInMemory: true)
         var isFound = false
@@ -189,7 +191,7 @@ private final class PowerCuts {
         guard let right = scene.representation(found.tag), Int64(right.count) == representation.total,
             written.end <= bytes.count
         else {
-            expect(false, "a journal of something else: \(found)")
+            expect(false, "a journal of another file: \(found)")
             return found
         }
         for range in found.written {

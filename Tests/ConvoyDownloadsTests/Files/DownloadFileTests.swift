@@ -56,14 +56,14 @@ import Testing
         return file
     }
 
-    @Test func theSpaceThatIsLeftIsKnownBeforeTheFileIsOpenAndAfter() throws {
+    @Test func `the available space is known before and after the file is opened`() throws {
         #expect(try #require(file().availableSpace) > 0)
         let file = try begun()
         defer { file.close() }
         #expect(try #require(file.availableSpace) > 0)
     }
 
-    @Test func whatWasSynchronizedIsFoundByTheNext() throws {
+    @Test func `the next download finds the synchronized bytes`() throws {
         let file = try claimed()
         try write(file, at: 1000)
         file.close()
@@ -71,12 +71,12 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
-    @Test func whatWasOnlyWrittenIsNotReliedOn() throws {
+    @Test func `bytes that were written but not synchronized are not kept`() throws {
         try begun().close()
         #expect(names == [])
     }
 
-    @Test func whatIsForgottenIsNotThereAnyMore() throws {
+    @Test func `forgotten ranges are removed from the written ones`() throws {
         let file = try claimed()
         file.forget(100..<200)
         #expect(file.written.ranges == [0..<100, 200..<1000])
@@ -86,7 +86,7 @@ import Testing
         #expect(try found() == [0..<100, 200..<2000])
     }
 
-    @Test func whatIsForgottenIsNotClaimedThoughNothingHasComeSince() throws {
+    @Test func `forgotten ranges are not claimed even if no bytes were written since`() throws {
         let file = try claimed()
         file.forget(100..<200)
         file.synchronize()
@@ -104,7 +104,7 @@ import Testing
         try [UInt8](repeating: 8, count: count).withUnsafeBytes { try file.write($0, at: 0) }
     }
 
-    @Test func whatIsClaimedStaysUntilWhatReplacesItHasMore() throws {
+    @Test func `claimed bytes are kept until their replacement has more bytes`() throws {
         let file = try claimed()
         try other(file, bytes: 1000)
         file.synchronize()
@@ -123,7 +123,7 @@ import Testing
         #expect(try last.open()?.representation.validators.entityTag == "\"2\"")
     }
 
-    @Test func whatIsClaimedGoesWhenWhatReplacesItIsWhole() throws {
+    @Test func `claimed bytes are removed when their replacement is committed`() throws {
         let file = try claimed()
         try other(file, bytes: 10)
         try file.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 10)
@@ -132,14 +132,14 @@ import Testing
         #expect(descriptors() == [])
     }
 
-    @Test func aReplacementOfAProcessThatWasKilledIsRemoved() throws {
+    @Test func `a replacement file left by a killed process is removed`() throws {
         try claimed().close()
         try Data("left".utf8).write(to: directory.file("file.convoynew"))
         #expect(try found() == [0..<1000])
         #expect(names == Self.both)
     }
 
-    @Test func aDirectoryThatIsGoneAtTheEndIsWhatIsWrong() throws {
+    @Test func `a commit into a removed directory fails with the directory's path`() throws {
         let folder = directory.file("folder")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         let path = folder.appendingPathComponent("file").path
@@ -161,7 +161,7 @@ import Testing
     // MARK: Opening
 
     @Test(arguments: [EIO, EMFILE, EACCES])
-    func aJournalThatCannotBeOpenedIsNoReasonToGiveUpThePartialFile(code: Int32) throws {
+    func `the partial file is kept if its journal cannot be opened`(code: Int32) throws {
         try claimed().close()
         var calls = FileCalls()
         let real = calls
@@ -177,7 +177,7 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
-    @Test func aJournalThatCannotBeReadIsNoReasonToGiveUpThePartialFile() throws {
+    @Test func `the partial file is kept if its journal cannot be read`() throws {
         try claimed().close()
         var calls = FileCalls()
         calls.readAt = { _, _, _ in
@@ -193,7 +193,7 @@ import Testing
     }
 
     /// Otherwise it could be mistaken for the journal of the new partial file.
-    @Test func aJournalOfNoPartialFileThatCannotBeRemovedIsAnError() throws {
+    @Test func `opening fails if a journal without a partial file cannot be removed`() throws {
         try Data("left".utf8).write(to: URL(fileURLWithPath: paths.journal))
         var calls = FileCalls()
         let (real, path) = (calls, paths.journal)
@@ -216,7 +216,7 @@ import Testing
         next.close()
     }
 
-    @Test func aPartialFileThatIsRemovedWhileItIsOpenedIsMadeAgain() throws {
+    @Test func `a partial file removed while it is opened is created again`() throws {
         try claimed().close()
         var calls = FileCalls()
         let (real, path) = (calls, paths.partial)
@@ -237,7 +237,7 @@ import Testing
     }
 
     /// Its user is unknown, so it stays unchanged, without its name.
-    @Test func aPartialFileThatCannotBeLockedMakesRoomForAnother() throws {
+    @Test func `a partial file that cannot be locked is replaced by a new one`() throws {
         try claimed().close()
         let user = try FileHandle(forReadingFrom: URL(fileURLWithPath: paths.partial))
         var calls = FileCalls()
@@ -254,7 +254,7 @@ import Testing
         #expect(try user.readToEnd() == Data(bytes))
     }
 
-    @Test func aJournalIsReadAgainWhereThatWasInterrupted() throws {
+    @Test func `an interrupted read of the journal is retried`() throws {
         try claimed().close()
         var calls = FileCalls()
         let real = calls
@@ -276,7 +276,7 @@ import Testing
     // MARK: Synchronizing
 
     @Test(arguments: [EINVAL, ENOSYS, ENOTSUP, EROFS])
-    func whereNothingCanBeSynchronizedThatIsAnErrorIfItWasAskedFor(code: Int32) throws {
+    func `unsupported synchronization is an error only if it was requested`(code: Int32) throws {
         let fails: @Sendable (Int32) -> Int32 = { _ in
             errno = code
             return -1
@@ -293,7 +293,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func whatCouldNotBeSynchronizedIsNeverReliedOn() throws {
+    @Test func `bytes whose synchronization failed are never relied on`() throws {
         var calls = FileCalls()
         let real = calls
         let isFirst = Locked(true)
@@ -312,7 +312,7 @@ import Testing
         #expect(try found() == [])
     }
 
-    @Test func aCommitThatCouldNotSynchronizeLeavesNothingToRelyOn() throws {
+    @Test func `a commit that fails to synchronize leaves no claimed bytes`() throws {
         var calls = FileCalls()
         calls.synchronize = { _ in
             errno = EIO
@@ -327,7 +327,7 @@ import Testing
         #expect(try found() == [])
     }
 
-    @Test func theNextDownloadDoesNotWaitForTheSynchronizationOfTheLast() throws {
+    @Test func `the next download does not wait for the synchronization of the previous one`() throws {
         let (began, goesOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         var calls = FileCalls()
         let real = calls
@@ -357,7 +357,7 @@ import Testing
 
     // MARK: Ending
 
-    @Test func whatIsAboutToGetItsNameDoesNotBecomeThePartialFile() throws {
+    @Test func `a late synchronization does not rename a file that is being committed`() throws {
         try claimed().close()
         let synchronized = Locked<DownloadFile?>(nil)
         var calls = FileCalls()
@@ -377,7 +377,7 @@ import Testing
         #expect(try Data(contentsOf: directory.file("file")) == Data(repeating: 8, count: 3000))
     }
 
-    @Test func theBytesAreOnTheDiskBeforeTheFileHasItsName() throws {
+    @Test func `the bytes are synchronized before the file is renamed`() throws {
         let log = Locked<[String]>([])
         var calls = FileCalls()
         let real = calls
@@ -394,7 +394,7 @@ import Testing
         #expect(log.withLock { $0 } == ["synchronized", "renamed"])
     }
 
-    @Test func theJournalOfTheNextDownloadIsNotRemovedByTheLast() throws {
+    @Test func `a commit does not remove the journal of the next download`() throws {
         let next = Locked<DownloadFile?>(nil)
         var calls = FileCalls()
         let real = calls
@@ -420,7 +420,7 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
-    @Test func anEntryIsNeverWrittenIntoADescriptorThatWasClosed() throws {
+    @Test func `a journal entry is never written to a closed descriptor`() throws {
         let (path, journalPath) = (paths.partial, paths.journal)
         let journal = Locked<Int32>(-1)
         let isClosed = Locked(false)

@@ -20,7 +20,7 @@ import Testing
         fixture.server.servePattern(count: 400_000, at: "/file", etag: "\"1\"")
     }
 
-    @Test func `a journal that others could have written is not believed`() async throws {
+    @Test func `a journal that another user could have written is ignored`() async throws {
         let changes: [(String, (String) -> Int32)] =
             [("mode", { chmod($0, 0o666) })] + (geteuid() == 0 ? [("owner", { chown($0, Self.other, Self.other) })] : [])
         for (kind, change) in changes {
@@ -36,14 +36,14 @@ import Testing
         guard geteuid() == 0 else { return print("skipped in part: only root can give a file to another user") }
     }
 
-    @Test func `a journal is for its owner only`() async throws {
+    @Test func `a journal is accessible only to its owner`() async throws {
         let fixture = try DownloadFixture()
         try await begin(fixture)
         var facts = stat()
         #expect(stat(fixture.file("file.bin.convoyjournal").path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
     }
 
-    @Test func `a partial file of another user's does not become the file`() async throws {
+    @Test func `a partial file owned by another user never becomes the destination file`() async throws {
         guard geteuid() == 0 else { return print("skipped: only root can give a file to another user") }
         let fixture = try DownloadFixture()
         try await begin(fixture)
@@ -54,7 +54,7 @@ import Testing
         #expect(!fixture.names.contains("file.bin"))
     }
 
-    @Test func `a queue does not use a directory or a database that others can change`() async throws {
+    @Test func `a queue rejects a directory or database that other users can modify`() async throws {
         let fixture = try QueueFixture()
         try await fixture.open().close()
         func refusal(_ comment: String) {

@@ -17,7 +17,7 @@ struct ManagerDownloadTests {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
     }
 
-    @Test func aManagersDownloadHasItsSettings() async throws {
+    @Test func `makeDownload() resolves the URL and adds the parameters and headers`() async throws {
         let download = try manager.makeDownload(
             "file", to: fixture.file(), parameters: ["a": 1], headers: ["X-Client": "tests"])
         try await manager.enqueue(download).finished()
@@ -27,7 +27,7 @@ struct ManagerDownloadTests {
         #expect(request?.query == "a=1")
     }
 
-    @Test func aFileInADirectoryHasTheNameThatTheServerSays() async throws {
+    @Test func `a download into a directory uses the file name suggested by the server`() async throws {
         fixture.server.route(
             "/named", .bytes(bytes).header("Content-Disposition", "attachment; filename=\"../evil/na\u{ef}ve.txt\""))
         let download = try manager.makeDownload("named", into: fixture.directory.url)
@@ -40,7 +40,7 @@ struct ManagerDownloadTests {
         #expect(fixture.names.count == 1)
     }
 
-    @Test func theBytesOfABatchAreThoseOfItsMembersToTheEnd() async throws {
+    @Test func `a batch reports the total bytes of its downloads`() async throws {
         let downloads = try (0..<5).map { try manager.makeDownload("file", to: fixture.file("\($0)")) }
         let batch = BatchOperation(of: downloads, completionQueue: .global())
         #expect(batch.transferProgress.bytesReceived == 0)
@@ -53,7 +53,7 @@ struct ManagerDownloadTests {
         #expect(last?.fractionCompleted == 1)
     }
 
-    @Test func theProgressOfADownloadCountsWhatWasThereBefore() async throws {
+    @Test func `the progress of a resumed download includes the stored bytes`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 200_000) : response
         }

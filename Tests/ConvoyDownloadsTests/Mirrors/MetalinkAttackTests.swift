@@ -14,7 +14,7 @@ struct MetalinkAttackTests {
         }
     }
 
-    @Test func aDocumentTypeIsRefusedSoThatEntitiesNeitherExpandNorReadFiles() throws {
+    @Test func `document types are rejected, so entities neither expand nor read files`() throws {
         let directory = try TemporaryDirectory()
         let secret = try directory.write(Data("secret".utf8), to: "secret")
         let laughs = (1..<10).map { "<!ENTITY l\($0) '\(String(repeating: "&l\($0 - 1);", count: 10))'>" }.joined()
@@ -35,7 +35,7 @@ struct MetalinkAttackTests {
         }
     }
 
-    @Test func otherDocumentsAreToldApart() {
+    @Test func `empty, foreign and malformed documents cause distinct errors`() {
         let empty: [(String, MetalinkError)] = [
             ("<metalink xmlns='http://www.metalinker.org/' version='3.0'><files/></metalink>", .noFiles),
             ("<metalink version='3.0'><files/></metalink>", .noFiles),
@@ -58,7 +58,7 @@ struct MetalinkAttackTests {
         }
     }
 
-    @Test func aMetalinkOfVersion3IsRead() throws {
+    @Test func `Metalink 3 documents are parsed`() throws {
         let digest = String(repeating: "ab", count: 20)
         let text = """
             <?xml version="1.0" encoding="UTF-8"?>
@@ -87,7 +87,7 @@ struct MetalinkAttackTests {
         }
     }
 
-    @Test func everyTruncationIsAnError() throws {
+    @Test func `every truncated document throws an error`() throws {
         let bytes = Array(MetalinkText.whole.utf8)
         #expect(try Metalink(parsing: Data(bytes)).files.count == 2)
         for count in 0..<bytes.count {
@@ -95,7 +95,7 @@ struct MetalinkAttackTests {
         }
     }
 
-    @Test func randomDamageNeverCrashesNorEscapes() {
+    @Test func `random damage never causes a crash, an unsafe path or an unsupported URL scheme`() {
         var random = SplitMix64.printingSeed()
         let text = Array(MetalinkText.whole.utf8)
         let parts = [
@@ -130,7 +130,7 @@ struct MetalinkAttackTests {
         #expect(parsed > 0)
     }
 
-    @Test func numbersOfElementsAreLimited() throws {
+    @Test func `the number of elements is limited`() throws {
         let url = "<url>http://h/</url>"
         #expect(
             try MetalinkText.parse(MetalinkText.file(String(repeating: url, count: 1000))).files[0].mirrors.count == 1)
@@ -140,7 +140,7 @@ struct MetalinkAttackTests {
         #expect(error(MetalinkText.document(files)) == .tooMany(element: "file", limit: 100_000, line: 100_003))
     }
 
-    @Test func whatIsTooLargeIsRefused() {
+    @Test func `documents that are too large or too deeply nested are rejected`() {
         let filler = String(repeating: "<x>\(String(repeating: "y", count: 60_000))</x>\n", count: 280)
         #expect(error(MetalinkText.file(filler)) == .tooLarge(limit: 16 << 20))
         #expect(
@@ -157,7 +157,7 @@ struct MetalinkAttackTests {
     }
 
     /// libxml2 compares each attribute of an element with every other one. 300,000 of them would take minutes.
-    @Test(arguments: ["a", "xmlns:a"]) func anElementWithManyAttributesIsRefused(_ name: String) throws {
+    @Test(arguments: ["a", "xmlns:a"]) func `elements with too many attributes are rejected`(_ name: String) throws {
         func elements(_ count: Int) -> String {
             MetalinkText.file("<x\((0..<count).map { " \(name)\($0)='u'" }.joined())/>")
         }
@@ -167,7 +167,7 @@ struct MetalinkAttackTests {
         #expect(error(elements(300_000)) == .malformed(reason: "A tag or a text is too long.", line: 3))
     }
 
-    @Test func documentsAreParsedOnManyThreadsAtOnce() {
+    @Test func `documents can be parsed on many threads concurrently`() {
         let failures = Failures()
         DispatchQueue.concurrentPerform(iterations: 200) { number in
             let files = (try? MetalinkText.parse(MetalinkText.whole))?.files.count

@@ -55,7 +55,7 @@ enum MetalinkText {
 }
 
 struct MetalinkTests {
-    @Test func everythingThatADownloadNeedsIsRead() throws {
+    @Test func `all elements that a download needs are parsed`() throws {
         let metalink = try MetalinkText.parse(MetalinkText.whole)
         #expect(metalink.files.count == 2)
         let file = try #require(metalink.files.first)
@@ -83,7 +83,7 @@ struct MetalinkTests {
         #expect(second.mirrors.map(\.url.absoluteString) == ["http://example.com/%C3%A9"])
     }
 
-    @Test func otherEncodingsAndPrefixesMeanTheSame() throws {
+    @Test func `other encodings and namespace prefixes yield the same result`() throws {
         let utf16 = MetalinkText.whole.replacingOccurrences(of: "UTF-8", with: "UTF-16")
         for encoding in [String.Encoding.utf16LittleEndian, .utf16BigEndian] {
             let data = try #require(("\u{FEFF}" + utf16).data(using: encoding))
@@ -101,12 +101,12 @@ struct MetalinkTests {
         ("a.iso", ["a.iso"]), ("dir/b", ["dir", "b"]), (".hidden/.b", ["_hidden", "_b"]), ("a:b/NUL", ["a_b", "_NUL"]),
         ("...a/-b", ["_a", "_b"]), ("e\u{301}&lt;", ["e\u{301}_"]),
     ])
-    func componentsOfNamesAreMadeSafe(_ name: String, _ components: [String]) throws {
+    func `unsafe path components are sanitized`(_ name: String, _ components: [String]) throws {
         let found = try MetalinkText.parse(MetalinkText.file("", name: name)).files[0].pathComponents
         #expect(found.map { Array($0.utf8) } == components.map { Array($0.utf8) })
     }
 
-    @Test func aNameHas4096BytesAtMost() throws {
+    @Test func `names are limited to 4,096 bytes`() throws {
         // 16 components of the maximum length on common file systems.
         let longest = Array(repeating: String(repeating: "a", count: 255), count: 16).joined(separator: "/") + "a"
         let found = try MetalinkText.parse(MetalinkText.file("", name: longest)).files[0].pathComponents
@@ -121,7 +121,7 @@ struct MetalinkTests {
         "", "/", "/a", "a/", "a//b", ".", "..", "./a", "../a", "a/../b", "a/..", "a/.", "..\\a", "a\\b", "C:\\a", "...",
         "a/ /b", "&#9;", "?", String(repeating: "a/", count: 40) + "a", String(repeating: "a", count: 5000),
     ])
-    func namesThatLeadOutOfTheDirectoryAreRefused(_ name: String) {
+    func `names that point outside the directory are rejected`(_ name: String) {
         let error = #expect(throws: MetalinkError.self) { try MetalinkText.parse(MetalinkText.file("", name: name)) }
         guard case .unsafeName(let shown, line: 3)? = error else {
             Issue.record("\(String(describing: error))")
@@ -130,7 +130,7 @@ struct MetalinkTests {
         #expect(shown.utf8.count <= 100)
     }
 
-    @Test func aMirrorWithABadPriorityIsLastAndOneWithABadURLIsSkipped() throws {
+    @Test func `mirrors with an invalid priority come last, and those with an invalid URL are skipped`() throws {
         let urls = ["0", "-1", "1000000", "99999999999999999999999", "x", ""].map {
             "<url priority=\"\($0)\">http://h/\($0)</url>"
         }
@@ -143,7 +143,7 @@ struct MetalinkTests {
         #expect(file.mirrors.dropFirst().allSatisfy { $0.priority == nil })
     }
 
-    @Test func piecesFitTheSizeOrAreRefused() throws {
+    @Test func `pieces that do not match the file size are rejected`() throws {
         func pieces(_ count: Int, of length: String) -> String {
             "<pieces length=\"\(length)\" type=\"md5\">\(String(repeating: "<hash>\(MetalinkText.md5)</hash>", count: count))</pieces>"
         }
@@ -173,7 +173,7 @@ struct MetalinkTests {
         }
     }
 
-    @Test func whatWouldLetWrongBytesPassIsAnErrorThatNamesItsLine() {
+    @Test func `invalid sizes and hashes cause errors that report their line`() {
         let (sha256, md5) = (MetalinkText.sha256, MetalinkText.md5)
         let refused: [(String, MetalinkError)] = [
             ("<size>-1</size>", .invalidValue(element: "size", value: "-1", line: 3)),
@@ -211,7 +211,7 @@ struct MetalinkTests {
         }
     }
 
-    @Test func theSameValueTwiceIsNoContradiction() throws {
+    @Test func `repeating the same value is not an error`() throws {
         let elements =
             "<size>1</size><size>01</size><hash type='md5'>\(MetalinkText.md5)</hash><hash type='md5'> \(MetalinkText.md5.uppercased())\n</hash>"
         #expect(try MetalinkText.parse(MetalinkText.file(elements)).files[0].checksums.count == 1)

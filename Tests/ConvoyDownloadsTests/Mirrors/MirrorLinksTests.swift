@@ -11,7 +11,7 @@ struct MirrorLinksTests {
         return MirrorLinks(head)
     }
 
-    @Test func theExampleOfRFC6249IsRead() throws {
+    @Test func `the example in RFC 6249 is parsed`() throws {
         let links = try links(
             "<http://www2.example.com/example.ext>; rel=duplicate; pri=2; pref",
             "<ftp://ftp.example.com/example.ext>; rel=duplicate",
@@ -28,7 +28,7 @@ struct MirrorLinksTests {
         #expect(links.metalinks.map(\.absoluteString) == ["http://example.com/example.ext.meta4"])
     }
 
-    @Test func severalLinksShareALineAndReferencesAreResolved() throws {
+    @Test func `one field can contain several links, and relative references are resolved`() throws {
         let links = try links(
             ", <other.iso>;rel=\"duplicate\",</root, x>; title=\"a, <b>; \\\" rel=x\" ; REL=Duplicate ,<//h2/y>; rel = "
                 + "\"next duplicate\";pri = \"7\" ,<?q>;rel=duplicate;rel=next")
@@ -49,7 +49,7 @@ struct MirrorLinksTests {
         "<http://h/a.meta4>; rel=describedby", "<http://h/a.meta4>; rel=describedby; type=text/html",
         "<http://h/a>; rel\u{301}=duplicate",
     ])
-    func whatIsNoUsableLinkIsSkippedAndTheNextOneIsRead(_ text: String) throws {
+    func `unusable links are skipped, and the next one is parsed`(_ text: String) throws {
         let own = try links(text)
         #expect(own.mirrors.isEmpty, "\(own.mirrors)")
         #expect(own.metalinks.isEmpty)
@@ -62,12 +62,12 @@ struct MirrorLinksTests {
             ("0", nil), ("-1", nil), ("1", 1), ("999999", 999_999), ("1000000", nil), ("", nil), ("1.5", nil),
             ("99999999999999999999", nil), ("+3", nil), ("٣", nil), ("0012", 12),
         ] as [(String, Int?)])
-    func aPriorityIsANumberFrom1To999999OrNone(_ text: String, _ priority: Int?) throws {
+    func `priorities outside 1 to 999,999 are ignored`(_ text: String, _ priority: Int?) throws {
         let links = try links("<http://h/a>; rel=duplicate; pri=\(text)")
         #expect(links.mirrors.map(\.priority) == [priority])
     }
 
-    @Test func mirrorsComeByPriorityAndInTheServersOrderAndOnce() throws {
+    @Test func `mirrors are sorted by priority, then by order of appearance, without duplicates`() throws {
         let links = try links(
             "<http://a/>; rel=duplicate", "<http://b/>; rel=duplicate; pri=5", "<http://c/>; rel=duplicate; pri=1",
             "<http://d/>; rel=duplicate; pri=5", "<http://e/>; rel=duplicate", "<http://c/>; rel=duplicate; pri=3",
@@ -78,14 +78,14 @@ struct MirrorLinksTests {
             ])
     }
 
-    @Test func noMoreThan64AreKeptAndTheyAreTheBest() throws {
+    @Test func `the 64 mirrors with the best priorities are kept`() throws {
         let many = (0..<5000).map { "<http://h/\($0)>; rel=duplicate; pri=\(5000 - $0)" }.joined(separator: ", ")
         let links = try links(many)
         #expect(links.mirrors.count == MirrorLinks.limit)
         #expect(links.mirrors.map(\.priority) == (1...64).map { $0 })
     }
 
-    @Test func randomDamageNeverLeadsElsewhereThanToTheWeb() throws {
+    @Test func `random damage never yields a URL that is not HTTP or HTTPS`() throws {
         var random = SplitMix64.printingSeed()
         let text = Array(
             "<http://h/a>; rel=\"duplicate x\"; pri=1; t=\"\\\"\", <b>; rel=duplicate; geo=de , <../c>;rel=duplicate".utf8)

@@ -17,7 +17,7 @@ struct MirrorSpellingTests {
 
     private var texts: [String] { Spelling.urls(Spelling.http, Spelling.loopback, port: Int(fixture.server.port), "/file") }
 
-    @Test func `a Link and a Metalink take every spelling, and each place once`() throws {
+    @Test func `equivalent spellings of a URL in Link fields and Metalinks yield the same mirror`() throws {
         let head = ResponseHead(
             url: try #require(URL(string: "https://origin.example/x")), statusCode: 200,
             headers: texts.map { ("Link", "<\($0)>; rel=duplicate") })
@@ -37,7 +37,7 @@ struct MirrorSpellingTests {
         }
     }
 
-    @Test func `a pinned download asks no mirror in plain text`() async throws {
+    @Test func `a download with pinned keys sends nothing over plain HTTP`() async throws {
         fixture.server.serve(PatternBytes.data(count: 1000), at: "/file", etag: "\"1\"")
         var policy = SecurityPolicy()
         policy.pinningMode = .publicKey

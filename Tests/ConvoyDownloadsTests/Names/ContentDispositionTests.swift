@@ -14,7 +14,7 @@ struct ContentDispositionTests {
         ("attachment; filename=\"=?utf-8?Q?a?=\"", "=?utf-8?Q?a?="), ("attachment; filename=\"a%20b\"", "a%20b"),
         ("attachment; filename = \"a\" ; x", "a"), ("attachment\t;\tfilename\t=\ta", "a"),
     ])
-    func theNameIsFoundAsBrowsersFindIt(_ field: String, _ name: String) {
+    func `file names are parsed as browsers parse them`(_ field: String, _ name: String) {
         #expect(ContentDisposition(field).fileName.map { Array($0.utf8) } == Array(name.utf8))
     }
 
@@ -22,7 +22,7 @@ struct ContentDispositionTests {
         "windows-1252''%80", "UTF-8''%", "UTF-8''%4", "UTF-8''%FF", "UTF-8'%41", "UTF-8", "''a", "UTF-8''",
         "\"UTF-8''a\"", "ISO-8859-1''é", "utf-16''%00a", "",
     ])
-    func anExtendedValueThatCannotBeDecodedGivesWayToThePlainOne(_ value: String) {
+    func `an extended value that cannot be decoded falls back to the plain one`(_ value: String) {
         #expect(ContentDisposition("attachment; filename*=\(value); filename=\"plain\"").fileName == "plain")
         #expect(ContentDisposition("attachment; filename=\"plain\"; filename*=\(value)").fileName == "plain")
         #expect(ContentDisposition("attachment; filename*=\(value)").fileName == nil)
@@ -33,7 +33,7 @@ struct ContentDispositionTests {
         "attachment; filename=\"\"", "attachment; filename=\"x", "attachment; filename=\"x\\\"", "attachment; xfilename=x",
         "attachment; filename\u{301}=x", "attachment; filename*0=x; filename*1=y", "attachment; x=\"; filename=y\"",
     ])
-    func otherFieldsHaveNoName(_ field: String) {
+    func `fields without a valid file name yield nil`(_ field: String) {
         #expect(ContentDisposition(field).fileName == nil)
     }
 
@@ -72,7 +72,7 @@ struct ContentDispositionTests {
         .enabled(
             if: ConformanceSuite.directory("content-disposition") != nil,
             Comment(rawValue: ConformanceSuite.hint("content-disposition"))))
-    func theCasesOfJshttpAndTC2231AreReadAsExpected() throws {
+    func `the cases of jshttp and TC2231 are parsed as expected`() throws {
         let directory = try #require(ConformanceSuite.directory("content-disposition"))
         let cases = try JSONDecoder().decode(
             [Case].self, from: Data(contentsOf: directory.appendingPathComponent("jshttp.json")))

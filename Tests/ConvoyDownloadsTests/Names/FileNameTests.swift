@@ -33,13 +33,13 @@ struct FileNameTests {
         ("iso.convoypart", "iso_convoypart"), ("iso.ConvoyJournal. ", "iso_ConvoyJournal"), (".convoypart", "_convoypart"),
         ("iso.convoy\u{200D}part", "iso_convoy\u{200D}part"), ("iso.convoypart.zip", "iso.convoypart.zip"),
     ])
-    func anyTextBecomesANameThatIsSafe(_ text: String, _ name: String) throws {
+    func `any text is turned into a safe file name`(_ text: String, _ name: String) throws {
         let safe = try #require(FileName.safe(text))
         #expect(Array(safe.utf8) == Array(name.utf8), "\(safe.debugDescription)")
         Self.expectSafe(safe)
     }
 
-    @Test func charactersThatNobodySeesAreReplaced() {
+    @Test func `invisible characters are replaced`() {
         for value: UInt32 in [0xAD, 0x180E, 0x200B] + (0x2060...0x2065) + (0x206A...0x206F) {
             guard let scalar = Unicode.Scalar(value) else { continue }
             #expect(FileName.safe("a\(Character(scalar))b") == "a_b", "U+\(String(value, radix: 16))")
@@ -49,11 +49,11 @@ struct FileNameTests {
     @Test(arguments: [
         "", ".", "..", "...", " ", " . ", "/", "//", "\\", "a/..", "a/ ", "\u{0}", "???", "\u{202E}", "\u{A0}.", ":.",
     ])
-    func nothingUsefulIsNoName(_ text: String) {
+    func `text without usable characters yields nil`(_ text: String) {
         #expect(FileName.safe(text) == nil)
     }
 
-    @Test func aLongNameIsCutBetweenCharactersBeforeItsExtension() throws {
+    @Test func `long names are cut between characters, before the extension`() throws {
         let archive = try #require(FileName.safe(String(repeating: "é", count: 300) + ".tar.gz"))
         #expect(archive.utf8.count == 239 && archive.hasSuffix("é.tar.gz"))
         let family = try #require(FileName.safe(String(repeating: "👩‍👩‍👧‍👦", count: 100), maximumLength: 200))
@@ -67,7 +67,7 @@ struct FileNameTests {
         #expect(FileName.maximumLength == 239)
     }
 
-    @Test func everyGeneratedNameIsSafe() {
+    @Test func `every generated name is safe`() {
         var random = SplitMix64.printingSeed()
         let pieces = [
             "a", "é", "e\u{301}", "\u{301}", ".", "..", "/", "\\", " ", "-", "~", "_", "con", "NUL", ".txt", ".tar.gz", ":",
@@ -82,14 +82,14 @@ struct FileNameTests {
         }
     }
 
-    @Test func theLongestTextTakesTimeInProportionToItsLength() {
+    @Test func `sanitizing takes time proportional to the length of the text`() {
         func time(_ count: Int) -> Int {
             leastThreadTime { _ = FileName.safe(String(repeating: "é\u{301}", count: count)) }
         }
         #expect(time(30_000) < time(3000) * 50)
     }
 
-    @Test func aSuffixOf32BytesIsKeptAndALongerOneIsCut() {
+    @Test func `suffixes of up to 32 bytes are kept when a name is shortened`() {
         for (count, isKept) in [(32, true), (33, false)] {
             let suffix = "." + String(repeating: "s", count: count - 1)
             let name = FileName.shortened(String(repeating: "a", count: 200) + suffix, to: 100)

@@ -17,20 +17,20 @@ struct SuggestedNameTests {
         ("http://h/.bashrc", "_bashrc"), ("http://h/caf%C3%A9", "café"), ("http://h/caf%E9", "café"),
         ("http://h/a%00b", "a_b"), ("http://h/100%25", "100%"), ("http://h/a;v=1", "a;v=1"),
     ])
-    func withoutAFieldTheURLsPathTellsTheName(_ url: String, _ expected: String) throws {
+    func `the name is taken from the URL's path if no field provides one`(_ url: String, _ expected: String) throws {
         #expect(try name(url) == expected)
         #expect(try name(url, "attachment") == expected)
         #expect(try name(url, "attachment; filename=..") == expected)
     }
 
-    @Test func theServersFieldCountsBeforeTheURLAndIsMadeSafe() throws {
+    @Test func `Content-Disposition takes precedence over the URL, and its name is made safe`() throws {
         #expect(try name("http://h/a", "attachment; filename=\"../b.txt\"") == "b.txt")
         #expect(try name("http://h/a", "inline; filename=.b") == "_b")
         #expect(try name("http://h/a", "attachment; filename*=UTF-8''%2Fx%2F%E2%82%AC") == "€")
         #expect(try name("http://h/a", "attachment", "attachment; filename=second") == "second")
     }
 
-    @Test func aNameIsAsShortAsAskedFor() throws {
+    @Test func `a name is shortened to the requested length`() throws {
         let url = try #require(URL(string: "http://h/" + String(repeating: "a", count: 400) + ".zip"))
         #expect(SuggestedName.name(for: url)?.utf8.count == FileName.maximumLength)
         #expect(SuggestedName.name(for: url, maximumLength: 120)?.hasSuffix("a.zip") == true)

@@ -15,7 +15,7 @@ struct DownloadContentsTests {
 
     init() throws { fixture = try DownloadFixture() }
 
-    @Test func anEncodedBodyIsDecodedAndAnArchiveIsNot() async {
+    @Test func `encoded bodies are decoded, but archives are not`() async {
         for (path, isDecoded) in [("/table", true), ("/table.gz", false)] {
             let resource = fixture.server.route(path, behaving: .gzip, size: 10_000)
             let name = isDecoded ? "decoded" : "archive"
@@ -27,7 +27,7 @@ struct DownloadContentsTests {
     }
 
     @Test(arguments: [1, 4], [404, 500])
-    func `a status that is acceptable, but no success, is an error after one request`(segments: Int, status: Int) async {
+    func `an acceptable error status fails the download after one request`(segments: Int, status: Int) async {
         fixture.server.route("/file", .text("no such file", status: status))
         let download = await fixture.run(
             fixture.download {
@@ -49,7 +49,7 @@ struct DownloadContentsTests {
         func write(_ bytes: UnsafeRawBufferPointer) {}
     }
 
-    @Test func `nothing is received of a response that is refused`() async {
+    @Test func `no bytes of a rejected response are received`() async {
         fixture.server.servePattern(count: 32 << 20, at: "/file", etag: "\"1\"")
         let operation = HTTPRequestOperation(request: URLRequest(url: fixture.server.url("/file")))
         operation.completionQueue = .global()
@@ -61,7 +61,7 @@ struct DownloadContentsTests {
         #expect(operation.transferProgress.bytesReceived == 0)
     }
 
-    @Test func theJournalIsForItsOwnerAndHasNoSecretOfTheURL() async throws {
+    @Test func `the journal is accessible only to its owner and contains no secrets of the URL`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download("/file?token=hidden"))
         let journal = fixture.file("file.bin.convoyjournal")
@@ -73,7 +73,7 @@ struct DownloadContentsTests {
     }
 
     @Test(arguments: [("X-Amz-Signature", true), ("version", false)])
-    func anotherSignatureIsTheSamePlaceAndAnotherQueryIsNot(item: String, isSame: Bool) async {
+    func `a URL that differs only in its signature identifies the same resource`(item: String, isSame: Bool) async {
         let server = fixture.server
         for number in 0..<2 {
             server.redirect("/file", to: "/store?\(item)=\(number)")
@@ -87,7 +87,7 @@ struct DownloadContentsTests {
         #expect(server.requests("/store").dropFirst().contains { $0.headers["Range"] == nil } != isSame)
     }
 
-    @Test func whatTheServerSaidOfAFileIsAskedAboutWhereTheFileSystemKeepsIt() async throws {
+    @Test func `validators stored in extended attributes are sent to revalidate the file`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
         let listing = try ProcessRunner.run(
@@ -107,7 +107,7 @@ struct DownloadContentsTests {
     }
 
     @Test(arguments: ["Repr-Digest", "Digest", "Content-MD5"])
-    func withoutAChecksumTheServersIsCompared(field: String) async {
+    func `the server's digest is verified if no checksum is set`(field: String) async {
         let wrong = [
             "Repr-Digest": "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:",
             "Digest": "sha-256=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==",

@@ -13,7 +13,7 @@ import Testing
 
     init() throws { fixture = try DownloadFixture() }
 
-    @Test(arguments: [1, 4]) func `a download has the requests of its parts`(count: Int) async throws {
+    @Test(arguments: [1, 4]) func `the metrics of a download contain the requests of its parts`(count: Int) async throws {
         // Slow enough for all parts to get a response before the first one has fetched its range.
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
             var response = response
@@ -36,7 +36,7 @@ import Testing
         #expect(metrics.waitDuration + metrics.workDuration == metrics.duration)
     }
 
-    @Test func `monitors hear of the requests of all parts, with their times`() async throws {
+    @Test func `event monitors receive the requests of all parts with their metrics`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
             var response = response
             response.effects.pace = .drip(bytes: 50_000, interval: 0.01)
@@ -63,7 +63,7 @@ import Testing
         try eventually("all ends, not \(heard.withLock { $0 })") { heard.withLock { $0 == (count, count) } }
     }
 
-    @Test func `a pause of a download is a wait, and its redirects count`() async throws {
+    @Test func `the metrics of a download include its redirects, and count a pause as a wait`() async throws {
         let gate = TestServer.Gate()
         fixture.server.redirect("/file", to: "/there")
         fixture.server.serve(bytes, at: "/there", etag: "\"1\"") { request, response in

@@ -15,7 +15,7 @@ struct DownloadMirrorTests {
 
     init() throws { fixture = try DownloadFixture() }
 
-    @Test func whatHasNotBegunToReplaceTheFileLeavesItForAMirror() async {
+    @Test func `a mirror continues the stored bytes if their replacement fails before its first byte`() async {
         // The server first fails, then starts to send another file but sends none of its bytes. This happens twice.
         let answers = Locked(0)
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in
@@ -42,7 +42,7 @@ struct DownloadMirrorTests {
         #expect(fixture.server.requests("/mirror").last?.headers["Range"] == "bytes=2000000-")
     }
 
-    @Test func whatHasNotBegunToReplaceTheFileIsNotFetchedAgainFromAMirror() async throws {
+    @Test func `a mirror sends only missing bytes if a replacement fails before its first byte`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download())
         fixture.server.serve(bytes, at: "/file", etag: "\"2\"") { _, response in response.truncated(afterBytes: 0) }
@@ -62,7 +62,7 @@ struct DownloadMirrorTests {
     }
 
     /// The server is briefly unavailable, the mirror sends wrong bytes, and the next attempt begins without a file.
-    @Test(.timeLimit(.minutes(1))) func afterAMirrorHasSentAllOfItWrongTheNextTryBeginsAnew() async throws {
+    @Test(.timeLimit(.minutes(1))) func `the next attempt starts over if a mirror has sent only wrong bytes`() async throws {
         let answers = Locked(0)
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
             let isFirst = answers.withLock { count in
@@ -91,7 +91,7 @@ struct DownloadMirrorTests {
     }
 
     /// If two sources have sent parts of a piece, it is unknown which of them is wrong.
-    @Test func anHonestServerIsNotGivenUpWithAMirrorThatLiesInTheSamePiece() async throws {
+    @Test func `an honest server is still used if a mirror sends wrong bytes of the same piece`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         fixture.server.serve(Data(bytes.reversed()), at: "/liar", etag: "\"1\"")
         fixture.server.route("/away") { _ in .status(503) }
@@ -109,7 +109,7 @@ struct DownloadMirrorTests {
     }
 
     /// A process that has ended has left part of a piece, and it was wrong.
-    @Test func anHonestServerIsNotGivenUpForWhatAnEarlierDownloadHasLeft() async throws {
+    @Test func `an honest server is still used if an earlier download left wrong bytes`() async throws {
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"1\"") { _, response in
             response.truncated(afterBytes: 1_500_000)
         }
@@ -130,7 +130,7 @@ struct DownloadMirrorTests {
         return try #require(PieceChecksums(length: Int64(length), checksums: checksums))
     }
 
-    @Test func aFileOfAnotherLengthThanWasSaidIsRefusedThoughTheServerDoesNotTellIt() async {
+    @Test func `a file of unexpected length is rejected even if its length is not announced`() async {
         let count = Locked(0)
         fixture.server.route("/file") { _ in
             count.withLock { $0 += 1 }
@@ -148,7 +148,7 @@ struct DownloadMirrorTests {
         #expect(fixture.names == [])
     }
 
-    @Test func aMirrorOfAnotherOriginGetsNoSecretsOfTheFirst() async throws {
+    @Test func `a mirror at another origin receives no credentials or sensitive headers`() async throws {
         let other = try TestServer()
         defer { other.stop() }
         fixture.server.route("/file", .status(503))
@@ -180,7 +180,7 @@ struct DownloadMirrorTests {
     }
 
     @Test(arguments: [("https://first/mirror", true), ("https://other/mirror", false), ("http://first/mirror", false)])
-    func onlyTheFirstOriginIsShownTheClientCertificate(_ mirror: String, _ isShown: Bool) throws {
+    func `the client certificate is presented only to the first origin`(_ mirror: String, _ isShown: Bool) throws {
         let parent = HTTPRequestOperation(request: URLRequest(url: try #require(URL(string: "https://first/file"))))
         parent.connectionConfiguration.clientIdentity = ClientIdentity(certificate: fixture.file("certificate.pem"))
         let part = HTTPRequestOperation(request: URLRequest(url: try #require(URL(string: mirror))))
@@ -188,7 +188,7 @@ struct DownloadMirrorTests {
         #expect((part.connectionConfiguration.clientIdentity != nil) == isShown)
     }
 
-    @Test func partsHaveTheSettingsAndTheAnswersToChallengesOfTheirOwnDownload() {
+    @Test func `parts use the settings and the credential store of their own download`() {
         let parents = (0..<2).map { _ in HTTPRequestOperation(request: URLRequest(url: fixture.server.url("/file"))) }
         func part(of parent: HTTPRequestOperation) -> HTTPRequestOperation {
             let part = HTTPRequestOperation(request: parent.request)
@@ -202,7 +202,7 @@ struct DownloadMirrorTests {
         #expect(part(of: parents[1]).maximumBodySize != 7)
     }
 
-    @Test func aFileOfAMetalinkComesIntoTheDirectoryUnderItsName() async throws {
+    @Test func `a file of a Metalink is stored in the directory under its name`() async throws {
         fixture.server.route("/broken", .status(503))
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let urls = ["/broken", "/file"].map { "<url>\(fixture.server.url($0).absoluteString)</url>" }.joined()
@@ -216,7 +216,7 @@ struct DownloadMirrorTests {
         #expect(fixture.contents("folder/a.iso") == bytes)
     }
 
-    @Test func aMirrorOfTheSameOriginIsAskedAsTheFirst() async {
+    @Test func `a mirror at the same origin receives the same headers`() async {
         fixture.server.route("/file", .status(503))
         fixture.server.route("/mirror", .text("here"))
         let url = fixture.server.url("/mirror")
@@ -227,7 +227,7 @@ struct DownloadMirrorTests {
         #expect(fixture.contents() == Data("here".utf8))
     }
 
-    @Test func aTokenGoesToNoMirrorOfAnotherOrigin() async throws {
+    @Test func `access tokens are not sent to mirrors at other origins`() async throws {
         let other = try TestServer()
         defer { other.stop() }
         fixture.server.route("/file", .status(503))
@@ -243,7 +243,7 @@ struct DownloadMirrorTests {
         #expect(fixture.contents() == Data("here".utf8))
     }
 
-    @Test func theDuplicatesThatTheServerNamesAreMirrorsWhereThatIsWanted() async {
+    @Test func `duplicates announced by the server are used as mirrors only if enabled`() async {
         let link = "<\(fixture.server.url("/mirror").absoluteString)>; rel=duplicate"
         for isWanted in [false, true] {
             fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in

@@ -18,7 +18,7 @@ struct DownloadOperationTests {
         fixture.server.serve(data, at: "/file", etag: etag, lastModified: Date(timeIntervalSince1970: 1_000_000_000))
     }
 
-    @Test func aDownloadEndsWithTheFileInItsPlaceAndNothingBesideIt() async throws {
+    @Test func `a download leaves only the file at its destination`() async throws {
         serve(bytes)
         let download = await fixture.run(fixture.download())
         #expect(download.error == nil)
@@ -32,7 +32,7 @@ struct DownloadOperationTests {
         #expect(attributes[.modificationDate] as? Date == Date(timeIntervalSince1970: 1_000_000_000))
     }
 
-    @Test func anEmptyFileIsAFile() async {
+    @Test func `an empty file is downloaded`() async {
         serve(Data())
         let download = await fixture.run(fixture.download())
         #expect(download.error == nil)
@@ -40,7 +40,7 @@ struct DownloadOperationTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    @Test(arguments: [1, 2, 4, 7]) func segmentsMakeTheSameFile(count: Int) async {
+    @Test(arguments: [1, 2, 4, 7]) func `segments are combined into the complete file`(count: Int) async {
         // Otherwise the first connection may fetch everything before the others are open.
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.bandwidth(bytesPerSecond: 6 << 20)
         }
@@ -55,7 +55,7 @@ struct DownloadOperationTests {
         #expect(fixture.server.requests("/file").count >= count)
     }
 
-    @Test func aBrokenDownloadIsContinuedByALaterOne() async {
+    @Test func `a later download resumes an interrupted one`() async {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
         }
@@ -69,7 +69,7 @@ struct DownloadOperationTests {
         #expect(fixture.server.requests("/file").last?.headers["Range"] == "bytes=2000000-")
     }
 
-    @Test func aBrokenDownloadOfAFileWithTheLongestNameIsContinuedByALaterOne() async throws {
+    @Test func `an interrupted download with the longest possible file name is resumed`() async throws {
         let name = String(repeating: "n", count: 255)
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
@@ -86,7 +86,7 @@ struct DownloadOperationTests {
         #expect(fixture.server.requests("/file").last?.headers["Range"] == "bytes=2000000-")
     }
 
-    @Test func aChangedFileStartsOver() async {
+    @Test func `a download starts over if the file has changed`() async {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download())
         let other = Data(bytes.reversed())
@@ -97,7 +97,7 @@ struct DownloadOperationTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    @Test func anAnswerThatStartsOverDestroysNothingBeforeItsFirstByte() async {
+    @Test func `a response that starts over keeps the stored bytes until its first byte arrives`() async {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download())
         fixture.server.serve(bytes, at: "/file", etag: "\"2\"") { _, response in response.truncated(afterBytes: 0) }
@@ -110,7 +110,7 @@ struct DownloadOperationTests {
         #expect(fixture.server.requests("/file").last?.headers["Range"] == "bytes=2000000-")
     }
 
-    @Test func aPausedDownloadGoesOn() async throws {
+    @Test func `a paused download resumes`() async throws {
         let gate = TestServer.Gate()
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 1_500_000) : response
@@ -129,7 +129,7 @@ struct DownloadOperationTests {
         #expect(download.statusCode == 200)
     }
 
-    @Test func aCancelledDownloadLeavesWhatALaterOneContinues() async throws {
+    @Test func `a later download resumes a cancelled one`() async throws {
         let gate = TestServer.Gate()
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 1_500_000) : response
@@ -147,7 +147,7 @@ struct DownloadOperationTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func aDownloadThatIsCancelledWhileItIsCheckedIsNotReadToItsEnd() async throws {
+    @Test func `cancelling during verification stops reading the file`() async throws {
         serve(bytes)
         let download = fixture.download()
         download.checksum = try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64))
@@ -185,7 +185,7 @@ struct DownloadOperationTests {
         }
     }
 
-    @Test func nothingIsSentForADownloadThatIsCancelledAsItBegins() async {
+    @Test func `a download cancelled before its first request sends nothing`() async {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download())
         fixture.server.forgetRequests()
@@ -195,7 +195,7 @@ struct DownloadOperationTests {
         #expect(fixture.names == ["file.bin.convoyjournal", "file.bin.convoypart"])
     }
 
-    @Test func anErrorOfTheServerLeavesNothing() async {
+    @Test func `an error response leaves no files`() async {
         fixture.server.route("/file", .text("not here", status: 404))
         let download = await fixture.run(fixture.download())
         #expect(download.statusCode == 404)
@@ -204,7 +204,7 @@ struct DownloadOperationTests {
         #expect(fixture.names == [])
     }
 
-    @Test func whatIsNotTheFileDoesNotGetIntoItsPlace() async {
+    @Test func `a response with an unacceptable content type leaves no files`() async {
         fixture.server.route("/file", .bytes(Data("<html>".utf8), type: "text/html"))
         let download = await fixture.run(
             fixture.download { $0.responseSerializer.http.acceptableContentTypes = ["application/zip"] })
@@ -212,7 +212,7 @@ struct DownloadOperationTests {
         #expect(fixture.names == [])
     }
 
-    @Test func aSecondDownloadOfTheSameFileIsRefused() async throws {
+    @Test func `a second download to the same file is rejected`() async throws {
         let gate = TestServer.Gate()
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
             response.heldBody(by: gate, afterBytes: 1_000_000)
@@ -227,7 +227,7 @@ struct DownloadOperationTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func aFileThatIsThereIsAnErrorBeforeAnythingIsSent() async throws {
+    @Test func `an existing file causes an error before anything is sent`() async throws {
         serve(bytes)
         try Data("old".utf8).write(to: fixture.file())
         let download = await fixture.run(fixture.download())
@@ -236,7 +236,7 @@ struct DownloadOperationTests {
         #expect(fixture.contents() == Data("old".utf8))
     }
 
-    @Test func aFileThatIsThereIsSkipped() async throws {
+    @Test func `an existing file is skipped without a request`() async throws {
         serve(bytes)
         try Data("old".utf8).write(to: fixture.file())
         let download = await fixture.run(fixture.download { $0.existingFilePolicy = .skip })
@@ -245,7 +245,7 @@ struct DownloadOperationTests {
         #expect(fixture.server.requests.isEmpty)
     }
 
-    @Test func aFileThatIsThereIsReplacedWhenTheNewOneIsWhole() async throws {
+    @Test func `an existing file is replaced only when the new one is complete`() async throws {
         try Data("old".utf8).write(to: fixture.file())
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
@@ -256,7 +256,7 @@ struct DownloadOperationTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func aFileThatHasNotChangedIsNotFetchedAgain() async {
+    @Test func `an unchanged file is not downloaded again`() async {
         serve(bytes)
         let first = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
         #expect(first.outcome == .downloaded)
@@ -269,7 +269,7 @@ struct DownloadOperationTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    @Test func aWrongChecksumLeavesTheOldFile() async throws {
+    @Test func `a checksum mismatch leaves the old file unchanged`() async throws {
         serve(bytes)
         try Data("old".utf8).write(to: fixture.file())
         let expected = try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64))
@@ -286,7 +286,7 @@ struct DownloadOperationTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    @Test func aRightChecksumPassesOverSegmentsToo() async throws {
+    @Test func `a segmented download with a matching checksum succeeds`() async throws {
         serve(bytes)
         let digest = MessageDigest(.sha512)
         digest.update(bytes)

@@ -38,7 +38,7 @@ import Testing
 
     private static func wait(for semaphore: DispatchSemaphore) { _ = semaphore.wait(timeout: .now() + 60) }
 
-    @Test func `a download that is cancelled while its file gets its name has succeeded`() async throws {
+    @Test func `a download cancelled while its file is being renamed succeeds`() async throws {
         let download = await held()
         download.cancel()
         #expect(!download.isFinished && !download.isCancelled)
@@ -48,7 +48,7 @@ import Testing
         #expect(fixture.contents() == bytes && fixture.names == ["file.bin"])
     }
 
-    @Test func `a download whose file does not get its name in time is cancelled, and leaves its files to that`()
+    @Test func `a cancelled download does not wait long for the renaming of its file`()
         async throws
     {
         let download = await held()
@@ -64,7 +64,7 @@ import Testing
     // MARK: Checksums
 
     @Test(arguments: [1, 4])
-    func `the checksums that are wanted are those of the whole file`(_ segments: Int) async {
+    func `computed checksums are those of the complete file`(_ segments: Int) async {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let download = await fixture.run(
             fixture.download {
@@ -77,7 +77,7 @@ import Testing
         #expect(sha256?.hexadecimal == MessageDigest.sha256(bytes)?.hexadecimalString)
     }
 
-    @Test func `a checksum that is wanted does not hide one that is wrong`() async throws {
+    @Test func `computing checksums does not hide a mismatch of the expected one`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let wrong = try Checksum(parsing: "md5=\(String(repeating: "0", count: 32))")
         let download = await fixture.run(
@@ -92,7 +92,7 @@ import Testing
         #expect(download.computedChecksums.isEmpty)
     }
 
-    @Test func `a file that was not fetched has none`() async throws {
+    @Test func `a skipped file has no computed checksums`() async throws {
         try Data("old".utf8).write(to: fixture.file())
         let download = await fixture.run(
             fixture.download {
@@ -103,7 +103,7 @@ import Testing
         #expect(download.computedChecksums.isEmpty)
     }
 
-    @Test func `pieces that no mirror has right are reported`() async throws {
+    @Test func `pieces that no source sends correctly cause an error`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let wrong = try Checksum(parsing: "sha-256=\(String(repeating: "0", count: 64))")
         let download = await fixture.run(
@@ -114,14 +114,14 @@ import Testing
 
     // MARK: The first request
 
-    @Test func `a file that is new is asked for as a whole, and nothing is made`() throws {
+    @Test func `firstRequest() requests a new file completely and creates no files`() throws {
         let request = try #require(try fixture.download().firstRequest())
         #expect(request.value(forHTTPHeaderField: "Range") == nil)
         #expect(request.value(forHTTPHeaderField: "Accept-Encoding") == "identity")
         #expect(fixture.names.isEmpty && fixture.server.requests.isEmpty)
     }
 
-    @Test func `the rest is asked for of what is there, as the download then does it`() async throws {
+    @Test func `firstRequest() requests the missing bytes like the download itself`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 1_000_000) : response
         }
@@ -139,7 +139,7 @@ import Testing
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func `a file that is there is asked about, left alone, or in the way`() async throws {
+    @Test func `firstRequest() follows the policy for an existing file`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
         let request = try #require(try fixture.download { $0.existingFilePolicy = .revalidate }.firstRequest())

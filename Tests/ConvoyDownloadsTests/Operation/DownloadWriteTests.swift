@@ -15,7 +15,7 @@ struct DownloadWriteTests {
 
     init() throws { fixture = try DownloadFixture() }
 
-    @Test func nothingFollowsTheEndOfAPartBeforeItsWriteIsOver() async throws {
+    @Test func `a download does not finish before a running write has ended`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 200_000) }
         await fixture.run(fixture.download())
         // The replacement of an older version is written on a worker.

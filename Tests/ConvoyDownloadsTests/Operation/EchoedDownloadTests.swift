@@ -28,7 +28,7 @@ import Testing
         return operation
     }
 
-    @Test func `what an earlier process has left is continued with the bytes of the tag, or begun anew`() async throws {
+    @Test func `an interrupted download resumes with the exact bytes of the tag, or starts over`() async throws {
         for (byte, tag, isSendable) in ValidatorServer.tags {
             server.tag = tag
             server.cuts = true
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `a file that is there is asked about with the bytes of its tag`() async throws {
+    @Test func `an existing file is revalidated with the exact bytes of its tag`() async throws {
         for (byte, tag, isSendable) in ValidatorServer.tags {
             server.tag = tag
             _ = await download("\(byte)")
@@ -76,7 +76,7 @@ import Testing
         return Array("convoy-journal 2 1 \(json.utf8.count) \(check)\n\(json)\n".utf8)
     }
 
-    @Test func `a journal with a tag that cannot be sent claims nothing`() async throws {
+    @Test func `a journal whose tag cannot be sent claims no bytes`() async throws {
         let url = server.url("old")
         for (tag, isUsable) in [("\"a\"", true), ("\"a\u{1}\"", false), ("\"a\rb\"", false), ("\"\u{7F}\"", false)] {
             let text = try journal(tag: tag, of: url, length: 50_000, mark: "")

@@ -42,7 +42,7 @@ struct ExistingFileTests {
         }
     }
 
-    @Test func aSkippedFileIsComparedWithTheChecksum() async throws {
+    @Test func `a skipped file is verified against the checksum`() async throws {
         let right = try await run(.skip, whole, checksum: try checksum(whole))
         #expect(right.error == nil && right.outcome == .skipped)
         let wrong = try await run(.skip, Data("old".utf8), checksum: try checksum(whole))
@@ -54,7 +54,7 @@ struct ExistingFileTests {
     }
 
     @Test(arguments: [1, 4])
-    func aShorterFileGoesOnWhereItsBytesCanBeProven(_ segments: Int) async throws {
+    func `a shorter file is resumed if its bytes can be verified`(_ segments: Int) async throws {
         let first = try await run(.resume, whole.prefix(60_000), checksum: try checksum(whole), segments: segments)
         #expect(first.error == nil && !first.hasReplacedUnprovenFile)
         #expect(fixture.contents() == whole)
@@ -68,7 +68,7 @@ struct ExistingFileTests {
     }
 
     @Test(arguments: [false, true])
-    func wrongBytesAreFetchedAgain(_ isDigestGiven: Bool) async throws {
+    func `wrong bytes are downloaded again`(_ isDigestGiven: Bool) async throws {
         if !isDigestGiven { try serveDigest() }
         let wrong = Data(repeating: 9, count: 60_000)
         let operation = try await run(.resume, wrong, checksum: isDigestGiven ? try checksum(whole) : nil)
@@ -89,7 +89,7 @@ struct ExistingFileTests {
         #expect(fixture.contents() == longer)
     }
 
-    @Test func aFileAsLongAsTheServersStays() async throws {
+    @Test func `a file with the server's length is kept unless a checksum does not match`() async throws {
         let operation = try await run(.resume, Data(repeating: 9, count: whole.count))
         #expect(operation.error == nil && operation.outcome == .skipped)
         #expect(fixture.server.requests.map(\.method) == ["HEAD"])
@@ -103,7 +103,7 @@ struct ExistingFileTests {
         #expect(fixture.contents() == whole)
     }
 
-    @Test func aFileAsLongAsTheServersStaysUnderASuggestedNameToo() async throws {
+    @Test func `a file under a suggested name is kept if it has the server's length`() async throws {
         for (contents, outcome) in [(Data(repeating: 9, count: whole.count), .skipped), (whole.prefix(10), .downloaded)]
             as [(Data, DownloadOutcome)]
         {
@@ -117,28 +117,28 @@ struct ExistingFileTests {
         }
     }
 
-    @Test func aLengthSaysNothingBesideTheControlFileOfAria2() async throws {
+    @Test func `a file with an aria2 control file is incomplete, whatever its length`() async throws {
         try Data("control".utf8).write(to: fixture.file("file.bin.aria2"))
         let operation = try await run(.resume, whole.prefix(50_000) + Data(count: 50_000))
         #expect(operation.error == nil && operation.hasReplacedUnprovenFile)
         #expect(fixture.contents() == whole)
     }
 
-    @Test func aFileStaysWhereTheServerHasNone() async throws {
+    @Test func `an existing file is kept if the server does not have it`() async throws {
         fixture.server.route("/file", .status(404))
         let operation = try await run(.resume, whole.prefix(10))
         #expect(operation.error != nil)
         #expect(fixture.contents() == whole.prefix(10))
     }
 
-    @Test func aServerThatKnowsNoHEADSendsTheWhole() async throws {
+    @Test func `a file is completed from a server that does not support HEAD`() async throws {
         fixture.server.route("HEAD", "/file", .status(405))
         let operation = try await run(.resume, whole.prefix(10), checksum: try checksum(whole))
         #expect(operation.error == nil)
         #expect(fixture.contents() == whole)
     }
 
-    @Test func aTransferThatIsCancelledLeavesTheFile() async throws {
+    @Test func `cancelling the download keeps the existing file`() async throws {
         let gate = TestServer.Gate()
         fixture.server.route("HEAD", "/file", .status(200).held(by: gate))
         try whole.prefix(10).write(to: fixture.file())
@@ -152,7 +152,7 @@ struct ExistingFileTests {
         #expect(fixture.contents() == whole.prefix(10))
     }
 
-    @Test func aFileThatAppearsDuringTheDownloadIsSkippedOrAnError() async throws {
+    @Test func `a file created during the download is skipped or causes an error`() async throws {
         for existing in [ExistingFilePolicy.skip, .fail] {
             let gate = TestServer.Gate()
             fixture.server.serve(whole, at: "/file", etag: "\"1\"") { _, response in response.held(by: gate) }

@@ -23,7 +23,7 @@ struct FewConnectionTests {
     }
 
     /// The server refuses when the first connection has fetched its share and was closed.
-    @Test(arguments: 3...8) func refusedRangesAreAskedForAgain(segments: Int) async {
+    @Test(arguments: 3...8) func `refused ranges are requested again`(segments: Int) async {
         let refusals = Locked(0)
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             guard request.headers["Range"] != nil else { return response }
@@ -38,7 +38,7 @@ struct FewConnectionTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test(arguments: 3...8) func aServerOfOneConnectionSendsTheWholeFile(segments: Int) async {
+    @Test(arguments: 3...8) func `a download completes over the only allowed connection`(segments: Int) async {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             guard request.headers["Range"] == nil else { return .status(503) }
             var response = response
@@ -54,7 +54,7 @@ struct FewConnectionTests {
     ///
     /// `CONVOY_FEW_CONNECTIONS` sets the number of downloads (24), `CONVOY_SEED` repeats a run.
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func aServerOfFewConnectionsSendsAllOfThem() async throws {
+    func `all downloads from a server that limits its connections complete`() async throws {
         let count = ProcessInfo.processInfo.environment["CONVOY_FEW_CONNECTIONS"].flatMap { Int($0) } ?? 24
         let nginx = try Nginx()
         try nginx.add(bytes, as: "file")
@@ -81,7 +81,9 @@ struct FewConnectionTests {
 
     enum Oddity: String, CaseIterable, Sendable { case shifted, short, otherTotal, withoutRange, several }
 
-    @Test(arguments: Oddity.allCases) func oddRangesLeaveTheFileToOneConnection(oddity: Oddity) async {
+    @Test(arguments: Oddity.allCases) func `a download completes over one connection if range responses are invalid`(
+        oddity: Oddity
+    ) async {
         let bytes = bytes
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             guard let range = request.headers["Range"], let first = Int(range.dropFirst(6).prefix { $0 != "-" }) else {

@@ -21,7 +21,7 @@ struct ForeignBytesTests {
     }
 
     /// A server that knows the names has sent both files under them.
-    @Test func aJournalThatWasPlantedWithItsPartialFileIsNotBelieved() async throws {
+    @Test func `a planted journal with its partial file is ignored`() async throws {
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"1\"") { _, response in
             response.truncated(afterBytes: 2_000_000)
         }
@@ -37,7 +37,7 @@ struct ForeignBytesTests {
     }
 
     /// Bytes that were combined because of a checksum are not known to be the file of one source.
-    @Test func whatAMirrorHasSentDoesNotCountWithoutTheChecksum() async throws {
+    @Test func `bytes from a mirror are not resumed without the checksum`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 1_000_000) : .status(503)
         }
@@ -59,7 +59,7 @@ struct ForeignBytesTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func whatAMirrorHasSentCountsWithTheChecksum() async throws {
+    @Test func `bytes from a mirror are resumed with the checksum`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 1_000_000) : .status(503)
         }
@@ -79,7 +79,9 @@ struct ForeignBytesTests {
         #expect(fixture.server.requests("/file").first?.headers["Range"] != nil)
     }
 
-    @Test(arguments: [true, false]) func piecesOfAnotherLengthAreNotThoseOfTheFile(isLengthTold: Bool) async throws {
+    @Test(arguments: [true, false]) func `piece checksums that do not cover the file cause an error`(
+        isLengthTold: Bool
+    ) async throws {
         let longer = Data(bytes.prefix(150_000))
         fixture.server.route("/file") { _ in
             let response = TestServer.Response(status: 200, body: .data(longer))
@@ -103,7 +105,7 @@ struct ForeignBytesTests {
         ("?AWSAccessKeyId=k&Expires=1&Signature=a", "?AWSAccessKeyId=k&Expires=2&Signature=b", true),
         ("?Expires=1&Signature=a&Key-Pair-Id=k", "?Policy=1&Signature=b&Key-Pair-Id=k", true),
     ])
-    func onlyASignatureIsLeftOutOfAPlace(_ one: String, _ other: String, _ isSame: Bool) throws {
+    func `only signatures are ignored when URLs are compared`(_ one: String, _ other: String, _ isSame: Bool) throws {
         let one = try #require(URL(string: "http://host/file" + one))
         let other = try #require(URL(string: "http://host/file" + other))
         #expect((ResourcePlace(one) == ResourcePlace(other)) == isSame)

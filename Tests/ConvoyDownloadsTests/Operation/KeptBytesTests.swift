@@ -81,7 +81,7 @@ struct KeptBytesTests {
     }
 
     @Test(arguments: Unrelated.allCases, ["file.tar.gz", "file.bin", "file"])
-    func `unrelated content does not replace a file to be continued`(kind: Unrelated, name: String) async throws {
+    func `unrelated content does not replace a file that is being resumed`(kind: Unrelated, name: String) async throws {
         let stored = bytes.prefix(2_000_000)
         try stored.write(to: fixture.file(name))
         serve(kind)
@@ -101,7 +101,7 @@ struct KeptBytesTests {
         #expect(fixture.contents(name) == stored)
     }
 
-    @Test func `a login page does not replace a file that is revalidated`() async throws {
+    @Test func `a login page does not replace a file that is being revalidated`() async throws {
         try bytes.write(to: fixture.file("file.zip"))
         serve(.page)
         let download = await fixture.run(fixture.download(to: "file.zip") { $0.existingFilePolicy = .revalidate })
@@ -111,7 +111,7 @@ struct KeptBytesTests {
         #expect(fixture.contents("file.zip") == bytes)
     }
 
-    @Test func `a shorter file replaces an interrupted download if it has the checksum`() async throws {
+    @Test func `a shorter file replaces an interrupted download if its checksum matches`() async throws {
         await beginFile()
         let digest = MessageDigest(.sha256)
         digest.update(bytes.prefix(820))
@@ -122,7 +122,7 @@ struct KeptBytesTests {
         #expect(fixture.contents() == bytes.prefix(820))
     }
 
-    @Test func `a changed length of the server's file is reported`() async {
+    @Test func `a change in the length of the server's file is reported`() async {
         await beginFile()
         fixture.server.serve(bytes.prefix(2_500_000), at: "/file", etag: "\"2\"")
         let download = await fixture.run(fixture.download())
@@ -130,7 +130,7 @@ struct KeptBytesTests {
         #expect(fixture.contents() == bytes.prefix(2_500_000))
     }
 
-    @Test func aLengthThatIsTheSameIsNot() async {
+    @Test func `an unchanged length is not reported`() async {
         await beginFile()
         await expectContinuation()
         try? FileManager.default.removeItem(at: fixture.file())
@@ -142,7 +142,7 @@ struct KeptBytesTests {
 
     // MARK: Claiming
 
-    @Test func aDownloadThatStallsIsClaimedWithoutAnotherWrite() async throws {
+    @Test func `the bytes of a stalled download are claimed without another write`() async throws {
         let gate = TestServer.Gate()
         fixture.server.route(
             "/file", .pattern(count: 300_000).header("ETag", "\"1\"").heldBody(by: gate, afterBytes: 200_000))
@@ -157,7 +157,7 @@ struct KeptBytesTests {
         try await download.finished()
     }
 
-    @Test func whatReplacesTheFileAndBreaksOffLeavesIt() async {
+    @Test func `an interrupted replacement keeps the stored bytes`() async {
         await beginFile()
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in
             response.truncated(afterBytes: 500_000)
@@ -167,7 +167,7 @@ struct KeptBytesTests {
         await expectContinuation()
     }
 
-    @Test func whatReplacesTheFileAndHasAWrongDigestLeavesIt() async throws {
+    @Test func `a replacement with a wrong checksum keeps the stored bytes`() async throws {
         await beginFile()
         let digest = MessageDigest(.sha256)
         digest.update(bytes)
@@ -181,7 +181,7 @@ struct KeptBytesTests {
         await expectContinuation()
     }
 
-    @Test(arguments: [204, 205]) func anAnswerWithoutABodyEmptiesNothing(status: Int) async throws {
+    @Test(arguments: [204, 205]) func `a response without a body does not empty the file`(status: Int) async throws {
         try Data("old".utf8).write(to: fixture.file())
         fixture.server.route("/file", .status(status))
         let download = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
@@ -192,7 +192,7 @@ struct KeptBytesTests {
 
     // MARK: Special files
 
-    @Test(.timeLimit(.minutes(1))) func aPipeIsNotReplaced() async throws {
+    @Test(.timeLimit(.minutes(1))) func `a named pipe is not replaced`() async throws {
         try #require(mkfifo(fixture.file().path, 0o600) == 0)
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let download = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
@@ -202,7 +202,7 @@ struct KeptBytesTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    @Test func aLinkLeadsToTheFileThatIsReplacedAndItsPermissionsStay() async throws {
+    @Test func `the target of a symbolic link is replaced and keeps its permissions`() async throws {
         let folder = fixture.file("folder")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         let target = folder.appendingPathComponent("target")
@@ -220,7 +220,7 @@ struct KeptBytesTests {
     }
 
     @Test(arguments: [false, true])
-    func whatIsBegunLiesBesideTheFileThatALinkLeadsTo(isNamedByURL: Bool) async throws {
+    func `the partial file is created beside the target of a symbolic link`(isNamedByURL: Bool) async throws {
         let folder = fixture.file("folder")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         try Data("old".utf8).write(to: folder.appendingPathComponent("target"))
@@ -240,7 +240,7 @@ struct KeptBytesTests {
 
     // MARK: After a kill
 
-    @Test func aFileThatGotItsNameBeforeTheProcessWasKilledIsThere() async throws {
+    @Test func `a file renamed before the process was killed is recognized as complete`() async throws {
         var calls = FileCalls()
         calls.unlink = { _ in 0 }
         let unlucky = calls
@@ -259,7 +259,7 @@ struct KeptBytesTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func aBackupThatLinksThePartialFileIsNoOtherWriter() async throws {
+    @Test func `a backup's hard link to the partial file does not count as another writer`() async throws {
         let gate = TestServer.Gate()
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
             response.heldBody(by: gate, afterBytes: 1_000_000)
@@ -274,7 +274,7 @@ struct KeptBytesTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func aPartialFileThatABackupHasLinkedIsNotWritten() async throws {
+    @Test func `a partial file with another hard link is not modified`() async throws {
         await beginFile()
         try #require(link(fixture.file("file.bin.convoypart").path, fixture.file("backup").path) == 0)
         let before = fixture.contents("backup")
@@ -288,7 +288,7 @@ struct KeptBytesTests {
 
     // MARK: Errors
 
-    @Test func aLostConnectionAfterAChangeIsTriedAgain() async {
+    @Test func `a lost connection after a change of the file is retried`() async {
         await beginFile()
         let other = Data(bytes.reversed())
         let answers = Locked(0)
@@ -310,7 +310,9 @@ struct KeptBytesTests {
         #expect(fixture.contents() == other)
     }
 
-    @Test(arguments: [1, 3]) func aWrongPieceIsNoCancellation(segments: Int) async throws {
+    @Test(arguments: [1, 3]) func `a wrong piece is reported as a mismatch, not as a cancellation`(
+        segments: Int
+    ) async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let wrong = try (0..<3).map { _ in try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64)) }
         let pieces = try #require(PieceChecksums(length: 1_000_000, checksums: wrong))

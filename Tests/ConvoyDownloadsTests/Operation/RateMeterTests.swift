@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoyDownloads
 
 struct RateMeterTests {
-    @Test func theRestTakesTheTimeThatItsRateSays() {
+    @Test func `the remaining time follows from the rate and the remaining bytes`() {
         let request = URLRequest(url: URL(fileURLWithPath: "/"))
         var progress = DownloadOperation(request: request, destination: URL(fileURLWithPath: "/nowhere")).downloadProgress
         #expect(progress.timeRemaining == nil)
@@ -21,7 +21,7 @@ struct RateMeterTests {
 
     private let second: UInt64 = 1_000_000_000
 
-    @Test func theRateIsThatOfTheLastSecondsAndFallsWhenNothingComes() throws {
+    @Test func `the rate covers the last seconds and falls when nothing arrives`() throws {
         var meter = RateMeter()
         meter.begin(at: second)
         #expect(meter.rate(at: second + 100_000_000) == nil)
@@ -38,7 +38,7 @@ struct RateMeterTests {
     }
 
     /// Old bytes are dropped for the first time with the eighty-first block.
-    @Test func whatHasComeFiveSecondsAgoCountsHoweverMuchIsForgotten() {
+    @Test func `the last five seconds count even after older bytes are dropped`() {
         var meter = RateMeter()
         meter.begin(at: second)
         for step in 0...80 { meter.note(1_000, at: second + UInt64(step) * 100_000_000) }

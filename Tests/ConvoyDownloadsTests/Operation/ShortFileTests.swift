@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `it takes one call for each thing that is done`() async throws {
+    @Test func `a short file is written with one system call per step`() async throws {
         serve()
         let log = Log()
         let download = await fixture.run(fixture.download { $0.fileCalls = log.calls() })
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(arguments: ["open unnamed", "write", "synchronize", "name"])
-    func `where a file has no name only later, it goes through the partial file`(_ failing: String) async throws {
+    func `the partial file is used if unnamed files are not supported`(_ failing: String) async throws {
         serve()
         let log = Log()
         let hasFailed = Locked(false)
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `what has come is kept at a pause, and at a lost connection`(isPaused: Bool) async throws {
+    func `received bytes are kept after a pause or a lost connection`(isPaused: Bool) async throws {
         let gate = TestServer.Gate()
         serve { isPaused ? $0.heldBody(by: gate, afterBytes: 5000) : $0.truncated(afterBytes: 5000) }
         let download = fixture.download()
@@ -114,7 +114,7 @@ import Testing
         #expect(fixture.names == ["file.bin"])
     }
 
-    @Test func `a cancel leaves nothing`() async throws {
+    @Test func `a cancelled download without a validator leaves no files`() async throws {
         let gate = TestServer.Gate()
         fixture.server.serve(bytes, at: "/file") { _, response in response.heldBody(by: gate, afterBytes: 5000) }
         let download = fixture.download()
@@ -129,8 +129,7 @@ import Testing
 
     /// An incomplete file does not exist, and an existing one is a success unless the download was cancelled.
     @Test(arguments: ["open unnamed", "write", "time", "synchronize", "name", "close"], [true, false])
-    func `a cancel or a pause at each call leaves the file whole, or nothing`(_ call: String, isCancelled: Bool) async throws
-    {
+    func `cancelling or pausing at any call leaves a complete file or none`(_ call: String, isCancelled: Bool) async throws {
         serve()
         let log = Log()
         let download = fixture.download()
@@ -167,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: [ExistingFilePolicy.fail, .skip])
-    func `a file that appears meanwhile stays`(_ policy: ExistingFilePolicy) async throws {
+    func `a file created during the download is kept`(_ policy: ExistingFilePolicy) async throws {
         serve()
         let file = fixture.file()
         let download = fixture.download { download in
@@ -184,7 +183,7 @@ import Testing
         #expect(fixture.names == ["file.bin"])
     }
 
-    @Test func `a link that appears meanwhile is not followed`() async throws {
+    @Test func `a symbolic link created during the download is not followed`() async throws {
         serve()
         let file = fixture.file()
         let target = fixture.file("target")
@@ -200,7 +199,7 @@ import Testing
     }
 
     @Test(arguments: ["open unnamed", "write", "name"])
-    func `a directory that disappears is an error`(_ call: String) async throws {
+    func `a directory removed during the download causes an error`(_ call: String) async throws {
         serve()
         let folder = fixture.file("folder")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
@@ -215,7 +214,7 @@ import Testing
         #expect(fixture.names == [])
     }
 
-    @Test func `a directory that is not there is an error before anything is sent`() async throws {
+    @Test func `a missing directory causes an error before anything is sent`() async throws {
         serve()
         let download = await fixture.run(fixture.download(to: "folder/file.bin"))
         #expect((download.error as? URLError)?.code == .cannotWriteToFile)
@@ -223,7 +222,7 @@ import Testing
     }
 
     @Test(arguments: [1, 4, Int.max])
-    func `it waits for a descriptor, and keeps no thread meanwhile`(failures: Int) async throws {
+    func `a download waits for a file descriptor without blocking a thread`(failures: Int) async throws {
         serve()
         let count = Locked(0)
         let download = fixture.download { download in
@@ -251,7 +250,7 @@ import Testing
         }
     }
 
-    @Test func `one that comes over several connections waits for a descriptor, too`() async {
+    @Test func `a segmented download also waits for a file descriptor`() async {
         serve()
         let download = await fixture.run(
             fixture.download {
@@ -262,7 +261,7 @@ import Testing
         #expect(fixture.contents() == bytes)
     }
 
-    @Test(.needsSmallDisk) func `a full disk is an error, and leaves nothing`() async throws {
+    @Test(.needsSmallDisk) func `a full disk causes an error and leaves no file`() async throws {
         serve()
         let disk = try #require(try SmallDisk(bytes: 1 << 20))
         try disk.fill(leaving: 4096)

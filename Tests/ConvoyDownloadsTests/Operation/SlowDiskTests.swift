@@ -9,7 +9,7 @@ import Testing
 
 /// Slow file system calls run on worker threads, while the network thread serves other transfers.
 @Suite struct SlowDiskTests {
-    @Test func `space is reserved, and a slow disk is written, on worker threads`() async throws {
+    @Test func `worker threads reserve space and write to a slow disk`() async throws {
         let size = 4 << 20
         let fixture = try DownloadFixture()
         fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")

@@ -24,7 +24,7 @@ import Testing
         Case(segments: 1, restartsServer: false), Case(segments: 4, restartsServer: false),
         Case(segments: 1, restartsServer: true), Case(segments: 4, restartsServer: true),
     ])
-    func aKilledDownloadIsContinuedByTheNextProcessAndFetchesNothingTwiceThatItsJournalClaims(_ test: Case) async throws {
+    func `the next process resumes a killed download without fetching claimed bytes again`(_ test: Case) async throws {
         var random = SplitMix64.printingSeed()
         var server = try serve(test, port: 0)
         var (killed, continued, fetched, most) = (0, 0, 0.0, 0.0)

@@ -11,7 +11,7 @@ import Testing
     private let count = ProcessInfo.processInfo.environment["CONVOY_DOWNLOAD_RACES"].flatMap { Int($0) } ?? 12
     private let size = 700_000
 
-    @Test func ofTwoProcessesThatDownloadOneFileOneWinsAndTheOtherSaysWhy() throws {
+    @Test func `one of two processes that download a file succeeds, and the other reports the reason`() throws {
         let server = try TestServer()
         server.servePattern(count: size, at: "/file", etag: "\"1\"")
         var said: [String: Int] = [:]
@@ -32,7 +32,7 @@ import Testing
         print("races: \(said)")
     }
 
-    @Test func ofTwoOperationsThatDownloadOneFileOneWinsAndTheOtherSaysWhy() async throws {
+    @Test func `one of two operations that download a file succeeds, and the other reports the reason`() async throws {
         let fixture = try DownloadFixture()
         let count = count * 10
         fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")
@@ -59,7 +59,7 @@ import Testing
 
     /// Another download ends between the check for the file and the locking of the partial file.
     @Test(arguments: [ExistingFilePolicy.fail, .skip])
-    func aFileThatComesBeforeThePartialOneIsLockedIsFound(policy: ExistingFilePolicy) async throws {
+    func `a file created before the partial file is locked is detected`(policy: ExistingFilePolicy) async throws {
         let fixture = try DownloadFixture()
         fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")
         let theirs = Data("theirs".utf8)
@@ -80,7 +80,7 @@ import Testing
     }
 
     /// One download discards its partial file while others open it.
-    @Test func aPartialFileThatVanishesIsNoReasonToFail() async throws {
+    @Test func `a partial file removed by another download causes no file error`() async throws {
         let fixture = try DownloadFixture()
         // Without a validator nothing is kept, so each download removes its partial file at the end.
         fixture.server.serve(Data(repeating: 7, count: 50_000), at: "/file") { _, response in

@@ -13,11 +13,11 @@ final class DownloadCaseRun {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"
         case hung = "HUNG"
-        case toldNotOnce = "TOLD NOT ONCE"
-        case failedThoughHonest = "FAILED THOUGH HONEST"
+        case toldNotOnce = "NOT COMPLETED ONCE"
+        case failedThoughHonest = "FAILED WITH AN HONEST SERVER"
         case oldFileLost = "OLD FILE LOST"
-        case left = "LEFT SOMETHING"
-        case toldWrong = "TOLD WRONG"
+        case left = "FILES LEFT BEHIND"
+        case toldWrong = "WRONG EVENTS"
     }
 
     struct Verdict: Sendable {

@@ -20,7 +20,7 @@ struct DownloadPropertyTests {
         let successes = Locked(0)
     }
 
-    @Test func aFileIsRightOrTheDownloadFailsOnce() throws {
+    @Test func `a download yields a correct file or fails exactly once`() throws {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
         let count = Self.environment["CONVOY_DOWNLOADS"].flatMap { Int($0) } ?? PropertyBudget.rounds(400)
         let numbers = Self.environment["CONVOY_DOWNLOAD"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)

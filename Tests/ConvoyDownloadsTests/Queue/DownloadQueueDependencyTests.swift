@@ -23,7 +23,7 @@ struct DownloadQueueDependencyTests {
         return (first, second)
     }
 
-    @Test func aChainRunsInOrder() async throws {
+    @Test func `a chain of dependencies runs in order`() async throws {
         let queue = try fixture.open()
         queue.start()
         var requests: [OutboxRequest] = []
@@ -38,7 +38,7 @@ struct DownloadQueueDependencyTests {
         #expect(fixture.server.requests("/post").map(\.text) == (0..<30).map { "\($0)" })
     }
 
-    @Test func aFailedDependencyHoldsAnEntryUntilItSucceeds() async throws {
+    @Test func `an entry is blocked until its failed dependency succeeds`() async throws {
         let queue = try fixture.open()
         queue.start()
         let (first, second) = pair(.hold)
@@ -52,7 +52,7 @@ struct DownloadQueueDependencyTests {
         #expect(fixture.server.requests.map(\.text) == ["first", "first", "second"])
     }
 
-    @Test func aBlockedEntryThatIsRetriedRunsWithoutItsDependency() async throws {
+    @Test func `a blocked entry runs without its dependency when it is retried`() async throws {
         let queue = try fixture.open()
         queue.start()
         let (first, second) = pair(.hold)
@@ -65,7 +65,7 @@ struct DownloadQueueDependencyTests {
         #expect(try fixture.open().entries.map(\.dependencies) == [[], []])
     }
 
-    @Test func anEntryCanRunAllTheSame() async throws {
+    @Test func `an entry can run despite a failed dependency`() async throws {
         let queue = try fixture.open()
         queue.start()
         let (first, second) = pair(.run)
@@ -74,7 +74,7 @@ struct DownloadQueueDependencyTests {
         #expect(queue.states == [.failed, .finished])
     }
 
-    @Test func anEntryCanFailWithItsDependencyAndSoDoThoseBehindIt() async throws {
+    @Test func `an entry can fail with its dependency, and so do its own dependents`() async throws {
         let queue = try fixture.open()
         queue.start()
         let (first, second) = pair(.fail)
@@ -96,7 +96,7 @@ struct DownloadQueueDependencyTests {
         #expect(try fixture.open().states == [.waiting, .failed, .failed])
     }
 
-    @Test func aCancelledDependencyCountsAsFailedInTheNextProcessToo() async throws {
+    @Test func `a cancelled dependency also counts as failed in the next process`() async throws {
         let queue = try fixture.open()
         let (first, second) = pair(.hold)
         try await queue.enqueue([first, second])
@@ -111,7 +111,7 @@ struct DownloadQueueDependencyTests {
         #expect(next.states == [.finished])
     }
 
-    @Test func aFinishedDependencyThatWasRemovedHoldsNobodyBack() async throws {
+    @Test func `a removed finished dependency does not block its dependents`() async throws {
         let queue = try fixture.open()
         queue.start()
         let first = fixture.post("/post", "first")
@@ -131,7 +131,7 @@ struct DownloadQueueDependencyTests {
         #expect(next.states.allSatisfy { $0 == .finished })
     }
 
-    @Test func circlesAndUnknownDependenciesAreRefused() async throws {
+    @Test func `dependency cycles and unknown dependencies are rejected`() async throws {
         let queue = try fixture.open()
         var (a, b, c) = (fixture.post(), fixture.post(), fixture.post())
         a.dependencies = [c.id]

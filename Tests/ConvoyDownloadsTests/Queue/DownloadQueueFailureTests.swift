@@ -19,7 +19,7 @@ struct DownloadQueueFailureTests {
     private var database: URL { fixture.home.appendingPathComponent("queue.sqlite") }
 
     /// This applies to the body and to its name in the folder.
-    @Test(arguments: [true, false]) func aBodyThatIsNotBroughtToTheDiskIsNotTaken(isFile: Bool) throws {
+    @Test(arguments: [true, false]) func `a body that cannot be synchronized is rejected`(isFile: Bool) throws {
         let path = fixture.home.path + "-bodies"
         defer { try? FileManager.default.removeItem(atPath: path) }
         var folder = try BodyFolder(path)
@@ -36,7 +36,7 @@ struct DownloadQueueFailureTests {
     }
 
     /// A program may keep it as long as it likes.
-    @Test func anOperationThatHasEndedKeepsNothingOfItsQueue() async throws {
+    @Test func `a finished operation retains nothing of its queue`() async throws {
         let queue = try fixture.open()
         let request = fixture.post()
         let operation = try await queue.enqueue(request)
@@ -47,14 +47,14 @@ struct DownloadQueueFailureTests {
         #expect(link.entry == nil)
     }
 
-    @Test func aDirectoryIsOpenOnceAtATime() async throws {
+    @Test func `a directory cannot be opened by two queues`() async throws {
         let queue = try fixture.open()
         #expect(throws: DownloadQueueError.inUse(fixture.home, process: getpid())) { try fixture.open() }
         await queue.close()
         _ = try fixture.open()
     }
 
-    @Test func ofManyWhoOpenAtOnceOneSucceeds() async throws {
+    @Test func `exactly one of many concurrent attempts to open a queue succeeds`() async throws {
         let opened = Locked<[DownloadQueue]>([])
         let refused = Locked(0)
         DispatchQueue.concurrentPerform(iterations: 16) { _ in
@@ -71,14 +71,14 @@ struct DownloadQueueFailureTests {
         #expect(refused.withLock { $0 } == 15)
     }
 
-    @Test func aDamagedDatabaseIsReportedAndLeftAsItIs() async throws {
+    @Test func `a damaged database is reported and left unchanged`() async throws {
         let queue = try fixture.open()
         try await queue.enqueue(fixture.post())
         await queue.close()
         for name in ["queue.sqlite-wal", "queue.sqlite-shm"] {
             try? FileManager.default.removeItem(at: fixture.home.appendingPathComponent(name))
         }
-        let garbage = Data("this is no database, and was never one ".utf8 + [UInt8](repeating: 7, count: 5000))
+        let garbage = Data("this has never been a database ".utf8 + [UInt8](repeating: 7, count: 5000))
         try garbage.write(to: database)
         #expect {
             try fixture.open()
@@ -90,7 +90,7 @@ struct DownloadQueueFailureTests {
         #expect(fixture.bodies.count == 1)
     }
 
-    @Test func rowsThatMakeNoSenseAreSetAsideAndTheOthersRun() async throws {
+    @Test func `unreadable rows are set aside, and the other entries run`() async throws {
         fixture.server.route("POST", "/post", .text("thanks"))
         fixture.server.serve(Data("file".utf8), at: "/file", etag: "\"1\"")
         let queue = try fixture.open()
@@ -124,7 +124,7 @@ struct DownloadQueueFailureTests {
         }
     }
 
-    @Test func optionsThatAnotherVersionWroteAreReadAsFarAsTheyGo() async throws {
+    @Test func `unknown options written by another version are ignored`() async throws {
         fixture.server.serve(Data("file".utf8), at: "/file", etag: "\"1\"")
         let queue = try fixture.open()
         try await queue.enqueue(fixture.download())
@@ -138,7 +138,7 @@ struct DownloadQueueFailureTests {
         #expect(next.states == [.finished])
     }
 
-    @Test func databasesOfOthersAreLeftAlone() throws {
+    @Test func `databases of other programs are left unchanged`() throws {
         try FileManager.default.createDirectory(at: fixture.home, withIntermediateDirectories: true)
         let path = database.path
         _ = try ProcessRunner.run("sqlite3", [path, "CREATE TABLE mine (a); INSERT INTO mine VALUES (1)"])
@@ -152,13 +152,13 @@ struct DownloadQueueFailureTests {
     }
 
     /// The identifier by which other versions recognize it.
-    @Test func aDatabaseSaysThatItIsThatOfAQueue() async throws {
+    @Test func `the database has the application ID of a queue`() async throws {
         await (try fixture.open()).close()
         let result = try ProcessRunner.run("sqlite3", [database.path, "PRAGMA application_id"])
         #expect(result.text == "\(0x4376_5175)\n")
     }
 
-    @Test func aNewerDatabaseIsLeftAlone() async throws {
+    @Test func `a database of a newer version is rejected`() async throws {
         await (try fixture.open()).close()
         _ = try ProcessRunner.run("sqlite3", [database.path, "PRAGMA user_version = 99"])
         #expect {
@@ -168,7 +168,7 @@ struct DownloadQueueFailureTests {
         }
     }
 
-    @Test func aPlaceThatIsNoDirectoryIsReported() throws {
+    @Test func `a location that is not a directory is rejected`() throws {
         try Data().write(to: fixture.file("plain"))
         for place in [fixture.file("plain"), fixture.file("plain").appendingPathComponent("below")] {
             #expect {
@@ -182,7 +182,7 @@ struct DownloadQueueFailureTests {
         }
     }
 
-    @Test func aMissingBodyFailsItsEntryAlone() async throws {
+    @Test func `a missing body fails only its own entry`() async throws {
         let queue = try fixture.open()
         let requests = [fixture.post("/post", "lost"), fixture.post("/post", "kept")]
         try await queue.enqueue([requests[0]])
@@ -202,7 +202,7 @@ struct DownloadQueueFailureTests {
         #expect(fixture.server.requests.map(\.text) == ["kept"])
     }
 
-    @Test func whatCannotBeStoredIsRefused() async throws {
+    @Test func `requests that cannot be stored are rejected`() async throws {
         struct Other: DurableRequest {
             var id = UUID()
             var dependencies: Set<UUID> = []
@@ -244,7 +244,7 @@ struct DownloadQueueFailureTests {
         #expect(fixture.bodies.isEmpty)
     }
 
-    @Test func identifiersThatAreNotThereAreRefused() async throws {
+    @Test func `unknown identifiers are rejected`() async throws {
         let queue = try fixture.open()
         let id = UUID()
         let unknown = DownloadQueueError.unknownEntry(id)
@@ -262,7 +262,7 @@ struct DownloadQueueFailureTests {
         await #expect(throws: DownloadQueueError.closed) { try await queue.flush() }
     }
 
-    @Test func anOperationThatTheQueueRefusesFailsItsEntry() async throws {
+    @Test func `an operation rejected by its operation queue fails its entry`() async throws {
         let bounded = RequestOperationQueue()
         bounded.maximumLength = 1
         bounded.isSuspended = true
@@ -270,7 +270,7 @@ struct DownloadQueueFailureTests {
         queue.start()
         let requests = [fixture.post("/post", "0"), fixture.post("/post", "1")]
         try await queue.enqueue(requests)
-        try await waitUntil("one to be refused: \(queue.states) \(bounded.queuedOperations)") {
+        try await waitUntil("the rejection of an entry: \(queue.states) \(bounded.queuedOperations)") {
             queue.states == [.waiting, .failed]
         }
         bounded.isSuspended = false

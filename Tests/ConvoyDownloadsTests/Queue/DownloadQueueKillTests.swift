@@ -22,7 +22,7 @@ import Testing
             log: fixture.file(log))
     }
 
-    @Test func anotherProcessIsToldWhoHasTheQueue() async throws {
+    @Test func `opening a queue in use reports the process that uses it`() async throws {
         let process = try start("hold", log: "log")
         try await waitUntil("the other process") { process.output == "open\n" }
         #expect(throws: DownloadQueueError.inUse(fixture.home, process: process.id)) { try fixture.open() }
@@ -31,7 +31,7 @@ import Testing
         _ = try fixture.open()
     }
 
-    @Test func aFullDiskRefusesRequestsAndLosesNone() async throws {
+    @Test func `requests are rejected on a full disk, and none is lost`() async throws {
         let result = try ProcessRunner.run(Self.program(), ["queue", fixture.home.path, "full"])
         #expect(result.status == 0, "\(result.errorText)")
         let lines = result.text.split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1).map(String.init) }

@@ -17,7 +17,7 @@ struct DownloadQueueReopeningTests {
         fixture.server.route("POST", "/post", .text("thanks"))
     }
 
-    @Test func entriesComeBackInOrderWithAllTheyHad() async throws {
+    @Test func `entries are restored in order with all their properties`() async throws {
         let queue = try fixture.open()
         var requests: [any DurableRequest] = []
         for index in 0..<20 {
@@ -46,7 +46,7 @@ struct DownloadQueueReopeningTests {
         #expect(Set(fixture.server.requests("/post").map(\.text)) == Set((0..<20).filter { $0 % 2 == 1 }.map { "\($0)" }))
     }
 
-    @Test func aDownloadsSettingsComeBack() async throws {
+    @Test func `the settings of a download are restored`() async throws {
         let queue = try fixture.open()
         var request = DownloadRequest(fixture.server.url("/file"), directory: fixture.directory.url)
         request.request.timeoutInterval = 7.5
@@ -86,7 +86,7 @@ struct DownloadQueueReopeningTests {
         }
     }
 
-    @Test func aKilledDownloadGoesOnWhereItStopped() async throws {
+    @Test func `an interrupted download resumes where it left off`() async throws {
         let gate = TestServer.Gate()
         fixture.server.serve(bytes, at: "/slow", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 150_000) : response
@@ -108,7 +108,7 @@ struct DownloadQueueReopeningTests {
         #expect(next.entries.map(\.attempts) == [2])
     }
 
-    @Test func aFinishedFileIsRecognizedThoughItsEndWasNotStored() async throws {
+    @Test func `a complete file is recognized even if its completion was not stored`() async throws {
         // The state just before the end: the file is complete and about to get its name.
         let queue = try fixture.open()
         queue.start()
@@ -138,7 +138,7 @@ struct DownloadQueueReopeningTests {
         #expect(result.status == 0, "\(result.errorText)")
     }
 
-    @Test func whatWasBeingSentIsSentAgainWithTheSameKey() async throws {
+    @Test func `a request interrupted while being sent is repeated with the same key`() async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         fixture.server.route("POST", "/hold", inTurn: [.text("late").held(by: gate), .text("now")])
@@ -158,7 +158,7 @@ struct DownloadQueueReopeningTests {
         #expect(received.map { $0.headers["Idempotency-Key"] } == [request.idempotencyKey, request.idempotencyKey])
     }
 
-    @Test func whatMustNotBeSentTwiceIsHeldUntilItIsRetried() async throws {
+    @Test func `a request that must not be sent twice is held until it is retried manually`() async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         fixture.server.route("POST", "/hold", inTurn: [.text("late").held(by: gate), .text("now")])
@@ -182,7 +182,7 @@ struct DownloadQueueReopeningTests {
         #expect(fixture.server.requests("/hold").map(\.text) == ["order", "order", "not begun"])
     }
 
-    @Test func aLostConnectionLeavesTheOutcomeUnknownOnlyWhereItMayHaveArrived() async throws {
+    @Test func `the outcome is unknown if an unrepeatable request may have arrived`() async throws {
         fixture.server.route("POST", "/reset", .text("x").failing(.resetBeforeHead))
         let port = try LoopbackPort.free()
         let queue = try fixture.open()
@@ -198,7 +198,7 @@ struct DownloadQueueReopeningTests {
         #expect(queue.entries.allSatisfy { $0.errorDescription != nil })
     }
 
-    @Test(arguments: [true, false]) func onlyWhatMayBeSentTwiceIsPausedOnceItHasBegun(mayBe: Bool) async throws {
+    @Test(arguments: [true, false]) func `a running request pauses only if it may be sent twice`(mayBe: Bool) async throws {
         let gate = TestServer.Gate()
         fixture.server.route("POST", "/hold", .text("late").held(by: gate))
         let queue = try fixture.open()
@@ -220,7 +220,7 @@ struct DownloadQueueReopeningTests {
         #expect(fixture.server.requests("/hold").count == 1)
     }
 
-    @Test func aPausedQueueIsPausedInTheNextProcess() async throws {
+    @Test func `a paused queue is still paused in the next process`() async throws {
         let queue = try fixture.open()
         try await queue.enqueue(fixture.post())
         queue.pause()
@@ -237,7 +237,7 @@ struct DownloadQueueReopeningTests {
         #expect(try !fixture.open().isPaused)
     }
 
-    @Test func failuresAndResultsComeBackAndAreNotDoneAgain() async throws {
+    @Test func `failures and results are restored, and nothing runs again`() async throws {
         fixture.server.route("POST", "/broken", .status(500))
         let queue = try fixture.open()
         queue.start()
@@ -257,7 +257,7 @@ struct DownloadQueueReopeningTests {
         #expect(fixture.server.requests("/broken").count == 2)
     }
 
-    @Test func secretsAreNotStoredAndTheProgramAddsThemAgain() async throws {
+    @Test func `secrets are not stored, and the program must add them again`() async throws {
         var request = fixture.post()
         request.request.setValue("Bearer first-secret", forHTTPHeaderField: "Authorization")
         request.request.setValue("key-secret", forHTTPHeaderField: "X-Api-Key")
@@ -298,7 +298,7 @@ struct DownloadQueueReopeningTests {
         #expect(headers["Idempotency-Key"] == request.idempotencyKey)
     }
 
-    @Test func secretsAreSentAsLongAsTheProcessLasts() async throws {
+    @Test func `secrets are sent as long as the process runs`() async throws {
         fixture.server.route("POST", "/post", inTurn: [.status(500), .text("ok")])
         var request = fixture.post()
         request.request.setValue("Bearer secret", forHTTPHeaderField: "Authorization")
@@ -312,7 +312,7 @@ struct DownloadQueueReopeningTests {
         #expect(sent == ["Bearer secret", "Bearer secret"])
     }
 
-    @Test func aURLWithASecretIsRefusedUnlessItIsAllowed() async throws {
+    @Test func `a URL with a secret is rejected unless it is allowed`() async throws {
         let queue = try fixture.open()
         let signed = try #require(URL(string: fixture.server.url("/file").absoluteString + "?X-Amz-Signature=abc"))
         var request = DownloadRequest(signed, destination: fixture.file("signed"))

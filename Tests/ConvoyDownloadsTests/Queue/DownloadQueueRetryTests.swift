@@ -38,7 +38,7 @@ struct DownloadQueueRetryTests {
         func turnOn() { isOn.withLock { $0 = true } }
     }
 
-    @Test func aServerThatIsDownForAWhileFailsNeitherTheDownloadNorItsPost() async throws {
+    @Test func `a temporary server failure fails neither a download nor its dependent request`() async throws {
         let isWhole = breakServer()
         let queue = try fixture.open(retryPolicy: policy(1000, delay: 0.02))
         let download = fixture.download()
@@ -56,7 +56,7 @@ struct DownloadQueueRetryTests {
         #expect(fixture.contents("file.bin") == Data("file".utf8))
     }
 
-    @Test func theNextProcessWaitsForTheRestOfTheTimeAndCountsOn() async throws {
+    @Test func `the next process keeps the time of the next attempt and the attempt count`() async throws {
         let isWhole = breakServer()
         let queue = try fixture.open(retryPolicy: policy(2, delay: 3000))
         let download = fixture.download()
@@ -90,7 +90,7 @@ struct DownloadQueueRetryTests {
         #expect(last.states == [.finished])
     }
 
-    @Test func whatFailsForGoodIsToldKeptAndTriedAgain() async throws {
+    @Test func `a permanent failure is reported, stored and can be retried`() async throws {
         let isWhole = breakServer()
         let queue = try fixture.open(retryPolicy: policy(2, delay: 0.01))
         let download = fixture.download()
@@ -115,7 +115,7 @@ struct DownloadQueueRetryTests {
         #expect(next.states == [.finished, .finished])
     }
 
-    @Test func aWaitEndsWhenItIsAskedFor() async throws {
+    @Test func `a manual retry ends the wait for the next attempt`() async throws {
         let isWhole = breakServer()
         let queue = try fixture.open(retryPolicy: policy(2, delay: 3000))
         let download = fixture.download()
@@ -130,7 +130,7 @@ struct DownloadQueueRetryTests {
         #expect(queue.states == [.finished])
     }
 
-    @Test func aRequestThatMustNotBeSentTwiceIsTriedAgainOnlyIfNothingWasSent() async throws {
+    @Test func `a request that must not be sent twice is retried only if nothing was sent`() async throws {
         let queue = try fixture.open(retryPolicy: policy(1000, delay: 3000))
         fixture.server.route("POST", "/broken", .status(503))
         var refused = fixture.post("/post"), answered = fixture.post("/broken")
@@ -146,7 +146,7 @@ struct DownloadQueueRetryTests {
         #expect(next.states == [.waiting, .failed])
     }
 
-    @Test func aDatabaseOfAnEarlierVersionOpens() async throws {
+    @Test func `a database of an earlier version opens`() async throws {
         let queue = try fixture.open()
         try await queue.enqueue([fixture.download(), fixture.post()])
         await queue.close()

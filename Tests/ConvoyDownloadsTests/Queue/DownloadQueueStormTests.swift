@@ -63,7 +63,7 @@ struct DownloadQueueStormTests {
         return left
     }
 
-    @Test func whateverManyThreadsDoEverythingThatIsLeftArrives() async throws {
+    @Test func `all remaining entries complete, whatever many threads do to the queue`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         fixture.server.route("POST", "/post", .text("thanks"))
         let rounds = ProcessInfo.processInfo.environment["CONVOY_QUEUE_STORMS"].flatMap { Int($0) } ?? 3
@@ -111,7 +111,7 @@ struct DownloadQueueStormTests {
         }
     }
 
-    @Test func manyThreadsEnqueueAtOnce() async throws {
+    @Test func `many threads can enqueue requests concurrently`() async throws {
         let queue = try fixture.open()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for thread in 0..<8 {

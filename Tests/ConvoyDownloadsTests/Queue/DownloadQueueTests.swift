@@ -17,7 +17,7 @@ struct DownloadQueueTests {
         fixture.server.route("POST", "/post", .text("thanks", status: 201))
     }
 
-    @Test func anEnqueuedDownloadEndsWithItsFile() async throws {
+    @Test func `an enqueued download produces its file`() async throws {
         let queue = try fixture.open()
         queue.start()
         let request = fixture.download()
@@ -36,7 +36,7 @@ struct DownloadQueueTests {
         #expect(queue.operation(for: request.id) == nil)
     }
 
-    @Test func whatIsStoredAsFinishedIsOnTheDisk() async throws {
+    @Test func `a file is synchronized before its entry is stored as finished`() async throws {
         let log = Locked<[String]>([])
         var calls = FileCalls()
         let real = calls
@@ -52,7 +52,7 @@ struct DownloadQueueTests {
         #expect(log.withLock { $0 } == ["file", "directory"])
     }
 
-    @Test func aRequestThatSendsArrivesWithItsBodyAndItsKey() async throws {
+    @Test func `a POST arrives with its body and its Idempotency-Key`() async throws {
         let queue = try fixture.open()
         queue.start()
         let request = fixture.post("/post", "hello")
@@ -69,7 +69,7 @@ struct DownloadQueueTests {
         try await waitUntil("the body to be removed") { fixture.bodies.isEmpty }
     }
 
-    @Test func aBodyFromAFileIsCopiedWhenItIsEnqueued() async throws {
+    @Test func `a body file is copied when it is enqueued`() async throws {
         let queue = try fixture.open()
         let large = PatternBytes.data(count: 1_000_000)
         try large.write(to: fixture.file("body"))
@@ -87,7 +87,7 @@ struct DownloadQueueTests {
         #expect(received.headers["Idempotency-Key"] == "\"mine\"")
     }
 
-    @Test func nothingRunsBeforeTheStart() async throws {
+    @Test func `nothing runs before start()`() async throws {
         let queue = try fixture.open()
         let operation = try await queue.enqueue(fixture.download())
         // Awaiting an operation usually starts it, but not in a queue.
@@ -101,7 +101,7 @@ struct DownloadQueueTests {
         #expect(fixture.contents("file.bin") == bytes)
     }
 
-    @Test func everyOperationIsConfiguredOnceWithItsEntry() async throws {
+    @Test func `each operation is configured once with its entry`() async throws {
         let seen = Locked<[String]>([])
         let queue = try fixture.open { operation, entry in
             seen.withLock { $0.append("\(entry.tag ?? "") \(entry.state) \(operation.state)") }
@@ -114,7 +114,7 @@ struct DownloadQueueTests {
         #expect(seen.withLock { $0 } == ["photo waiting ready"])
     }
 
-    @Test func handlersRunAfterTheOutcomeIsStored() async throws {
+    @Test func `handlers run after the outcome is stored`() async throws {
         let stored = Locked<DownloadQueue.State?>(nil)
         let queue = try fixture.open()
         let request = fixture.post()
@@ -128,7 +128,7 @@ struct DownloadQueueTests {
         #expect(stored.withLock { $0 } == .finished)
     }
 
-    @Test func aFailureIsListedAndCanBeRetried() async throws {
+    @Test func `a failed entry is listed and can be retried`() async throws {
         fixture.server.route("/broken", .status(500))
         let queue = try fixture.open()
         queue.start()
@@ -150,7 +150,7 @@ struct DownloadQueueTests {
         #expect(throws: DownloadQueueError.cannotRetry(request.id)) { try queue.retry(request.id) }
     }
 
-    @Test func retriesOfTheOperationCountAsAttempts() async throws {
+    @Test func `retries of the operation count as attempts`() async throws {
         fixture.server.route("POST", "/post", inTurn: [.status(503), .status(503), .text("ok")])
         let queue = try fixture.open { operation, _ in
             var policy = RetryPolicy()
@@ -168,7 +168,7 @@ struct DownloadQueueTests {
         #expect(fixture.server.requests("/post").map(\.text) == ["text", "text", "text"])
     }
 
-    @Test func aPausedEntryStopsAndGoesOn() async throws {
+    @Test func `a paused entry stops and resumes`() async throws {
         let gate = TestServer.Gate()
         fixture.server.serve(bytes, at: "/slow", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 50_000) : response
@@ -190,7 +190,7 @@ struct DownloadQueueTests {
         #expect(fixture.contents("file.bin") == bytes)
     }
 
-    @Test func pausingTheOperationPausesTheEntry() async throws {
+    @Test func `pausing the operation pauses the entry`() async throws {
         let queue = try fixture.open()
         let request = fixture.download()
         let operation = try await queue.enqueue(request)
@@ -203,7 +203,7 @@ struct DownloadQueueTests {
         #expect(fixture.contents("file.bin") == bytes)
     }
 
-    @Test func aPausedQueueStartsNothingAndResumesAll() async throws {
+    @Test func `a paused queue starts nothing, and then all entries that are not paused themselves`() async throws {
         let queue = try fixture.open()
         queue.start()
         queue.pause()
@@ -224,7 +224,7 @@ struct DownloadQueueTests {
     }
 
     @Test(arguments: ["waiting", "running", "paused", "failed", "finished"])
-    func aCancelledEntryIsGoneWhateverItsState(_ state: String) async throws {
+    func `a cancelled entry is removed, whatever its state`(_ state: String) async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         fixture.server.route("POST", "/hold", .text("late").held(by: gate))
@@ -250,7 +250,7 @@ struct DownloadQueueTests {
         #expect(try fixture.open().entries.isEmpty)
     }
 
-    @Test func aCancelledDownloadLeavesNoPartialFile() async throws {
+    @Test func `a cancelled download leaves no partial file`() async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         fixture.server.serve(bytes, at: "/slow", etag: "\"1\"") { _, response in
@@ -269,7 +269,7 @@ struct DownloadQueueTests {
         #expect(queue.entries.isEmpty)
     }
 
-    @Test func prioritiesDecideWhatComesFirst() async throws {
+    @Test func `entries run in the order of their priorities`() async throws {
         fixture.manager.maxConcurrentOperationCount = 1
         let queue = try fixture.open()
         let requests = (0..<4).map { index in
@@ -284,7 +284,7 @@ struct DownloadQueueTests {
         #expect(fixture.server.requests("/post").map(\.text) == ["3", "2", "0", "1"])
     }
 
-    @Test func updatesTellEachStateAndEndWithTheQueue() async throws {
+    @Test func `updates report each state and end with the queue`() async throws {
         let queue = try fixture.open()
         let updates = queue.updates
         let request = fixture.post()
@@ -301,7 +301,7 @@ struct DownloadQueueTests {
         #expect(states == [.waiting, .running, .finished, .cancelled])
     }
 
-    @Test func updatesOfAClosedQueueHaveEnded() async throws {
+    @Test func `the updates of a closed queue end immediately`() async throws {
         let queue = try fixture.open()
         await queue.close()
         let updates = queue.updates
@@ -314,7 +314,7 @@ struct DownloadQueueTests {
         try await waitUntil("the end of the updates") { hasEnded.withLock { $0 } }
     }
 
-    @Test func aFoundationQueueWillDo() async throws {
+    @Test func `operations can run in a Foundation operation queue`() async throws {
         let foundation = OperationQueue()
         foundation.maxConcurrentOperationCount = 2
         let queue = try fixture.open(operationQueue: foundation)
@@ -325,7 +325,7 @@ struct DownloadQueueTests {
         #expect(Set(fixture.server.requests("/post").map(\.text)).count == 20)
     }
 
-    @Test func closingEndsEveryOperationAndKeepsTheEntries() async throws {
+    @Test func `closing the queue ends all operations and keeps the entries`() async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         fixture.server.route("POST", "/hold", .text("late").held(by: gate))
@@ -353,7 +353,7 @@ struct DownloadQueueTests {
         #expect(next.entries.map(\.attempts) == [1, 0])
     }
 
-    @Test func releasingTheQueueClosesIt() async throws {
+    @Test func `releasing the queue closes it`() async throws {
         var queue: DownloadQueue? = try fixture.open()
         try await queue?.enqueue(fixture.post())
         queue = nil
@@ -365,7 +365,7 @@ struct DownloadQueueTests {
         #expect(next?.states == [.waiting])
     }
 
-    @Test func tenThousandAreEnqueuedInOneGo() async throws {
+    @Test func `10,000 requests are enqueued in one call within 20 seconds`() async throws {
         let queue = try fixture.open()
         let requests = (0..<10_000).map { fixture.download("/file", to: "\($0)") }
         let clock = ContinuousClock()

@@ -61,7 +61,7 @@ struct QueueTablePropertyTests {
                 tag: nil, enqueued: 0, status: QueueStatus(changed: 0)))
     }
 
-    @Test func theTableAgreesWithAModelThatRecounts() {
+    @Test func `the table agrees with a model that recounts everything`() {
         var random = SplitMix64.printingSeed()
         for _ in 0..<300 { run(&random) }
     }

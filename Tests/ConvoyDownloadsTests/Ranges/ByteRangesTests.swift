@@ -3,7 +3,7 @@ import Testing
 
 struct ByteRangesTests {
     /// Compares them with sets of numbers.
-    @Test func setsOfRangesBehaveLikeSetsOfNumbers() {
+    @Test func `sets of ranges behave like sets of numbers`() {
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<300 {
             var (ranges, numbers) = (ByteRanges(), Set<Int64>())

@@ -9,7 +9,7 @@ import Testing
 @Suite struct DownloadPlanPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
 
-    @Test func aPlanNeverCombinesTwoFilesAndAlwaysEnds() {
+    @Test func `a plan never combines two versions of a file and always ends`() {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
         let count = Self.environment["CONVOY_PLANS"].flatMap { Int($0) } ?? PropertyBudget.rounds(5_000)
         let numbers = Self.environment["CONVOY_PLAN"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)

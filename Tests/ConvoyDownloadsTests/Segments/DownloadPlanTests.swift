@@ -46,7 +46,7 @@ import Testing
     }
 
     /// The complete file begins to replace the existing bytes, and another part fails before its first byte.
-    @Test func whatIsBeingReplacedDoesNotComeBackWhileOthersReplaceIt() throws {
+    @Test func `replaced bytes are not restored while another part replaces them`() throws {
         var plan = continued(parts: 2)
         let begun = plan.begin()
         let first = try #require(begun)
@@ -67,7 +67,7 @@ import Testing
         return plan.evaluate(ResponseHead(url: url, statusCode: status, headers: fields), for: first.id)
     }
 
-    @Test func whatIsNoPartAndNotTheWholeIsNoAnswerToARange() throws {
+    @Test func `a response that is neither the range nor the complete file is rejected`() throws {
         let tag = ("ETag", "\"1\"")
         for status in [200, 203, 226] {
             #expect(try verdict(status, [tag, ("Content-Range", "bytes 50-99/100"), ("Content-Length", "50")]) == .changed)
@@ -83,7 +83,7 @@ import Testing
         #expect(try verdict(206, part) == .goesOn)
     }
 
-    @Test func theWholeThatContradictsOnceMoreIsNotTheFile() throws {
+    @Test func `a source whose complete response contradicts its tag twice fails`() throws {
         var plan = continued(parts: 1)
         let begun = plan.begin()
         let first = try #require(begun)
@@ -97,7 +97,7 @@ import Testing
         #expect(plan.didEnd(second.id, .disagrees, at: 2) == .failed)
     }
 
-    @Test func aFileThatChangesAgainAndAgainIsAskedForAnewThreeTimes() throws {
+    @Test func `a file that keeps changing is requested again at most three times`() throws {
         var plan = continued(parts: 1)
         let begun = plan.begin()
         var id = try #require(begun).id
@@ -111,7 +111,7 @@ import Testing
         #expect(plan.didEnd(id, .changed, at: 1) == .failed)
     }
 
-    @Test func whatCallsItselfTheWholeWithoutALengthIsNotContinued() throws {
+    @Test func `a complete response without a length that ends early is not resumed`() throws {
         var plan = continued(parts: 1)
         let begun = plan.begin()
         let first = try #require(begun)
@@ -125,7 +125,7 @@ import Testing
     }
 
     /// A part that was stopped for others, which ended before it, is requested again.
-    @Test func aServerThatSendsNoPartsIsAskedForTheRestWhenTheOthersHaveEnded() throws {
+    @Test func `a part stopped in favor of others is requested again if they end first`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
         let first = try begin(&plan)
         let second = try another(&plan)
@@ -140,7 +140,7 @@ import Testing
     }
 
     /// The honest source must not be dropped with the lying one.
-    @Test func afterAWrongPieceOfSeveralSendersOneSourceIsAskedAtATime() throws {
+    @Test func `each source is tried alone after a wrong piece from several sources`() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         let other = try #require(URL(string: "http://other/file"))
         var plan = DownloadPlan(sources: [url, mirror, other], maximumParts: 4, minimumPart: 1, isVerified: true)
@@ -168,7 +168,7 @@ import Testing
     }
 
     /// Unlike with a server that does not support ranges, the other parts cannot continue.
-    @Test func aPartOfAFileOfAnotherLengthMeansThatTheFileHasChanged() throws {
+    @Test func `a part with a different total length indicates that the file has changed`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
         try begin(&plan)
         let second = try another(&plan)
@@ -177,7 +177,7 @@ import Testing
         #expect(plan.evaluate(ResponseHead(url: url, statusCode: 206, headers: fields), for: second.id) == .changed)
     }
 
-    @Test func aMirrorThatHasNoSuchRangeHasAnotherFileAndTheFirstSourceGoesOn() throws {
+    @Test func `a mirror without the requested range is dropped, and the first source continues`() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
         try begin(&plan)
@@ -188,7 +188,7 @@ import Testing
         #expect(plan.more(at: 1).map(\.request.url) != mirror)
     }
 
-    @Test func whatNothingHasBegunToReplaceComesBack() throws {
+    @Test func `stored bytes are restored if nothing has replaced them`() throws {
         var plan = continued(parts: 2)
         let begun = plan.begin()
         let first = try #require(begun)
@@ -200,7 +200,7 @@ import Testing
         #expect(plan.representation?.validators.entityTag == "\"1\"")
     }
 
-    @Test func aPartThatBringsNothingForFiveSecondsLosesAllThatItHasNotBrought() throws {
+    @Test func `a part that receives nothing for five seconds loses its remaining range`() throws {
         // A remainder shorter than two minimum parts is not divided.
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 80)
         let first = try begin(&plan)
@@ -213,7 +213,7 @@ import Testing
         #expect(request.range?.first == 10 && request.range?.last == nil)
     }
 
-    @Test func withoutAChecksumTheBytesOfAnotherSourceAreNotCombinedWithThoseOfTheFirst() throws {
+    @Test func `bytes from different sources are not combined without a checksum`() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
         try begin(&plan)
@@ -227,7 +227,7 @@ import Testing
         #expect(plan.evaluate(answer, for: second.id) == .changed)
     }
 
-    @Test func whatAPartIsWritingIsNotTakenOver() throws {
+    @Test func `bytes that a part is writing are not taken over`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 160)
         let first = try begin(&plan, length: 1000)
         #expect(plan.claim(620, for: first.id) == .write(0..<620))
@@ -241,7 +241,7 @@ import Testing
         #expect(plan.done == ByteRanges([0..<620]))
     }
 
-    @Test func workIsSharedInWholeBlocks() throws {
+    @Test func `work is divided into whole blocks`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 160)
         let first = try begin(&plan, length: 1000)
         let ranges = [plan.more(at: 1), plan.more(at: 1)].compactMap { $0?.request.range }
@@ -251,7 +251,7 @@ import Testing
         #expect(more == nil)
     }
 
-    @Test func aPartWhoseRestWasLostByAnotherBringsItAfterAll() throws {
+    @Test func `a part takes back its range if the part that took it over fails`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
         let first = try begin(&plan)
         let second = try another(&plan)
@@ -263,7 +263,7 @@ import Testing
     }
 
     /// A server may refuse the other request, and has sent these bytes in the meantime.
-    @Test func whatNoAnswerHasComeForIsBroughtByThePartBeforeIt() throws {
+    @Test func `a part takes back a range for which no response has arrived`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
         let first = try begin(&plan)
         let second = try another(&plan)
@@ -281,7 +281,7 @@ import Testing
         #expect(bring(40, first.id, &plan, at: 4) == .ends)
     }
 
-    @Test func aSourceThatRefusesAnotherConnectionIsNotGivenUp() throws {
+    @Test func `a source that refuses another connection is still used`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
         let first = try begin(&plan)
         let second = try another(&plan)
@@ -294,7 +294,7 @@ import Testing
     }
 
     /// The part is being stopped and is complete, although it has not ended yet.
-    @Test func aPartThatIsBeingStoppedGetsNothingBack() throws {
+    @Test func `a part that is being stopped takes back no range`() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 10, isVerified: true)
         let first = try begin(&plan)
@@ -310,7 +310,9 @@ import Testing
         #expect(rest.url == url && rest.range?.first == 50)
     }
 
-    @Test(arguments: [nil, "none", "bytes"]) func partsAreAskedOfAServerThatSaysThatItSendsThem(units: String?) throws {
+    @Test(arguments: [nil, "none", "bytes"]) func `ranges are requested only from a server that announces support for them`(
+        units: String?
+    ) throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
         let begun = plan.begin()
         let first = try #require(begun)
@@ -323,7 +325,7 @@ import Testing
 
     /// With a checksum, a source may have another file under the same tag, which the checksum detects.
     @Test(arguments: [false, true])
-    func theLengthOfATagIsThatOfAnAnswerWithoutOneUnlessAChecksumTells(isVerified: Bool) throws {
+    func `a response without a length has the known length of its tag, unless a checksum is set`(isVerified: Bool) throws {
         var plan = continued(parts: 1)
         plan.isVerified = isVerified
         let begun = plan.begin()
@@ -332,7 +334,7 @@ import Testing
         #expect(plan.total == (isVerified ? nil : 100))
     }
 
-    @Test func withoutATagPartsAreThoseOfTheFileWhereAChecksumTells() throws {
+    @Test func `parts without a tag are accepted if a checksum is set`() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10, isVerified: true)
         let begun = plan.begin()
         let first = try #require(begun)
@@ -345,14 +347,14 @@ import Testing
         #expect(plan.evaluate(part, for: second.id) == .goesOn)
     }
 
-    @Test(arguments: [1, 50]) func aPartThatEndsBeforeItsResponseSaidHasFailed(missing: Int64) throws {
+    @Test(arguments: [1, 50]) func `a part that ends before its announced length has failed`(missing: Int64) throws {
         var plan = DownloadPlan(sources: [url])
         let first = try begin(&plan)
         #expect(bring(100 - missing, first.id, &plan, at: 1) == .goesOn)
         #expect(plan.didEnd(first.id, .complete, at: 2) == .failed)
     }
 
-    @Test func aPartHasNoMoreBytesThanItsResponseAnnounced() throws {
+    @Test func `a part accepts no more bytes than its response announced`() throws {
         var plan = DownloadPlan(sources: [url])
         let first = try begin(&plan)
         #expect(plan.claim(101, for: first.id) == .exceeds)

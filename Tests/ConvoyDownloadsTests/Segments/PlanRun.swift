@@ -140,7 +140,7 @@ struct PlanRun {
             if let id = more.stops { streams[id]?.isCancelled = true }
             start(more.request)
         }
-        fault("more and more parts")
+        fault("the number of parts keeps growing")
     }
 
     private mutating func receive(_ head: ResponseHead, _ id: Int) {
@@ -214,7 +214,7 @@ struct PlanRun {
         guard let total = plan.total, plan.done.contains(0..<total) else { return fault("finished with gaps") }
         let bytes = file.prefix(Int(total))
         guard bytes.count == Int(total), bytes.enumerated().allSatisfy({ $0.element?.position == $0.offset }) else {
-            return fault("finished with bytes that are not there")
+            return fault("finished with missing bytes")
         }
         let found = Set(bytes.map { $0?.version ?? -1 })
         if knowsChecksum, total > 0, found != [rightVersion] {
@@ -264,7 +264,7 @@ struct PlanRun {
             for range in claims.ranges {
                 for position in range {
                     guard let byte = Int(position) < file.count ? file[Int(position)] : nil, byte.position == Int(position)
-                    else { return fault("byte \(position) is not there") }
+                    else { return fault("byte \(position) is missing") }
                     versions.insert(byte.version)
                 }
             }

@@ -60,6 +60,7 @@ final class SmallDisk: Sendable {
 extension Trait where Self == ConditionTrait {
     /// Skips the test, with a reason, if no file system can be mounted.
     static var needsSmallDisk: Self {
-        .enabled(if: SmallDisk.canBeMade, "this system lets no user mount a file system (unshare -rm, mount -t tmpfs)")
+        .enabled(
+            if: SmallDisk.canBeMade, "this system does not allow users to mount file systems (unshare -rm, mount -t tmpfs)")
     }
 }
