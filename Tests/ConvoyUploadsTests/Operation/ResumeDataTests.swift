@@ -9,7 +9,7 @@ import Testing
 
 /// Resume data of uploads, and the manager.
 struct ResumeDataTests {
-    @Test func anUploadGoesOnFromItsDataWithoutAJournal() async throws {
+    @Test func `an upload resumes from its resume data without a journal`() async throws {
         let fixture = try UploadFixture(100_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -42,7 +42,7 @@ struct ResumeDataTests {
         }
     }
 
-    @Test func aManagerMakesUploads() async throws {
+    @Test func `makeUpload() resolves the URL and adds the headers`() async throws {
         let fixture = try UploadFixture(10_000)
         let server = try UploadServer()
         let manager = HTTPRequestOperationManager(baseURL: server.url(""))

@@ -13,7 +13,7 @@ import Testing
 /// Uploads with tus to a built-in server.
 struct TusUploadTests {
     @Test(arguments: [0, 1, 1000, 300_000, 3 << 20])
-    func aFileArrivesWhole(count: Int) async throws {
+    func `a file is uploaded completely`(count: Int) async throws {
         let fixture = try UploadFixture(count)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url())
@@ -27,7 +27,7 @@ struct TusUploadTests {
         #expect(metadata.contains("filename \(Data("source.bin".utf8).base64EncodedString())"))
     }
 
-    @Test func theServerIsAskedWhichProtocolItKnows() async throws {
+    @Test func `the server's protocol is detected automatically`() async throws {
         let fixture = try UploadFixture(1000)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url(), .automatic)
@@ -35,7 +35,7 @@ struct TusUploadTests {
         #expect(upload.chosenProtocol == .tus && server.stored(upload.uploadURL)?.data == fixture.bytes)
     }
 
-    @Test func chunksAreOfTheChosenSizeAndOnlyConfirmedBytesAreProgress() async throws {
+    @Test func `chunks have the configured size, and only confirmed bytes count as progress`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url(), chunk: 30_000)
@@ -52,7 +52,7 @@ struct TusUploadTests {
         #expect(ahead.withLock { $0 } == 0 && seen.withLock { $0.last } == 100_000)
     }
 
-    @Test func aLaterUploadGoesOnFromTheServersOffset() async throws {
+    @Test func `a later upload resumes at the server's offset`() async throws {
         let fixture = try UploadFixture(200_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -77,7 +77,7 @@ struct TusUploadTests {
         #expect(offsets == [0, 50_000, 100_000, 112_345, 162_345])
     }
 
-    @Test func aRetryGoesOnToo() async throws {
+    @Test func `a retry resumes at the server's offset`() async throws {
         let fixture = try UploadFixture(200_000)
         let count = Locked(0)
         let server = try UploadServer { request, _ in
@@ -95,7 +95,7 @@ struct TusUploadTests {
         #expect(server.stored(upload.uploadURL)?.data == fixture.bytes && server.state.withLock { $0.received } == 200_000)
     }
 
-    @Test func aPauseKeepsWhatIsThere() async throws {
+    @Test func `a paused upload resumes without starting over`() async throws {
         let fixture = try UploadFixture(400_000)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url(), chunk: 10_000)
@@ -116,7 +116,7 @@ struct TusUploadTests {
         #expect(server.stored(upload.uploadURL)?.data == fixture.bytes && server.state.withLock { $0.uploads.count } == 1)
     }
 
-    @Test func aChangedSourceIsAnErrorBeforeAByteIsSent() async throws {
+    @Test func `a changed source causes an error before any byte is sent`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer { request, _ in
             request.method == "PATCH" && request.number("upload-offset") ?? 0 > 0 ? .reset(after: 0) : nil
@@ -137,7 +137,7 @@ struct TusUploadTests {
         #expect(third.reason != .sourceChanged)
     }
 
-    @Test func anEqualFileAtAnotherPlaceIsTheSameAndAnotherOfItsSizeAndTimeIsNot() async throws {
+    @Test func `a replaced source is accepted only if its contents are the same`() async throws {
         let fixture = try UploadFixture(100_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -170,7 +170,7 @@ struct TusUploadTests {
         #expect(server.stored(right.uploadURL)?.data == fixture.bytes && server.state.withLock { $0.received } == 100_000)
     }
 
-    @Test func aFileThatChangesWhileItIsSentNeverBecomesWhole() async throws {
+    @Test func `an upload never completes if the file changes while it is sent`() async throws {
         let fixture = try UploadFixture(600_000)
         let file = fixture.file
         let server = try UploadServer { request, _ in
@@ -189,7 +189,7 @@ struct TusUploadTests {
         #expect(server.stored(upload.uploadURL)?.data.count ?? 0 < 600_000)
     }
 
-    @Test func whatIsGoneBeginsAnewOnlyIfAllowed() async throws {
+    @Test func `an upload that the server has deleted starts over only if allowed`() async throws {
         let fixture = try UploadFixture(100_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -209,7 +209,7 @@ struct TusUploadTests {
         #expect(server.stored(third.uploadURL)?.data == fixture.bytes)
     }
 
-    @Test func twoUploadsOfOneFileToOneURLDoNotMix() async throws {
+    @Test func `a second upload of a file to the same URL is rejected`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer { request, _ in request.method == "PATCH" ? .stall : nil }
         let first = fixture.upload(to: server.url())
@@ -223,7 +223,7 @@ struct TusUploadTests {
         await finish(first)
     }
 
-    @Test func aCancelledUploadCanBeEndedAtTheServer() async throws {
+    @Test func `a cancelled upload can be terminated on the server`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer { request, _ in request.method == "PATCH" ? .stall : nil }
         let upload = fixture.upload(to: server.url())
@@ -236,7 +236,7 @@ struct TusUploadTests {
         #expect((upload.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func partsAreSentAtATimeAndCombined() async throws {
+    @Test func `parts are uploaded in parallel and combined`() async throws {
         let fixture = try UploadFixture(1_000_003)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url(), chunk: 100_000)
@@ -250,7 +250,7 @@ struct TusUploadTests {
         #expect(server.state.withLock { $0.received } == 1_000_003)
     }
 
-    @Test func partsGoOnToo() async throws {
+    @Test func `interrupted parallel parts resume`() async throws {
         let fixture = try UploadFixture(1_000_003)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -271,7 +271,7 @@ struct TusUploadTests {
         #expect(server.state.withLock { $0.received } <= 1_000_003 + 4 * 50_000)
     }
 
-    @Test func damagedChunksAreSentAgain() async throws {
+    @Test func `damaged chunks are sent again`() async throws {
         let fixture = try UploadFixture(100_000)
         let count = Locked(0)
         let server = try UploadServer { request, _ in
@@ -291,7 +291,7 @@ struct TusUploadTests {
         #expect(sums.allSatisfy { $0?.hasPrefix("sha1 ") == true } && sums.count == 6)
     }
 
-    @Test func aWrongChecksumOfTheWholeIsFoundBeforeItIsWhole() async throws {
+    @Test func `a wrong checksum is detected before the upload completes`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url(), chunk: 30_000)
@@ -312,7 +312,7 @@ struct TusUploadTests {
         #expect(server.state.withLock { $0.received } == 100_000)
     }
 
-    @Test func theFirstBytesCanComeWithTheCreation() async throws {
+    @Test func `the first bytes can be sent with the creation request`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url(), chunk: 60_000)
@@ -322,7 +322,7 @@ struct TusUploadTests {
         #expect(server.state.withLock { $0.requests.map(\.method) } == ["POST", "PATCH"])
     }
 
-    @Test func secretsOfTheUploadsURLAreNotInTheJournal() async throws {
+    @Test func `secrets in the upload's URL are not stored in the journal`() async throws {
         let fixture = try UploadFixture(100_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -346,7 +346,7 @@ struct TusUploadTests {
         #expect(!journal.contains("s3cret") && journal.contains("convoy-upload 1"))
     }
 
-    @Test func credentialsGoOnlyToTheirOrigin() async throws {
+    @Test func `credentials are sent only to their origin`() async throws {
         let fixture = try UploadFixture(50_000)
         let other = try UploadServer()
         let server = try UploadServer(locationBase: "http://127.0.0.1:\(other.port)")

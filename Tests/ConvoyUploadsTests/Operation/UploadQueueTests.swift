@@ -16,7 +16,7 @@ struct UploadQueueTests {
         return manager
     }
 
-    @Test func anUploadThatWasInterruptedGoesOnInTheNextQueue() async throws {
+    @Test func `an interrupted upload resumes in the next queue`() async throws {
         let fixture = try UploadFixture(200_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -49,7 +49,7 @@ struct UploadQueueTests {
         await queue.close()
     }
 
-    @Test func aCancelledEntryLeavesNoJournal() async throws {
+    @Test func `a cancelled entry leaves no journal`() async throws {
         let fixture = try UploadFixture(200_000)
         let server = try UploadServer { request, _ in request.number("upload-offset") ?? 0 >= 100_000 ? .stall : nil }
         var request = UploadRequest(URLRequest(url: server.url()), file: fixture.file)

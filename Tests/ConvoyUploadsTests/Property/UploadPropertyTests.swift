@@ -22,7 +22,7 @@ struct UploadPropertyTests {
         let successes = Locked(0)
     }
 
-    @Test func anUploadIsWholeOrFailsOnce() throws {
+    @Test func `an upload completes with every byte on the server or fails exactly once`() throws {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
         let count = Self.environment["CONVOY_UPLOADS"].flatMap { Int($0) } ?? PropertyBudget.rounds(300)
         let numbers = Self.environment["CONVOY_UPLOAD"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)

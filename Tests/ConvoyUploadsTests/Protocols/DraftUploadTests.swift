@@ -10,7 +10,7 @@ import Testing
 /// Uploads with the IETF draft, and without a protocol.
 struct DraftUploadTests {
     @Test(arguments: [3, 4, 5, 6, 7, 8], [0, 1000, 700_000])
-    func aFileArrivesWholeInOneRequest(version: Int, count: Int) async throws {
+    func `a file is uploaded completely in one request`(version: Int, count: Int) async throws {
         let fixture = try UploadFixture(count)
         let server = try UploadServer()
         let upload = fixture.upload(to: server.url(), .draft(interopVersion: version))
@@ -24,7 +24,7 @@ struct DraftUploadTests {
     }
 
     @Test(arguments: [3, 6])
-    func theURLOfAnInterimResponseIsGoneOnWith(version: Int) async throws {
+    func `an upload resumes at the URL of an interim response`(version: Int) async throws {
         let fixture = try UploadFixture(700_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -42,7 +42,7 @@ struct DraftUploadTests {
         #expect(state.requests.map(\.method) == ["POST", "HEAD", "PATCH"])
     }
 
-    @Test func interimResponsesConfirmBytes() async throws {
+    @Test func `only bytes confirmed by interim responses count as progress`() async throws {
         let fixture = try UploadFixture(400_000)
         let server = try UploadServer { request, _ in request.method == "POST" ? .reset(after: 200_000) : nil }
         let upload = fixture.upload(to: server.url(), .draft)
@@ -53,7 +53,7 @@ struct DraftUploadTests {
         #expect(seen.withLock { $0 } <= 200_000)
     }
 
-    @Test func chunksAreSentWhereTheServerLimitsThem() async throws {
+    @Test func `chunks respect the server's size limit`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer { _, _ in
             .change { head, _ in head.append(("Upload-Limit", "max-append-size=40000, max-size=1000000")) }
@@ -65,7 +65,7 @@ struct DraftUploadTests {
         #expect(sizes == [50_000, 40_000, 10_000])
     }
 
-    @Test func aServerThatDoesNotKnowTheDraftNeverGetsAPartForTheWhole() async throws {
+    @Test func `an upload to a server without draft support fails as unsupported`() async throws {
         let fixture = try UploadFixture(100_000)
         // The server accepts the request, but sends no URL.
         let server = try UploadServer(sendsInterim: false) { request, _ in
@@ -86,7 +86,7 @@ struct DraftUploadTests {
         }
     }
 
-    @Test func anUploadThatIsWholeButNotCompleteIsCompleted() async throws {
+    @Test func `an upload whose bytes have all arrived is completed with an empty request`() async throws {
         let fixture = try UploadFixture(50_000)
         let count = Locked(0)
         let server = try UploadServer { request, _ in
@@ -103,19 +103,19 @@ struct DraftUploadTests {
         #expect(server.stored(second.uploadURL)?.isComplete == true)
     }
 
-    @Test func aCreationThatMayHaveArrivedIsNotSentTwice() async throws {
+    @Test func `a creation that may have arrived is repeated only with tus`() async throws {
         let fixture = try UploadFixture(1000)
         let server = try UploadServer(sendsInterim: false) { request, _ in request.method == "POST" ? .loseAnswer : nil }
         let upload = fixture.upload(to: server.url(), .draft, retries: 3)
         await finish(upload)
         #expect(upload.error is URLError && server.state.withLock { $0.requests.count } == 1)
-        // A retry with tus does not help.
+        // With tus, the creation is retried three times.
         let tus = fixture.upload(to: server.url(), retries: 3)
         await finish(tus)
         #expect(server.state.withLock { $0.requests.count } == 5)
     }
 
-    @Test func withoutAProtocolOneRequestSendsAllAndStartsOver() async throws {
+    @Test func `without a protocol, one request sends everything, and a later upload starts over`() async throws {
         let fixture = try UploadFixture(100_000)
         let isBroken = Locked(true)
         let server = try UploadServer { request, _ in
@@ -148,7 +148,7 @@ struct SequenceUploadTests {
     }
 
     @Test(arguments: [false, true], [0, 1, 100_000])
-    func aSequenceArrivesWhole(knowsLength: Bool, count: Int) async throws {
+    func `a sequence is uploaded completely`(knowsLength: Bool, count: Int) async throws {
         let bytes = try UploadFixture(count).bytes
         let server = try UploadServer()
         let upload = UploadOperation(
@@ -162,7 +162,7 @@ struct SequenceUploadTests {
         #expect(stored.data == bytes && stored.length == count)
     }
 
-    @Test func whatIsNotConfirmedIsSentAgain() async throws {
+    @Test func `unconfirmed bytes are sent again`() async throws {
         let bytes = try UploadFixture(100_000).bytes
         let count = Locked(0)
         let server = try UploadServer { request, _ in
@@ -180,7 +180,7 @@ struct SequenceUploadTests {
         #expect(server.stored(upload.uploadURL)?.data == bytes && server.state.withLock { $0.received } == 100_000)
     }
 
-    @Test func noLengthIsExpectedWhileTheSequenceHasNotEnded() async throws {
+    @Test func `the expected length is unknown until the sequence ends`() async throws {
         let server = try UploadServer()
         let (pieces, sequence) = AsyncStream.makeStream(of: Data.self)
         for _ in 0..<10 { sequence.yield(Data(count: 5000)) }
@@ -195,7 +195,7 @@ struct SequenceUploadTests {
         try await upload.finished()
     }
 
-    @Test func aSequenceThatCanBeMadeAgainGoesOnInAnotherOperation() async throws {
+    @Test func `another operation resumes the upload of a repeatable sequence`() async throws {
         let fixture = try UploadFixture(100_000)
         let bytes = fixture.bytes
         let isBroken = Locked(true)
@@ -223,7 +223,7 @@ struct SequenceUploadTests {
         #expect(server.stored(right.uploadURL)?.data == bytes && server.state.withLock { $0.received } == 100_000)
     }
 
-    @Test func anErrorOfTheSequenceIsTheOperations() async throws {
+    @Test func `an error thrown by the sequence fails the operation`() async throws {
         struct Broken: Error {}
         let server = try UploadServer()
         let pieces = AsyncThrowingStream<Data, any Error> { stream in
@@ -237,7 +237,7 @@ struct SequenceUploadTests {
         #expect(upload.error is Broken)
     }
 
-    @Test func aWrongLengthIsAnError() async throws {
+    @Test func `a sequence of unexpected length fails the upload`() async throws {
         let server = try UploadServer()
         for (said, count) in [(1000, 999), (1000, 1001)] {
             let upload = UploadOperation(
@@ -253,7 +253,7 @@ struct SequenceUploadTests {
         }
     }
 
-    @Test func dataNeedsNoFile() async throws {
+    @Test func `data is uploaded without a file`() async throws {
         let server = try UploadServer()
         let upload = UploadOperation(request: URLRequest(url: server.url()), data: Data("hello".utf8))
         upload.uploadProtocol = .tus

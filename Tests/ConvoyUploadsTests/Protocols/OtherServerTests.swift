@@ -9,7 +9,7 @@ import Testing
 
 /// Uploads to third-party tus servers.
 @Suite(.serialized, .needsTusPyServer) struct TusPyServerTests {
-    @Test func filesPartsAndSequencesArrive() async throws {
+    @Test func `files, parts and sequences are uploaded completely`() async throws {
         let server = try TusPyServer()
         let fixture = try UploadFixture(2_500_000)
         let plain = fixture.upload(to: server.url, .automatic)
@@ -42,7 +42,7 @@ import Testing
         #expect(server.stored(sequence.uploadURL) == fixture.bytes)
     }
 
-    @Test func whatWasStoppedGoesOnAndWhatWasEndedIsGone() async throws {
+    @Test func `a stopped upload resumes, and a terminated one starts over`() async throws {
         let server = try TusPyServer()
         let fixture = try UploadFixture(1_000_000)
         let first = fixture.upload(to: server.url, chunk: 100_000)
@@ -65,7 +65,7 @@ import Testing
 }
 
 @Suite(.needsTusd) struct TusdTests {
-    @Test func aFileArrives() async throws {
+    @Test func `a file is uploaded with tus and with the draft`() async throws {
         let fixture = try UploadFixture(1_000_000)
         let server = try Tusd()
         for kind in [UploadProtocol.automatic, .draft] {
