@@ -15,7 +15,7 @@ import Testing
         return try StorageEndpoint(configuration)
     }
 
-    @Test func `a key has its place in the path or under the bucket's host`() throws {
+    @Test func `object URLs contain the bucket in the path or in the host`() throws {
         let path = try endpoint("http://127.0.0.1:9000")
         #expect(path.address(of: "a b/ü", in: "us-east-1") == "http://127.0.0.1:9000/bucket/a%20b/%C3%BC")
         #expect(path.address(of: nil, in: "us-east-1") == "http://127.0.0.1:9000/bucket")
@@ -28,18 +28,18 @@ import Testing
     }
 
     @Test(arguments: ["ftp://host", "http://user@host", "http://host?a=b", "http://"])
-    func `an endpoint that cannot be used is refused`(_ url: String) throws {
+    func `an unusable endpoint is rejected`(_ url: String) throws {
         let error = #expect(throws: ObjectStorageError.self) { _ = try endpoint(url) }
         #expect(error?.code == .invalidConfiguration)
     }
 
     @Test(arguments: ["", "a/b", "a?b", "..", "ü", "a b", "a@b", "a\nb"])
-    func `a bucket that would change the URL is refused`(_ bucket: String) throws {
+    func `a bucket or region that would change the URL is rejected`(_ bucket: String) throws {
         #expect(throws: ObjectStorageError.self) { _ = try endpoint("http://host", bucket: bucket) }
         #expect(throws: ObjectStorageError.self) { _ = try endpoint("http://host", region: bucket) }
     }
 
-    @Test func `only hosts of the storage get a signature`() throws {
+    @Test func `only requests to the storage's hosts are signed`() throws {
         let amazon = try endpoint("https://s3.us-east-1.amazonaws.com")
         let own = try endpoint("https://minio.example:9000")
         func isIncluded(_ url: String, _ endpoint: StorageEndpoint) throws -> Bool {
@@ -66,7 +66,7 @@ import Testing
         #expect(try !isIncluded("https://other.minio.example:9000/", own))
     }
 
-    @Test func `a key that no URL can express is refused`() throws {
+    @Test func `a key that a URL cannot represent is rejected`() throws {
         let configuration = ObjectStorage.Configuration(
             endpoint: try #require(URL(string: "http://host")), region: "us-east-1", bucket: "bucket")
         let storage = try ObjectStorage(configuration, credentials: .testing)
@@ -79,7 +79,7 @@ import Testing
         for key in ["a", "/a//b/", "...", "a..b", "%2e%2e/a"] { _ = try storage.url(for: key) }
     }
 
-    @Test func `the region is in the name of Amazon's hosts`() throws {
+    @Test func `the region is derived from the name of an Amazon host`() throws {
         let amazon = try endpoint("https://s3.amazonaws.com")
         func region(_ url: String) throws -> String? { amazon.region(of: try #require(Target(url))) }
         #expect(try region("https://bucket.s3.eu-west-1.amazonaws.com") == "eu-west-1")

@@ -23,7 +23,7 @@ import Testing
 
     // MARK: Retries
 
-    @Test func `an overloaded server is asked again, with a signature each time`() async throws {
+    @Test func `a request to an overloaded server is retried with a new signature`() async throws {
         let server = try TestServer()
         // On a reused connection, libcurl would send the request again itself.
         server.route(
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `a file is sent again from its beginning`() async throws {
+    @Test func `a retry sends the file from the beginning`() async throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let data = PatternBytes.data(count: 1 << 20)
@@ -68,7 +68,7 @@ import Testing
         for request in server.requests { #expect(try request.body == data && request.hasSignature()) }
     }
 
-    @Test func `an object that was cut off is completed`() async throws {
+    @Test func `an object whose response was truncated is fetched again`() async throws {
         let server = try TestServer()
         let data = PatternBytes.data(count: 200_000)
         server.route("GET", "/bucket/a", inTurn: [.bytes(data).truncated(afterBytes: 70_000), .bytes(data)])
@@ -78,7 +78,7 @@ import Testing
 
     // MARK: Checksums
 
-    @Test func `an entity tag that is not that of the bytes is an error`() async throws {
+    @Test func `an entity tag that does not match the bytes causes an error`() async throws {
         let server = try TestServer()
         let other = Self.md5(Data("other bytes".utf8))
         server.route("PUT", "/bucket/a", .status(200, headers: ["ETag": "\"\(other)\""]))
@@ -93,7 +93,7 @@ import Testing
         try await storage.put(Self.data, key: "a")
     }
 
-    @Test func `the server's checksum is compared with the bytes that were sent, and that arrived`() async throws {
+    @Test func `the server's checksum is verified for sent and received bytes`() async throws {
         let server = try TestServer()
         let right = try #require(MessageDigest.sha256(Self.data)).base64EncodedString()
         let wrong = try #require(MessageDigest.sha256(Data())).base64EncodedString()
@@ -113,7 +113,7 @@ import Testing
 
     // MARK: Clock and region
 
-    @Test func `a server that refuses the time sets the clock`() async throws {
+    @Test func `the clock is adjusted if the server rejects the time`() async throws {
         let server = try TestServer()
         let later = Date(timeIntervalSinceNow: 3600)
         let date = HTTPDate.string(later)
@@ -139,7 +139,7 @@ import Testing
         #expect(error?.code == .requestTimeTooSkewed && server.requests.count == 1)
     }
 
-    @Test func `a server that names another region gets a signature for it`() async throws {
+    @Test func `a request is signed for another region if the server names it`() async throws {
         for refusal in [
             errorDocument("PermanentRedirect", status: 301).header("x-amz-bucket-region", "eu-west-1"),
             errorDocument("AuthorizationHeaderMalformed", status: 400, more: "<Region>eu-west-1</Region>"),
@@ -157,7 +157,7 @@ import Testing
 
     // MARK: Redirects
 
-    @Test func `a redirect within the storage is followed with a signature of its own`() async throws {
+    @Test func `a redirect within the storage is followed with a new signature`() async throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let file = try directory.write(Self.data, to: "a")
@@ -172,7 +172,7 @@ import Testing
         for request in followed { #expect(try request.body == Self.data && request.hasSignature(region: "eu-west-1")) }
     }
 
-    @Test func `a bucket can be part of the host`() async throws {
+    @Test func `the bucket can be part of the host`() async throws {
         let server = try TestServer()
         server.route("PUT", "/a", .redirect(to: server.url("/b", host: "localhost").absoluteString, status: 307))
         server.route("PUT", "/b", Self.stored)
@@ -187,7 +187,7 @@ import Testing
     }
 
     @Test(arguments: [301, 302, 303, 307, 308])
-    func `a redirect to another origin gets neither signature nor body`(_ status: Int) async throws {
+    func `a redirect to another origin is rejected, and nothing is sent to it`(_ status: Int) async throws {
         let server = try TestServer()
         let other = try TestServer()
         let location = other.url("/bucket/a").absoluteString
@@ -205,7 +205,7 @@ import Testing
 
     // MARK: Documents
 
-    @Test func `an error in a document with the status 200 is an error, or tried again`() async throws {
+    @Test func `an error document with status 200 causes an error or a retry`() async throws {
         let server = try TestServer()
         let result = TestServer.Response.bytes(
             Data(" \n<?xml version=\"1.0\"?><CopyObjectResult><ETag>\"x\"</ETag></CopyObjectResult>".utf8))
@@ -219,7 +219,7 @@ import Testing
         #expect(server.requests.count == 3)
     }
 
-    @Test func `documents without end, without bottom and of another kind are errors`() async throws {
+    @Test func `endless, deeply nested and unexpected documents cause errors`() async throws {
         let server = try TestServer()
         let storage = try ObjectStorage(at: server) { ($0.maximumAnswerSize, $0.retryPolicy) = (1 << 20, nil) }
         let deep = String(repeating: "<a>", count: 20) + String(repeating: "</a>", count: 20)
@@ -240,7 +240,7 @@ import Testing
         }
     }
 
-    @Test func `a listing that names the same page again is an error`() async throws {
+    @Test func `a listing that repeats a page token causes an error`() async throws {
         let server = try TestServer()
         let text =
             "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken></ListBucketResult>"
@@ -250,7 +250,7 @@ import Testing
         #expect(error?.code == .malformedAnswer && server.requests.count == 2)
     }
 
-    @Test func `an error has the server's words in one line, without control characters`() async throws {
+    @Test func `an error contains the server's message in one line, without control characters`() async throws {
         let server = try TestServer()
         server.route(
             "GET", "/bucket/a",
@@ -265,7 +265,7 @@ import Testing
 
     // MARK: Credentials and files
 
-    @Test func `without credentials nothing is sent`() async throws {
+    @Test func `nothing is sent without credentials`() async throws {
         let server = try TestServer()
         let storage = try ObjectStorage(
             at: server,
@@ -274,7 +274,7 @@ import Testing
         #expect(error?.code == .noCredentials && server.requests.isEmpty)
     }
 
-    @Test func `credentials and cookies of the manager stay away`() async throws {
+    @Test func `the manager's tokens and cookies are not sent to the storage`() async throws {
         let server = try TestServer()
         let manager = HTTPRequestOperationManager()
         manager.authenticator = Authenticator(token: AccessToken("abc")) { _ in throw CancellationError() }
@@ -288,7 +288,7 @@ import Testing
         #expect(try request.hasSignature() && request.headers["Cookie"] == nil)
     }
 
-    @Test func `a file that changes between two attempts is an error`() async throws {
+    @Test func `a file that changes between two attempts causes an error`() async throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let file = try directory.write(Self.data, to: "a")
@@ -306,7 +306,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a file that changes while it is read ends with an error`() throws {
+    @Test func `a file that changes while it is read causes an error`() throws {
         let directory = try TemporaryDirectory()
         let url = try directory.write(Self.data, to: "a")
         let file = try SourceFile(url)
@@ -325,7 +325,7 @@ import Testing
         #expect(again.streamStatus == .error)
     }
 
-    @Test func `what is no regular file cannot be sent`() async throws {
+    @Test func `only regular files can be sent`() async throws {
         let directory = try TemporaryDirectory()
         let server = try TestServer()
         let storage = try ObjectStorage(at: server)

@@ -87,7 +87,7 @@ import Testing
         return (try directory.write(data, to: "source.bin"), data)
     }
 
-    @Test func `each part is sent once, with a signature, and no more at a time than the limit`() async throws {
+    @Test func `each part is signed and sent once, and the limit of concurrent parts is respected`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory, mebibytes: 32)
         let uploads = try Uploads()
@@ -99,7 +99,7 @@ import Testing
         for request in uploads.server.requests { #expect(try request.hasSignature(), "\(request.target)") }
     }
 
-    @Test(arguments: [false, true]) func `a large file takes little memory`(_ isInParts: Bool) async throws {
+    @Test(arguments: [false, true]) func `uploading a large file takes little memory`(_ isInParts: Bool) async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(), to: "large")
         let size: Int64 = 256 << 20
@@ -120,7 +120,7 @@ import Testing
         print("memory for \(isInParts ? "parts" : "one request"): \(growth) KiB")
     }
 
-    @Test func `a part that fails ends the upload, and what was sent is deleted`() async throws {
+    @Test func `a failed part aborts the upload`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in
@@ -132,7 +132,7 @@ import Testing
         #expect(uploads.state.withLock { $0.isAborted && $0.completions == 0 })
     }
 
-    @Test func `a part whose entity tag is wrong is not completed`() async throws {
+    @Test func `an upload with a wrong entity tag of a part is not completed`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in
@@ -145,7 +145,7 @@ import Testing
         #expect(uploads.state.withLock { $0.isAborted && $0.completions == 0 })
     }
 
-    @Test func `a part that is cut off or refused for overload is sent again`() async throws {
+    @Test func `a part is sent again after a lost connection or an overload`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         let failures = Locked(0)
@@ -180,7 +180,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `an error in the document of a completion is an error`() async throws {
+    @Test func `an error document in response to the completion causes an error`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in
@@ -192,7 +192,7 @@ import Testing
         #expect(uploads.state.withLock { $0.isAborted })
     }
 
-    @Test func `a completion whose response is lost is a success if the object is there`() async throws {
+    @Test func `a completion whose response is lost succeeds if the object exists`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, uploads in
@@ -207,7 +207,7 @@ import Testing
         #expect(uploads.state.withLock { !$0.isAborted && $0.completions == 2 })
     }
 
-    @Test func `a whole with another entity tag is an error`() async throws {
+    @Test func `a wrong entity tag of the complete object causes an error`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in
@@ -219,7 +219,7 @@ import Testing
         #expect(error?.code == .checksumMismatch)
     }
 
-    @Test func `a changed source is an error before a byte is sent`() async throws {
+    @Test func `a changed source causes an error before any byte is sent`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         let uploads = try Uploads()
@@ -250,7 +250,7 @@ import Testing
         #expect(uploads.state.withLock { $0.isAborted && $0.completions == 0 })
     }
 
-    @Test func `parts of another file are sent again`() async throws {
+    @Test func `stored parts that do not match the file are sent again`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         let uploads = try Uploads()
@@ -266,7 +266,7 @@ import Testing
         #expect(numbers.sorted() == ["partNumber=1", "partNumber=3"])
     }
 
-    @Test func `whatever fails, an upload that is resumed until it succeeds stores the file`() async throws {
+    @Test func `an upload that is resumed until it succeeds stores the file, whatever fails`() async throws {
         let random = Locked(SplitMix64.printingSeed())
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
@@ -305,7 +305,7 @@ import Testing
         }
     }
 
-    @Test func `a list of parts without end is an error`() async throws {
+    @Test func `an endless list of parts causes an error`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in

@@ -20,7 +20,7 @@ import Testing
         try SharedMoto.storage { ($0.partSize, $0.multipartThreshold) = (1, 6 << 20) }
     }
 
-    @Test func `a large file is stored in parts`() async throws {
+    @Test func `a large file is uploaded in parts`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         let storage = try storage()
@@ -33,7 +33,7 @@ import Testing
     /// With checksums, a part is accepted only if its checksum is listed, which moto does not support; without them,
     /// its entity tag is used.
     @Test(arguments: [(ObjectStorage.ChecksumField.sha256, [2, 3]), (.md5, [3]), (.none, [3])])
-    func `an upload is resumed by its stored value, and sends only what is missing`(
+    func `an upload resumes from its stored value and sends only the missing parts`(
         _ checksum: ObjectStorage.ChecksumField, _ missing: [Int]
     ) async throws {
         struct Interrupted: Error {}
@@ -65,7 +65,7 @@ import Testing
         #expect(error?.code == .noSuchUpload)
     }
 
-    @Test func `a source that has changed is an error, and the upload can be aborted`() async throws {
+    @Test func `a changed source causes an error, and the upload can be aborted`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         let storage = try storage()
@@ -81,7 +81,7 @@ import Testing
         #expect(none?.code == .noSuchKey)
     }
 
-    @Test func `the size of parts grows with the file`() throws {
+    @Test func `the part size grows with the file size`() throws {
         let mebibyte: Int64 = 1 << 20
         #expect(try MultipartUpload.partSize(for: 0, wanted: 0) == 5 * mebibyte)
         #expect(try MultipartUpload.partSize(for: 50_000 * mebibyte, wanted: 1) == 5 * mebibyte)
@@ -91,7 +91,7 @@ import Testing
         #expect(error?.code == .sourceTooLarge)
     }
 
-    @Test func `a stored value that is damaged is an error`() async throws {
+    @Test func `a damaged stored value causes an error`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let storage = try storage()

@@ -11,7 +11,7 @@ import Testing
 
 /// Operations on single objects, with moto.
 @Suite(.needsMoto) struct ObjectTests {
-    @Test func `data comes back as it was stored, with type and metadata`() async throws {
+    @Test func `stored data is returned unchanged, with its type and metadata`() async throws {
         let storage = try SharedMoto.storage()
         let data = Data("Hello, ü!".utf8)
         let stored = try await storage.put(
@@ -27,7 +27,7 @@ import Testing
         "a b", "a+b", "a%2Fb", "ü/ß/😀", "//double//", "a?b=c&d#e", "q=\"'<>", "tilde~!*()", "trailing/", "%", ".hidden/...",
         "a;b,c:@$",
     ])
-    func `a key of any characters names its own object`(_ key: String) async throws {
+    func `keys with any characters identify distinct objects`(_ key: String) async throws {
         let storage = try SharedMoto.storage { $0.prefix = "pre fix/" }
         let data = Data(key.utf8)
         try await storage.put(data, key: key)
@@ -40,7 +40,7 @@ import Testing
         #expect(try await storage.list().objects.map(\.key) == ["copy"])
     }
 
-    @Test func `an object that is not there is an error, and deleting it is none`() async throws {
+    @Test func `a missing object causes an error, except when it is deleted`() async throws {
         let storage = try SharedMoto.storage()
         var error = await storageError { _ = try await storage.get("none") }
         #expect(error?.code == .noSuchKey && error?.statusCode == 404 && error?.key == "none")
@@ -51,13 +51,13 @@ import Testing
         #expect(error?.code == .noSuchKey)
     }
 
-    @Test func `a bucket that is not there is an error`() async throws {
+    @Test func `a missing bucket causes an error`() async throws {
         let storage = try SharedMoto.storage { $0.bucket = "there-is-none" }
         let error = await storageError { try await storage.put(Data(), key: "a") }
         #expect(error?.code == .noSuchBucket && error?.bucket == "there-is-none")
     }
 
-    @Test func `a file comes back as it was`() async throws {
+    @Test func `an uploaded file is returned unchanged`() async throws {
         let storage = try SharedMoto.storage()
         let directory = try TemporaryDirectory()
         for size in [0, 1, 300_000] {
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `a listing has pages, prefixes and a delimiter`() async throws {
+    @Test func `listings support pages, prefixes and a delimiter`() async throws {
         let storage = try SharedMoto.storage { $0.prefix = "root/" }
         for key in ["a", "b/1", "b/2", "b/c/3", "d"] { try await storage.put(Data(key.utf8), key: key) }
         var keys: [[String]] = []
@@ -85,7 +85,7 @@ import Testing
         #expect(try await storage.list(prefix: "none").objects.isEmpty)
     }
 
-    @Test func `an object that stands for the prefix is not listed`() async throws {
+    @Test func `an object named like the prefix is not listed`() async throws {
         let bucket = try SharedMoto.storage()
         var configuration = bucket.configuration
         configuration.prefix = "root/"
@@ -95,7 +95,7 @@ import Testing
         #expect(try await storage.list().objects.map(\.key) == ["a"])
     }
 
-    @Test func `operations for a queue have dependencies and results`() async throws {
+    @Test func `operations support dependencies and provide results`() async throws {
         let storage = try SharedMoto.storage()
         let put = try storage.makePutOperation(Data("1".utf8), key: "a")
         let get = try storage.makeGetOperation("a")
@@ -121,7 +121,7 @@ import Testing
         #expect(!"\(operation)".contains(try #require(url.absoluteString.split(separator: "Signature=").last)))
     }
 
-    @Test func `a download to a file goes by a presigned URL`() async throws {
+    @Test func `an object can be downloaded to a file with a presigned URL`() async throws {
         let storage = try SharedMoto.storage()
         let data = PatternBytes.data(count: 300_000)
         try await storage.put(data, key: "a b")
@@ -132,7 +132,7 @@ import Testing
         #expect(try Data(contentsOf: file) == data)
     }
 
-    @Test func `metadata that cannot be sent is refused before a request`() async throws {
+    @Test func `metadata that cannot be sent is rejected before any request`() async throws {
         let storage = try SharedMoto.storage()
         for metadata in [["a b": "c"], ["a": "ü"], ["a": "b\r\nc: d"], ["A": "1", "a": "2"]] {
             let error = await storageError { try await storage.put(Data(), key: "a", metadata: metadata) }

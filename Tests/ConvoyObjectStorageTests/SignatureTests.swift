@@ -22,7 +22,7 @@ import Testing
         return try String(#require(value.split(separator: "Signature=").last))
     }
 
-    @Test func `a GET of a range has the documented signature`() throws {
+    @Test func `a GET with a range has the documented signature`() throws {
         let value = try signature("GET", "/test.txt", "", [("Range", "bytes=0-9")])
         #expect(value == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41")
     }
@@ -35,7 +35,7 @@ import Testing
         #expect(value == "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd")
     }
 
-    @Test func `a query without a value has the documented signature`() throws {
+    @Test func `a query item without a value has the documented signature`() throws {
         let value = try signature("GET", "/", "lifecycle")
         #expect(value == "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543")
     }
@@ -56,7 +56,7 @@ import Testing
                 + "&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404")
     }
 
-    @Test func `the parts of a request are brought into one form`() {
+    @Test func `the canonical request normalizes the query and the headers`() {
         let request = SignatureV4.canonicalRequest(
             method: "GET", path: "", query: "b=2&a=%7e&a=1&b&c=x+y&=z",
             headers: [("X-B", "  two   spaces\t here "), ("Host", "h"), ("x-a", "1"), ("X-A", "2")], payload: .unsigned)
@@ -74,7 +74,7 @@ import Testing
                 """)
     }
 
-    @Test func `each byte of a key that is not unreserved is encoded, but the slash`() {
+    @Test func `all bytes of a key except unreserved characters and slashes are encoded`() {
         let encoded = SignatureV4.encoded("a b+c/ü~%2F😀&=?#", keepsSlashes: true)
         #expect(encoded == "a%20b%2Bc/%C3%BC~%252F%F0%9F%98%80%26%3D%3F%23")
         #expect(SignatureV4.encoded("a/b") == "a%2Fb")
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `the environment provides credentials by the names of its variables`() throws {
+    @Test func `credentials can be read from environment variables`() throws {
         let names = ["KEY", "SECRET", "TOKEN"].map { "CONVOY_TEST_\($0)_\(getpid())" }
         defer { for name in names { unsetenv(name) } }
         let provider = ObjectStorageCredentialProvider.environment(
@@ -117,7 +117,7 @@ import Testing
         var token: String?, signature: String?
     }
 
-    @Test(.needsMoto) func `signatures are those of botocore`() throws {
+    @Test(.needsMoto) func `signatures match those of botocore`() throws {
         var random = SplitMix64.printingSeed()
         let pieces = ["a", "B", "/", " ", "+", "%", "ü", "😀", "~", "*", "'", "(", "=", "&", "?", "#", "-", ".", "1", ","]
         func text(_ length: Int) -> String {

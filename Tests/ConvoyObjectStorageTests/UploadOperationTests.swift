@@ -9,7 +9,7 @@ import Testing
 
 /// Uploads to a storage as operations.
 @Suite(.serialized, .needsMoto) struct UploadOperationTests {
-    @Test func anUploadGoesOnWithThePartsThatAreMissing() async throws {
+    @Test func `an interrupted upload resumes with the missing parts`() async throws {
         let storage = try SharedMoto.storage { configuration in
             (configuration.partSize, configuration.concurrentParts) = (5 << 20, 1)
         }
