@@ -31,7 +31,7 @@ import Testing
     ]
     private static let numbers = ["\(Int64.min)", "\(Int64.max)"]
 
-    @Test(arguments: StoreKind.available) func `numbers at the edge of their type hold nobody else up`(
+    @Test(arguments: StoreKind.available) func `extreme numbers in the database do not block other entries`(
         _ kind: StoreKind
     ) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()

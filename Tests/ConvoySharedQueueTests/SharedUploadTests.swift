@@ -10,7 +10,7 @@ import Testing
 
 /// Uploads in a queue shared by processes.
 struct SharedUploadTests {
-    @Test(arguments: StoreKind.available) func aWorkerSendsAFile(kind: StoreKind) async throws {
+    @Test(arguments: StoreKind.available) func `a worker uploads a file`(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let server = try TestServer()
         server.route("PUT", "/place", .text("taken", status: 201))
