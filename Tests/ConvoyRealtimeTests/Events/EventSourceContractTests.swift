@@ -13,7 +13,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    @Test func `comments arrive in order with the events, and from the moment a handler is set`() async throws {
+    @Test func `comments arrive in order with the events as long as a handler is set`() async throws {
         server.route(
             "/",
             inTurn: [
@@ -34,7 +34,7 @@ import Testing
             ])
     }
 
-    @Test func `comments that come as bytes of their own are heard before the next event`() async throws {
+    @Test func `comments that arrive separately are delivered before the next event`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "/",
@@ -49,7 +49,7 @@ import Testing
         source.close()
     }
 
-    @Test func `a comment handler that stops has the server wait`() async throws {
+    @Test func `a blocked comment handler makes the server wait`() async throws {
         let piece = Data(String(repeating: ": \(String(repeating: "x", count: 1_000))\n", count: 100).utf8)
         server.route("/", inTurn: [.chunked(Array(repeating: piece, count: 300), type: "text/event-stream"), .noMore])
         let source = EventSource.test(server.url("/"))
@@ -71,7 +71,7 @@ import Testing
         #expect(count.withLock { $0 } == 30_000)
     }
 
-    @Test func `a restart connects again at once, with the last identifier`() async throws {
+    @Test func `restart() reconnects immediately with the last event ID`() async throws {
         server.route(
             "/",
             inTurn: [
@@ -94,7 +94,7 @@ import Testing
         #expect(source.readyState == .closed && server.requests.count == 4)
     }
 
-    @Test func `a restart does nothing to a source that has not begun, or is paused`() async throws {
+    @Test func `restart() has no effect on a source that has not started or is paused`() async throws {
         server.route("/", .openEvents("data: a\n\n"))
         let source = EventSource.test(server.url("/"), recorder)
         source.restart()
@@ -109,7 +109,7 @@ import Testing
         source.cancel()
     }
 
-    @Test func `what is too long ends the connection and not the source, if so set`() async throws {
+    @Test func `an event that is too long ends only the connection if configured`() async throws {
         let long = String(repeating: "x", count: 200)
         server.route(
             "/",
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test(arguments: [1, 1_023, 1_024, 1_025, 4_094, 4_096, 4_098, 8_189, 8_192, 65_536, 262_144, 1 << 20])
-    func `an event of any size comes at once, while the connection is open`(size: Int) async throws {
+    func `an event of any size is delivered while the connection is open`(size: Int) async throws {
         let data = String(repeating: "x", count: size)
         server.route("/", .openEvents("data: \(data)\n\n"))
         let source = EventSource.test(server.url("/"), recorder)

@@ -8,7 +8,7 @@ import Testing
 
 /// Sources that share one HTTP/2 connection.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct EventSourceHTTP2Tests {
-    @Test func `20 sources over one connection get their events at once, and delay no other request`() async throws {
+    @Test func `20 sources share one connection without delaying events or other requests`() async throws {
         let server = try TestServer()
         server.route("GET", "/live", .openEvents("id: 1\ndata: first\n\n"))
         server.route("GET", "/page", .text("page"))

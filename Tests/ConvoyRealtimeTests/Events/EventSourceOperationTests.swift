@@ -27,7 +27,7 @@ import Testing
         return manager
     }
 
-    @Test func `200 open sources keep no other request from going out`() async throws {
+    @Test func `200 open sources do not delay other requests`() async throws {
         let manager = manager()
         manager.maxConcurrentOperationCount = 2
         manager.maxConcurrentOperationCountPerHost = 1
@@ -42,7 +42,7 @@ import Testing
         #expect(manager.queuedOperationCount == 0)
     }
 
-    @Test func `a source waits for its dependencies, for its queue's suspension, and for a barrier`() async throws {
+    @Test func `a source waits for its dependencies, a suspended queue and a barrier`() async throws {
         server.route("/login", .text("token"))
         let manager = manager()
         let login = try manager.makeOperation(.get, "login")
@@ -76,7 +76,7 @@ import Testing
         try await behind.finished()
     }
 
-    @Test func `others wait until it is open, or until it is closed`() async throws {
+    @Test func `other operations can wait until a source is open or closed`() async throws {
         let manager = manager()
         let source = try manager.makeEventSource("open")
         let (whenOpen, whenClosed) = (try manager.makeOperation(.get, "get"), try manager.makeOperation(.get, "get"))
@@ -94,7 +94,7 @@ import Testing
         try await whenClosed.finished()
     }
 
-    @Test func `who waits for its opening learns by the policy that it has failed`() async throws {
+    @Test func `operations that depend on a failed opening follow their failure policy`() async throws {
         server.route("/gone", .status(410))
         let manager = manager()
         let source = try manager.makeEventSource("gone")
@@ -109,7 +109,7 @@ import Testing
         #expect((source.opening.cancellationReason as? HTTPError)?.statusCode == 410)
     }
 
-    @Test func `a source lives in a queue of Foundation's, and its opening in any queue of the library`() async throws {
+    @Test func `a source and its opening can run in queues of Foundation and of Convoy`() async throws {
         let queue = OperationQueue()
         let source = EventSource.test(server.url("/open"))
         let (opened, closed) = (BlockOperation {}, BlockOperation {})
@@ -129,7 +129,7 @@ import Testing
         try await waitUntil { own.queuedOperationCount == 0 }
     }
 
-    @Test func `a source without a reference lives until it is closed, and is gone then`() async throws {
+    @Test func `a source without references lives until it is closed`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "/",
@@ -176,7 +176,7 @@ import Testing
         try await waitUntil { manager.queuedOperationCount == 0 }
     }
 
-    @Test func `a session has sources too, and a request that cannot be made fails through its source`() async throws {
+    @Test func `a session creates sources, and an invalid request fails its source`() async throws {
         let session = HTTPSessionManager(baseURL: server.url)
         session.completionQueue = DispatchQueue(label: "handlers")
         let recorder = recorder
@@ -191,7 +191,7 @@ import Testing
         #expect(broken.readyState == .closed)
     }
 
-    @Test func `a source says who it is where it is asked, and keeps cookies`() async throws {
+    @Test func `a source answers authentication challenges and keeps cookies`() async throws {
         server.route("/private") { request in
             guard request.headers["Authorization"] == "Basic YWRhOmxvdmU=" else {
                 return .status(401, headers: ["WWW-Authenticate": "Basic realm=x"])
@@ -215,7 +215,7 @@ import Testing
         #expect(error?.statusCode == 401)
     }
 
-    @Test func `2,000 connections of one source leave nothing behind`() async throws {
+    @Test func `2,000 connections of one source do not leak memory`() async throws {
         let count = Locked(0)
         server.route("/") { _ in
             let number = count.withLock { count in
@@ -239,7 +239,7 @@ import Testing
         #expect(ProcessMeters.allocatedBytes - before < 600 << 10)
     }
 
-    @Test func `a copy has the settings and begins anew`() async throws {
+    @Test func `a copy has the same settings and starts over`() async throws {
         server.route("/", inTurn: [.events("id: 7\ndata: a\n\n"), .noMore])
         let source = EventSource.test(server.url("/"), recorder)
         (source.readTimeout, source.maximumLineLength) = (5, 77)
@@ -253,7 +253,7 @@ import Testing
         #expect(recorder.notes.count == 4)
     }
 
-    @Test func `the end comes after all events, and then nothing is held`() async throws {
+    @Test func `completion follows all events, and listeners are released`() async throws {
         let text = (0..<500).map { "data: \($0)\n\n" }.joined()
         server.route("/", inTurn: [.events(text), .noMore])
         let source = EventSource.test(server.url("/"), recorder)

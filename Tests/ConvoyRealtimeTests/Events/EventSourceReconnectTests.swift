@@ -17,7 +17,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    @Test func `the first delay is the interval, and then they grow with jitter up to a bound`() {
+    @Test func `the first delay is the interval, and later ones grow with jitter up to a limit`() {
         let delay = ReconnectDelay(interval: 3, maximum: 60)
         #expect(delay.seconds(after: 0, random: 0.9) == 3)
         #expect(delay.seconds(after: 1, random: 0.9) == 3)
@@ -37,7 +37,7 @@ import Testing
         #expect(ReconnectDelay(interval: Double.infinity, maximum: 1).seconds(after: 0, random: 0) == 86_400)
     }
 
-    @Test func `the server's interval wins, and is at most a day`() async throws {
+    @Test func `the server's interval takes precedence and is limited to a day`() async throws {
         server.route("/", inTurn: [.events("retry: 20\ndata: a\n\n"), .events("retry: 999999999999\ndata: b\n\n")])
         let source = EventSource.test(server.url("/"))
         source.retryInterval = 0.01
@@ -51,7 +51,7 @@ import Testing
         #expect(source.retryInterval == 86_400)
     }
 
-    @Test func `connections without events count as failures, and one with an event ends that`() async throws {
+    @Test func `connections without events count as failures, and an event resets the count`() async throws {
         server.route(
             "/", inTurn: [.events(": a\n\n"), .events(""), .events("data: a\n\n"), .events("id: 1\n\n"), .noMore])
         let source = EventSource.test(server.url("/"), recorder)
@@ -59,7 +59,7 @@ import Testing
         #expect(recorder.interruptions.map(\.failureCount) == [1, 2, 0, 1])
     }
 
-    @Test func `a host that refuses connections is tried again until it is there`() async throws {
+    @Test func `a host that refuses connections is retried until it accepts them`() async throws {
         let port = try LoopbackPort.free()
         let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))
         let source = EventSource.test(url, recorder)
@@ -74,7 +74,7 @@ import Testing
         #expect(recorder.data == ["a"])
     }
 
-    @Test func `while the network is away nothing is tried, and when it is back at once`() async throws {
+    @Test func `a source waits for an unavailable network and reconnects as soon as it returns`() async throws {
         let port = try LoopbackPort.free()
         let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))
         let source = EventSource.test(url, recorder)
@@ -111,7 +111,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `a silent server is left after the read timeout, and none is the default`() async throws {
+    @Test func `a silent server is abandoned after the read timeout, which is off by default`() async throws {
         // On a busy machine even the event may be late.
         server.route("GET", "/") { request in
             request.headers["Last-Event-ID"] == "4" ? .noMore : .openEvents("id: 4\ndata: a\n\n")
@@ -146,7 +146,7 @@ import Testing
         try await late.finished()
     }
 
-    @Test func `server errors end the source, unless it is to outlast them`() async throws {
+    @Test func `server errors end the source unless reconnectsAfterServerErrors is set`() async throws {
         server.route("/", inTurn: [.status(503, headers: ["Retry-After": "1"]), .events("data: a\n\n"), .noMore])
         let source = EventSource.test(server.url("/"), recorder)
         source.reconnectsAfterServerErrors = true
@@ -160,7 +160,7 @@ import Testing
         await #expect(throws: HTTPError.self) { try await gone.finished() }
     }
 
-    @Test func `redirects are followed anew for each connection, permanent ones too`() async throws {
+    @Test func `redirects, even permanent ones, are followed again for each connection`() async throws {
         server.redirect("/", to: "/there", status: 301)
         server.route("/there", inTurn: [.events("id: 1\ndata: a\n\n"), .noMore])
         let source = EventSource.test(server.url("/"), recorder)
@@ -170,7 +170,7 @@ import Testing
         #expect(source.redirects.count == 1)
     }
 
-    @Test func `other methods, bodies and headers are sent for each connection`() async throws {
+    @Test func `the method, body and headers are sent for each connection`() async throws {
         server.route("POST", "/", inTurn: [.events("data: a\n\n"), .events("data: b\n\n"), .noMore])
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.completionQueue = DispatchQueue(label: "handlers")
@@ -184,7 +184,7 @@ import Testing
         #expect(server.requests.allSatisfy { $0.headers["Accept"] == "text/event-stream" })
     }
 
-    @Test func `a body that cannot be read twice ends the source where it would be sent again`() async throws {
+    @Test func `a source with an unrepeatable body fails instead of reconnecting`() async throws {
         server.route("POST", "/", .events("data: a\n\n"))
         var request = URLRequest(url: server.url("/"))
         request.httpMethod = "POST"
@@ -197,7 +197,7 @@ import Testing
         #expect(server.requests.map(\.text) == ["once"])
     }
 
-    @Test func `an identifier goes out as it came, and one that no header may have does not`() async throws {
+    @Test func `the last event ID is sent unchanged, unless it is invalid in a header`() async throws {
         for (id, sent) in [
             ("…é😀", "…é😀"), ("a\tb", "a\tb"), ("a, b; c=\"d\"", "a, b; c=\"d\""), ("a\u{1}b", nil), ("\u{1B}[31m", nil),
             ("a\u{7F}", nil), ("a\u{0B}X-Injected: 1", nil), (String(repeating: "x", count: 5000), nil), ("", nil),
@@ -213,7 +213,7 @@ import Testing
         }
     }
 
-    @Test func `a source can go on where another has stopped`() async throws {
+    @Test func `a source can resume where another one stopped`() async throws {
         server.route("/", .noMore)
         let source = EventSource.test(server.url("/"))
         source.lastEventID = "41"

@@ -18,7 +18,7 @@ import Testing
         server.route("/long", .chunked(Array(repeating: Data(text.utf8), count: 20_000), type: "text/event-stream"))
     }
 
-    @Test func `1,000 listeners come and go while events come`() async throws {
+    @Test func `1,000 listeners can be added and removed while events arrive`() async throws {
         let source = EventSource.test(server.url("/long"))
         let calls = Counter()
         source.start()
@@ -53,7 +53,7 @@ import Testing
         func add() { value.withLock { $0 += 1 } }
     }
 
-    @Test func `cancelled, closed, paused and resumed at any moment, a source finishes once, and is gone`() async throws {
+    @Test func `a source controlled by many threads finishes once and is released`() async throws {
         var random = SplitMix64.printingSeed()
         let seeds = (0..<150).map { _ in random.fork() }
         let server = server

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(.enabled(if: EventVector.isThere, Comment(rawValue: EventVector.hint)))
-    func `the streams of the web platform tests give their events, in whatever pieces they come`() async throws {
+    func `the streams of the web platform tests yield their events, however they are split`() async throws {
         for (number, vector) in try EventVector.all().enumerated() {
             for (index, pieces) in vector.chunkings.enumerated() {
                 let path = "/\(number)/\(index)"
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(.enabled(if: EventVector.isThere, Comment(rawValue: EventVector.hint)))
-    func `a stream that is cut at any byte gives the events whose blank line has come`() async throws {
+    func `a stream cut at any byte yields its complete events`() async throws {
         let server = server
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (number, vector) in try EventVector.all().enumerated() {
@@ -73,8 +73,7 @@ import Testing
         }
     }
 
-    @Test func `a server that drops the connection 100 times at random bytes loses no event, and repeats none`() async throws
-    {
+    @Test func `100 lost connections neither lose nor repeat an event`() async throws {
         let random = Locked(SplitMix64.printingSeed())
         let drops = Locked(0)
         let count = 2_000
@@ -102,7 +101,7 @@ import Testing
         #expect(found.map(\.type) == (1...count).map { "e\($0 % 3)" })
     }
 
-    @Test func `an event of a compressed stream comes as soon as the server has flushed it`() async throws {
+    @Test func `an event of a compressed stream arrives as soon as the server has flushed it`() async throws {
         // Three events, each flushed by zlib.
         let flushed = [
             "H4sIAAAAAAACA8pMsVIw4EpJLEm0UkgtS80rAfK4AAAAAP//", "ygQKGqIIGnJxAQAAAP//", "AgkaoQgacXEBAAAA//8=",
@@ -127,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `a line without an end, and an event without one, end the source soon`() async throws {
+    @Test func `an endless line or event fails the source at the limit`() async throws {
         let line = Data(repeating: 0x61, count: 64 << 10)
         let lines = Data(String(repeating: "data: x\n", count: 8 << 10).utf8)
         for (piece, error) in [
@@ -146,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func `200,000 events need no memory, and a handler that stops has the server wait`() async throws {
+    @Test func `200,000 events take no additional memory, and a blocked handler makes the server wait`() async throws {
         let piece = Data(
             (0..<1_000).map { "id: \($0)\ndata: {\"number\": \($0), \"text\": \"some more\"}\n\n" }.joined().utf8)
         server.route(
@@ -179,7 +178,7 @@ import Testing
         #expect(ProcessMeters.allocatedBytes - before < 8 << 20)
     }
 
-    @Test func `a reader that stops has the server wait, and the others too, until it leaves`() async throws {
+    @Test func `a reader that stops makes the server and other readers wait until it leaves`() async throws {
         let piece = Data((0..<1_000).map { "data: \($0) \(String(repeating: "x", count: 100))\n\n" }.joined().utf8)
         server.route(
             "/", inTurn: [.chunked(Array(repeating: piece, count: 300), type: "text/event-stream"), .noMore])

@@ -14,7 +14,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    @Test func `a source gets events, loses its connection, connects again, and ends with 204`() async throws {
+    @Test func `a source receives events, reconnects after a lost connection and ends with 204`() async throws {
         server.route(
             "/", inTurn: [.events("id: 1\ndata: a\n\nid: 2\nevent: e\ndata: b\n\n"), .events("id: 3\ndata: c\n\n"), .noMore])
         let source = EventSource.test(server.url("/"), recorder)
@@ -30,7 +30,7 @@ import Testing
         #expect(source.error == nil)
     }
 
-    @Test func `listeners hear of their type, in order, and not after they were removed`() async throws {
+    @Test func `listeners receive events of their type in order until they are removed`() async throws {
         server.route("/", inTurn: [.events("data: a\n\nevent: x\ndata: b\n\nevent: x\ndata: c\n\ndata: d\n\n"), .noMore])
         let source = EventSource.test(server.url("/"))
         let recorder = recorder
@@ -50,7 +50,7 @@ import Testing
         #expect(recorder.notes == ["message a", "once b", "always b", "always c", "message d"])
     }
 
-    @Test func `a status other than 200 ends the source, with the body`() async throws {
+    @Test func `a status other than 200 fails the source with the response body`() async throws {
         for status in [404, 500, 201] {
             let response = TestServer.Response.text("no such stream", status: status).header("Content-Type", "x")
             server.route("/", response)
@@ -68,7 +68,7 @@ import Testing
         #expect(server.requests.count == 4)
     }
 
-    @Test func `a type other than that of events ends the source, and its parameters do not matter`() async throws {
+    @Test func `only text/event-stream is accepted, with any parameters`() async throws {
         for type in ["text/plain", "text/event-streams", "text/html; text/event-stream", "x bogus"] {
             server.route("/", .chunked(["data: a\n\n"], type: type).stalls(afterBytes: 9))
             let source = EventSource.test(server.url("/"), recorder)
@@ -85,7 +85,7 @@ import Testing
         #expect(recorder.data == ["é", "é", "é"])
     }
 
-    @Test func `close ends a source with success, cancel with an error, and no event comes after either`() async throws {
+    @Test func `close() succeeds, cancel() fails, and neither is followed by an event`() async throws {
         server.route("/", .openEvents("data: a\n\ndata: b\n\n"))
         let closed = EventSource.test(server.url("/"))
         let recorder = recorder
@@ -106,7 +106,7 @@ import Testing
         #expect(cancelled.readyState == .closed)
     }
 
-    @Test func `a source can be closed in the handler of its opening, while it waits, and before it begins`() async throws {
+    @Test func `a source can be closed when it opens, while it waits and before it starts`() async throws {
         server.route("/", .openEvents())
         let opened = EventSource.test(server.url("/"))
         opened.openHandler = { $0.close() }
@@ -123,7 +123,7 @@ import Testing
         #expect(server.requests.count == count)
     }
 
-    @Test func `a paused source has no connection, keeps what has come, and goes on where it was`() async throws {
+    @Test func `a paused source disconnects, keeps its events and resumes where it left off`() async throws {
         server.route(
             "/", inTurn: [.openEvents("id: 1\ndata: a\n\nid: 2\ndata: b\n\n"), .events("id: 3\ndata: c\n\n"), .noMore])
         let source = EventSource.test(server.url("/"), recorder)
@@ -142,7 +142,7 @@ import Testing
         #expect(server.requests.map { $0.headers["Last-Event-ID"] } == [nil, "2", "3"])
     }
 
-    @Test func `a source that is closed in a pause has succeeded`() async throws {
+    @Test func `a source closed during a pause succeeds`() async throws {
         server.route("/", .openEvents("data: a\n\n"))
         let source = EventSource.test(server.url("/"))
         source.eventHandler = { source, _ in
@@ -153,7 +153,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `the state is observable, by a handler and by a sequence`() async throws {
+    @Test func `the state is observable with a handler and with a sequence`() async throws {
         server.route("/", inTurn: [.events("data: a\n\n"), .noMore])
         let source = EventSource.test(server.url("/"))
         let recorder = recorder
@@ -171,7 +171,7 @@ import Testing
         #expect(late == [.closed])
     }
 
-    @Test func `several loops read the same events, and leaving one closes nothing`() async throws {
+    @Test func `several loops receive the same events, and leaving one does not close the source`() async throws {
         let text = (0..<100).map { "data: \($0)\n\n" }.joined()
         server.route("/", inTurn: [.events(text), .noMore])
         let source = EventSource.test(server.url("/"))
@@ -193,7 +193,7 @@ import Testing
         await #expect(throws: EventSourceError.isIterated) { for try await _ in first {} }
     }
 
-    @Test func `a loop ends with the source's error, and with the task`() async throws {
+    @Test func `a loop ends with the source's error or with its task`() async throws {
         server.route("/", .events("data: a\n\n"))
         let source = EventSource.test(server.url("/"))
         let recorder = recorder

@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test(.enabled(if: EventVector.isThere, Comment(rawValue: EventVector.hint)))
-    func `the streams of the web platform tests give their events, however they are split`() throws {
+    func `the streams of the web platform tests yield their events, however they are split`() throws {
         let vectors = try EventVector.all()
         #expect(vectors.count >= 27)
         for vector in vectors {
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(.enabled(if: EventVector.isThere, Comment(rawValue: EventVector.hint)))
-    func `a stream that is cut at any byte gives the events whose blank line has come`() throws {
+    func `a stream cut at any byte yields its complete events`() throws {
         for vector in try EventVector.all() {
             for cut in 0...vector.stream.count {
                 var parser = EventStreamParser()
@@ -42,8 +42,8 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: ReferenceEventParser.isThere, "python3 is not there"))
-    func `10,000 generated streams give what another parser makes of them`() throws {
+    @Test(.enabled(if: ReferenceEventParser.isThere, "needs python3"))
+    func `10,000 generated streams yield the same events as a reference parser`() throws {
         var random = SplitMix64.printingSeed()
         let streams = (0..<10_000).map { _ in GeneratedEventStream.make(&random) }
         let expected = try ReferenceEventParser.parse(streams)
@@ -66,7 +66,7 @@ import Testing
         #expect(count > 5_000)
     }
 
-    @Test func `an identifier without an event counts for the next connection`() throws {
+    @Test func `an ID without an event applies to the next connection`() throws {
         var parser = EventStreamParser(lastEventID: "before")
         #expect(try parser.parse(Data("data: a\n\nid: 7\n".utf8)).first?.lastEventID == "before")
         #expect(parser.lastEventID == "before")
@@ -74,7 +74,7 @@ import Testing
         #expect(parser.lastEventID == "7")
     }
 
-    @Test func `only digits are a reconnection time, and any number of them`() throws {
+    @Test func `a reconnection time consists of any number of digits`() throws {
         for (text, expected) in [
             ("99999999999999999999", 1e18 / 1000), ("-1", nil), ("1x", nil), ("", nil), ("+1", nil), ("1.5", nil), ("0", 0),
             ("１", nil), ("250", 0.25),
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `a line without an end is refused at its limit, however it comes`() throws {
+    @Test func `an endless line is rejected at the limit, however it is split`() throws {
         for size in [1, 7, 100] {
             var parser = EventStreamParser(maximumLineLength: 100)
             #expect(try parser.parse(Data("data: x\n\n".utf8)).count == 1)
@@ -105,7 +105,7 @@ import Testing
         #expect(throws: EventSourceError.self) { try parser.parse(Data("data:12345\n".utf8)) }
     }
 
-    @Test func `a line may be as long as an event, and no limit is too great`() throws {
+    @Test func `a line may be as long as an event, and no limit is too large`() throws {
         let data = String(repeating: "x", count: 99)
         for head in ["data:", "data: ", "\u{FEFF}data: ", "event: a\nid: 1\ndata: "] {
             var parser = EventStreamParser(maximumEventLength: 100)
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func `an event without an end is refused at its limit, and those before it stay`() throws {
+    @Test func `an endless event is rejected at the limit, and earlier events are kept`() throws {
         var parser = EventStreamParser(maximumEventLength: 50)
         var found: [ServerSentEvent] = []
         let text = "data: first\n\n" + String(repeating: "data: 0123456789\n", count: 5)
@@ -132,13 +132,13 @@ import Testing
         #expect(found == [ServerSentEvent(data: "first")])
     }
 
-    @Test func `comments and unknown fields without end need no memory`() throws {
+    @Test func `endless comments and unknown fields take no memory`() throws {
         var parser = EventStreamParser(maximumLineLength: 64, maximumEventLength: 64)
         for _ in 0..<20_000 { #expect(try parser.parse(Data(": still here\nother: x\n".utf8)).isEmpty) }
         #expect(try parser.parse(Data("data: x\n\n".utf8)) == [ServerSentEvent(data: "x")])
     }
 
-    @Test func `a copy of a parser goes on by itself`() throws {
+    @Test func `a copy of a parser continues independently`() throws {
         var parser = EventStreamParser()
         _ = try parser.parse(Data("data: a\nda".utf8))
         var copy = parser

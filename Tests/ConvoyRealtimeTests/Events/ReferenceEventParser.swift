@@ -28,7 +28,7 @@ enum ReferenceEventParser {
             if text.startswith("\ufeff"):
                 text = text[1:]
             lines = re.split("\r\n|\r|\n", text)
-            lines.pop()  # what has no end
+            lines.pop()  # the unterminated line
             events, data, kind, buffered, last, retry = [], "", "", "", "", None
             for line in lines:
                 if line == "":

@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 @Suite struct JSONPatchCreationTests {
-    @Test func `the patch of two documents makes one of the other, and is no longer than the whole`() throws {
+    @Test func `the patch between two documents is correct and no longer than a replacement`() throws {
         var generator = SplitMix64.printingSeed()
         var (shorter, empty) = (0, 0)
         let rounds = PropertyBudget.rounds(3_000)
@@ -29,7 +29,7 @@ import Testing
         #expect(shorter > rounds / 5)
     }
 
-    @Test func `a patch that fails leaves generated documents as they were`() throws {
+    @Test func `a failed patch leaves generated documents unchanged`() throws {
         var generator = SplitMix64.printingSeed()
         for round in 0..<PropertyBudget.rounds(1_500) {
             let document = JSON.random(&generator)
@@ -74,7 +74,7 @@ import Testing
         (#"{"a":1}"#, "[]", #"[{"op":"replace","path":"","value":[]}]"#),
         (#"{"a":1,"b":[1.0]}"#, #"{"b":[1],"a":1e0}"#, "[]"),
     ])
-    func `patches are as one would write them`(old: String, new: String, text: String) throws {
+    func `created patches are as short as handwritten ones`(old: String, new: String, text: String) throws {
         let (oldTree, newTree) = (try json(old), try json(new))
         let patch = JSONPatch(from: oldTree, to: newTree)
         let whole: JSONPatch = [.replace(path: [], value: newTree)]
@@ -82,7 +82,7 @@ import Testing
         #expect(patch.description == shortest)
     }
 
-    @Test func `large arrays are compared in time`() throws {
+    @Test func `large arrays are compared within a minute`() throws {
         var generator = SplitMix64.printingSeed()
         let rows = (0..<10_000).map { JSON.object(JSONObject([("id", .number(JSONNumber($0))), ("name", "row \($0)")])) }
         // Few differences result in few operations.
@@ -107,7 +107,7 @@ import Testing
         #expect(try JSON.array(rows).applying(large) == .array(others))
     }
 
-    @Test func `a merge patch of two documents makes one of the other, or there is none`() throws {
+    @Test func `a merge patch can be created unless the new document contains null`() throws {
         var generator = SplitMix64.printingSeed()
         var made = 0
         let rounds = PropertyBudget.rounds(3_000)

@@ -6,7 +6,7 @@ import Testing
 
 /// Patches that would exhaust the memory or the stack, or take too long.
 @Suite struct JSONPatchLimitTests {
-    @Test func `a pointer of two hundred thousand tokens is an error`() throws {
+    @Test func `a pointer of 200,000 tokens causes an error`() throws {
         let pointer = String(repeating: "/a", count: 200_000)
         for operation in [
             "{\"op\":\"add\",\"path\":\"\(pointer)\",\"value\":1}", "{\"op\":\"remove\",\"path\":\"\(pointer)\"}",
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func `a patch that is nested too deeply is an error of the syntax`() throws {
+    @Test func `a patch that is nested too deeply causes a syntax error`() throws {
         for depth in [511, 100_000, 1_000_000] {
             let value = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
             #expect(throws: JSONSyntaxError.self) { try patch("[{\"op\":\"add\",\"path\":\"\",\"value\":\(value)}]") }
@@ -27,7 +27,7 @@ import Testing
         #expect(throws: JSONSyntaxError.self) { try patch(String(repeating: "[", count: 100_000)) }
     }
 
-    @Test func `a document cannot become deeper than the limit, by whatever operation`() throws {
+    @Test func `no operation can make a document deeper than the limit`() throws {
         let deep = try json(String(repeating: "[", count: 500) + String(repeating: "]", count: 500))
         let path = JSONPointer(tokens: Array(repeating: "a", count: 12))
         var document: JSON = ["deep": deep, "a": [:]]
@@ -47,7 +47,7 @@ import Testing
         #expect(failure(of: [.add(path: below, value: deep)], on: document, limits: .init(maximumDepth: 513)) == nil)
     }
 
-    @Test func `a document cannot get deeper one level after the other without end`() throws {
+    @Test func `repeated operations cannot make a document deeper than the limit`() throws {
         var patch = JSONPatch()
         for _ in 0..<100_000 { patch.operations.append(.copy(from: [], path: ["a"])) }
         let error = try #require(failure(of: patch, on: ["a": 1]))
@@ -61,7 +61,7 @@ import Testing
         #expect(failure(of: patch, on: ["a": 1])?.reason == .tooDeep(maximumDepth: 512))
     }
 
-    @Test func `a document cannot be doubled until no memory is left`() throws {
+    @Test func `repeated copies cannot exhaust the memory`() throws {
         var patch = JSONPatch()
         for _ in 0..<60 { patch.operations.append(.copy(from: [], path: ["-"])) }
         #expect(JSONPatch.Limits.standard.maximumCopiedLength == 64 << 20)
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `a value of a hundred thousand levels is refused, and not descended into`() throws {
+    @Test func `a value of 100,000 levels is rejected without recursion`() throws {
         var value: JSON = []
         for _ in 0..<100_000 { value = .array([value]) }
         #expect(failure(of: [.add(path: ["a"], value: value)], on: [:])?.reason == .tooDeep(maximumDepth: 512))
@@ -105,7 +105,7 @@ import Testing
         return Double(time.components.seconds) + Double(time.components.attoseconds) / 1e18
     }
 
-    @Test func `ten thousand operations on an array of a hundred thousand are quick`() throws {
+    @Test func `10,000 operations on an array of 100,000 elements are fast`() throws {
         var document: JSON = ["rows": .array((0..<100_000).map { ["id": .number(JSONNumber($0)), "name": "row"] })]
         var patch = JSONPatch()
         for index in 0..<10_000 {
@@ -130,7 +130,7 @@ import Testing
         #expect(document[["rows", "0", "name"]] == "other")
     }
 
-    @Test func `ten thousand operations on an object of a hundred thousand are quick`() throws {
+    @Test func `10,000 operations on an object with 100,000 members are fast`() throws {
         var object = JSONObject()
         for index in 0..<100_000 { object.append(key: "key \(index)", value: .number(JSONNumber(index))) }
         var document = JSON.object(object)
@@ -151,7 +151,7 @@ import Testing
         #expect(document[["key 15"]] == nil && document[["key 99999"]] == 99_999)
     }
 
-    @Test func `a small change of a large document costs what it changes`() throws {
+    @Test func `the cost of a small change does not depend on the size of the document`() throws {
         var document: JSON = ["rows": .array((0..<1_000_000).map { .number(JSONNumber($0)) })]
         let patch: JSONPatch = [.replace(path: ["rows", "500000"], value: "x")]
         var total = 0.0

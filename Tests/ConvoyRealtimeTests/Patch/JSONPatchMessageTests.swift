@@ -42,7 +42,7 @@ import Testing
         return server
     }
 
-    @Test func `patches are sent with their type and digits, and awaited, by both managers`() async throws {
+    @Test func `both managers send and receive patches with their media type and all digits`() async throws {
         let server = try makeServer()
         try await check(HTTPRequestOperationManager(baseURL: server.url("/")), server)
         let session = HTTPSessionManager(baseURL: server.url("/"))
@@ -50,7 +50,7 @@ import Testing
         session.invalidate(cancellingTasks: true)
     }
 
-    @Test func `what is not a patch is an error`() async throws {
+    @Test func `a response that is not a patch causes an error`() async throws {
         let server = try makeServer()
         let manager = HTTPRequestOperationManager(baseURL: server.url("/"))
         await #expect(throws: JSONPatchError.self) { try await manager.get("other", as: JSONPatch.self) }
@@ -58,13 +58,13 @@ import Testing
         await #expect(throws: JSONSyntaxError.self) { try await manager.get("deep", as: JSONPatch.self) }
         do {
             _ = try await manager.get("gone", as: JSONPatch.self)
-            Issue.record("410 has been a patch")
+            Issue.record("the body of a 410 was decoded as a patch")
         } catch {
             #expect((error as? HTTPError)?.statusCode == 410)
         }
     }
 
-    @Test func `the response serializer makes patches`() async throws {
+    @Test func `the response serializer creates patches`() async throws {
         let server = try makeServer()
         let manager = HTTPRequestOperationManager(baseURL: server.url("/"))
         manager.responseSerializer = JSONPatchResponseSerializer()

@@ -7,7 +7,7 @@ import Testing
 @Suite struct JSONPatchTests {
     // MARK: Parsing
 
-    @Test func `a patch comes back as it was, every digit of it`() throws {
+    @Test func `a parsed patch is serialized unchanged, with all digits`() throws {
         let text = """
             [{"op":"add","path":"/a~1b","value":1.10},{"op":"remove","path":"/c"},{"op":"replace","path":"","value":null},\
             {"op":"move","from":"/d","path":"/e/-"},{"op":"copy","from":"/~0","path":"/f"},{"op":"test","path":"/g",\
@@ -24,7 +24,7 @@ import Testing
         #expect(decoded.operations == Array(patch.operations.prefix(5)))
     }
 
-    @Test func `members that no operation has are ignored`() throws {
+    @Test func `unknown members of an operation are ignored`() throws {
         let patch = try patch(#"[{"path":"/a","note":[{}],"op":"remove","value":1,"from":7}]"#)
         #expect(patch == [.remove(path: ["a"])])
     }
@@ -47,7 +47,7 @@ import Testing
             (##"[{"op":"add","path":"#/a","value":1}]"##, .invalidPointer, 0),
             (#"[{"op":"copy","path":"/a","from":"b"}]"#, .invalidPointer, 0),
         ] as [(String, JSONPatchError.Reason, Int?)])
-    func `what is not a patch is an error`(text: String, reason: JSONPatchError.Reason, index: Int?) {
+    func `an invalid patch causes an error`(text: String, reason: JSONPatchError.Reason, index: Int?) {
         #expect {
             try patch(text)
         } throws: { error in
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: [#"[{"op":"add","op":"remove","path":"/a"}]"#, #"[{"op":"test","path":"/\ud800","value":1}]"#, "[", ""])
-    func `what is not JSON is an error of the syntax`(text: String) {
+    func `invalid JSON causes a syntax error`(text: String) {
         #expect(throws: JSONSyntaxError.self) { try patch(text) }
     }
 
@@ -106,7 +106,7 @@ import Testing
         ),
         (#"{"/\u0301":1}"#, #"[{"op":"remove","path":"/~1\u0301"}]"#, "{}"),
     ])
-    func `operations change the document as the RFC says`(before: String, text: String, after: String) throws {
+    func `operations change the document as specified`(before: String, text: String, after: String) throws {
         var document = try json(before)
         try patch(text).apply(to: &document)
         #expect(document.description == (try json(after).description))
@@ -145,7 +145,7 @@ import Testing
             (#"{"\u00e9":1}"#, #"{"op":"test","path":"/e\u0301","value":1}"#, .notFound, "/e\u{301}"),
             (#"{"a":"\u00e9"}"#, #"{"op":"test","path":"/a","value":"e\u0301"}"#, .testFailed, "/a"),
         ] as [(String, String, JSONPatchError.Reason, String)])
-    func `an operation that cannot be applied is an error, and nothing has changed`(
+    func `an operation that cannot be applied causes an error and changes nothing`(
         before: String, operation: String, reason: JSONPatchError.Reason, pointer: String
     ) throws {
         // The operations before it are undone.
@@ -172,14 +172,14 @@ import Testing
         ("1e99999999999999999999", "1e99999999999999999999", true),
         ("1e99999999999999999999", "1e99999999999999999998", false),
     ])
-    func `numbers are compared by their value, to the last digit`(one: String, other: String, areEqual: Bool) throws {
+    func `numbers are compared by their exact values`(one: String, other: String, areEqual: Bool) throws {
         let document = try json("{\"n\":[\(one)]}")
         let isFailure = failure(of: [.test(path: ["n", "0"], value: try json(other))], on: document) != nil
         #expect(isFailure != areEqual)
         #expect(JSONPatch(from: document, to: try json("{\"n\":[\(other)]}")).operations.isEmpty == areEqual)
     }
 
-    @Test func `an error shows a long or odd pointer short and plain`() throws {
+    @Test func `error descriptions shorten and escape unusual pointers`() throws {
         let long = JSONPatchError(
             .notFound, operationIndex: 3, operation: "remove",
             pointer: "/" + String(repeating: "e\u{301}\u{301}", count: 100_000))
@@ -201,7 +201,7 @@ import Testing
         var price: Decimal?
     }
 
-    @Test func `a value is patched in place, or stays as it is`() throws {
+    @Test func `a Codable value is patched in place or left unchanged`() throws {
         var note = Note(title: "a", tags: ["x"], price: Decimal(string: "12345678901234567.89"))
         try ([.add(path: ["tags", "-"], value: "y"), .replace(path: ["title"], value: "b")] as JSONPatch).apply(to: &note)
         #expect(note == Note(title: "b", tags: ["x", "y"], price: Decimal(string: "12345678901234567.89")))

@@ -8,7 +8,7 @@ import Testing
 @Suite(.enabled(if: ConformanceSuite.directory("json-patch") != nil, .init(rawValue: ConformanceSuite.hint("json-patch"))))
 struct PatchSuiteTests {
     @Test(arguments: [("tests.json", 95), ("spec_tests.json", 17)])
-    func `the cases of json-patch-tests come out as they say`(file: String, count: Int) throws {
+    func `the cases of json-patch-tests have the expected results`(file: String, count: Int) throws {
         let records = try records(file)
         #expect(records.count == count)
         for record in records {
@@ -65,7 +65,7 @@ struct PatchSuiteTests {
         return records
     }
 
-    @Test func `an operation with two names is refused by the parser, and so it says`() throws {
+    @Test func `the parser rejects an operation with a duplicate key`() throws {
         var twice = 0
         for file in ["tests.json", "spec_tests.json"] {
             for record in try records(file) {
@@ -80,7 +80,7 @@ struct PatchSuiteTests {
         #expect(twice == 2)
     }
 
-    @Test func `the pointers of RFC 6901 resolve, as text and as fragments`() throws {
+    @Test func `the pointers in RFC 6901 resolve, as strings and as URI fragments`() throws {
         let file = try json(
             String(contentsOf: try directory().appendingPathComponent("pointer-rfc6901.json"), encoding: .utf8))
         let document = try #require(file[["document"]])
@@ -98,7 +98,7 @@ struct PatchSuiteTests {
         }
     }
 
-    @Test func `the merge patches of RFC 7396 give what it says`() throws {
+    @Test func `the merge patches in RFC 7396 have the expected results`() throws {
         let file = try json(
             String(contentsOf: try directory().appendingPathComponent("merge-patch-rfc7396.json"), encoding: .utf8))
         guard case .array(let cases) = file[["cases"]] else { throw CocoaError(.fileReadCorruptFile) }

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: methods, [nil, true, false] as [Bool?])
-    func `the end of the stream is the end of a source that does not reconnect`(
+    func `the end of the stream completes a source that does not reconnect`(
         method: String, reconnects: Bool?
     ) async throws {
         server.route(method, "/", inTurn: [.events("data: a\n\n"), .events("data: b\n\n"), .noMore])
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: methods)
-    func `a stream that breaks off ends a source that does not reconnect with an error`(method: String) async throws {
+    func `an interrupted stream fails a source that does not reconnect`(method: String) async throws {
         let text = "data: a\n\n"
         server.route(
             method, "/",
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test(arguments: methods) func `a temporary status does not repeat what cannot be repeated`(method: String) async {
+    @Test(arguments: methods) func `a temporary status repeats only repeatable requests`(method: String) async {
         server.route(method, "/", inTurn: [.status(503), .noMore])
         let source = source(method)
         source.reconnectsAfterServerErrors = true
@@ -79,8 +79,7 @@ import Testing
         #expect((source.error as? HTTPError)?.statusCode == (Self.isRepeatable(method) ? nil : 503))
     }
 
-    @Test(arguments: methods) func `an event that is too long does not repeat what cannot be repeated`(method: String) async
-    {
+    @Test(arguments: methods) func `an event that is too long repeats only repeatable requests`(method: String) async {
         server.route(method, "/", inTurn: [.events("data: \(String(repeating: "x", count: 100))\n\n"), .noMore])
         let source = source(method)
         source.maximumEventLength = 10
@@ -90,7 +89,7 @@ import Testing
         #expect((source.error == nil) == Self.isRepeatable(method))
     }
 
-    @Test(arguments: methods) func `any request is sent again that was certainly not sent`(method: String) async throws {
+    @Test(arguments: methods) func `a request that was certainly not sent is sent again`(method: String) async throws {
         let port = try LoopbackPort.free()
         server.route(method, "/", .noMore)
         let source = source(method)
@@ -128,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `pauses of many threads send it once and lose no event`() async throws {
+    @Test func `pauses by many threads send the request once and lose no event`() async throws {
         let events = (0..<200).map { "data: \($0)\n\n" }
         server.route("POST", "/", .chunked(events, every: 0.001, type: "text/event-stream"))
         let source = source("POST")
@@ -152,7 +151,7 @@ import Testing
     }
 
     @Test(arguments: ["close", "cancel", "release"])
-    func `the end of a paused source ends its connection`(_ end: String) async throws {
+    func `ending a paused source closes its connection`(_ end: String) async throws {
         server.route("POST", "/", .openEvents("data: a\n\n"))
         var source: EventSource? = source("POST")
         source?.start()
@@ -175,7 +174,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a connection that is lost during a pause fails the source`() async throws {
+    @Test func `a connection lost during a pause fails the source`() async throws {
         server.route("POST", "/", .openEvents("data: a\n\n"))
         let source = source("POST")
         source.start()

@@ -104,7 +104,7 @@ import Testing
     // MARK: Pauses
 
     @Test(arguments: methods, Progress.allCases)
-    func `a pause lets a request be sent again only if it is idempotent or was not sent`(
+    func `a paused request is sent again only if it is idempotent or was not sent`(
         method: String, progress: Progress
     ) throws {
         let gate = gate
@@ -147,7 +147,7 @@ import Testing
         if progress == .part { #expect(server.requests.last?.text == "piecepiece") }
     }
 
-    @Test(arguments: methods) func `pausing and resuming in any number sends it once`(method: String) throws {
+    @Test(arguments: methods) func `repeated pauses send a request once`(method: String) throws {
         server.route(method, "/", .text("answer").held(by: gate))
         let operation = operation(method)
         operation.start()
@@ -164,7 +164,7 @@ import Testing
         if !Self.isIdempotent(method) { #expect(server.statistics.requestCount == 1) }
     }
 
-    @Test func `pauses of many threads send it once`() throws {
+    @Test func `pauses by many threads send each request once`() throws {
         server.route("POST", "/", .pattern(count: 100_000).held(by: gate))
         let operations = (0..<20).map { _ in operation("POST") }
         for operation in operations { operation.start() }
@@ -183,7 +183,7 @@ import Testing
         #expect(server.statistics.requestCount == operations.count && server.incompleteRequests.isEmpty)
     }
 
-    @Test func `a pause within the response keeps it on its connection`() throws {
+    @Test func `a pause during the response keeps the connection`() throws {
         server.route("POST", "/", .pattern(count: 1_000_000).heldBody(by: gate, afterBytes: 300_000))
         let operation = operation("POST")
         let isFirst = Locked(true)
@@ -207,7 +207,7 @@ import Testing
         #expect(server.statistics.requestCount == 1 && server.totalConnectionCount == 1)
     }
 
-    @Test func `a held transfer has neither a slot nor a time limit`() throws {
+    @Test func `a held transfer occupies no slot and has no time limit`() throws {
         server.route("POST", "/", .text("answer").held(by: gate))
         server.route("/other", .text("other"))
         let queue = RequestOperationQueue()
@@ -235,7 +235,7 @@ import Testing
     // MARK: Completion
 
     @Test(arguments: [false, true])
-    func `a paused operation that is cancelled or resumed finishes although nobody retains it`(cancels: Bool) throws {
+    func `a paused operation that is cancelled or resumed finishes without being retained`(cancels: Bool) throws {
         server.route("POST", "/", .text("answer").held(by: gate))
         let end = DispatchSemaphore(value: 0)
         let hasFailed = Locked<Bool?>(nil)
@@ -261,7 +261,7 @@ import Testing
     }
 
     @Test(arguments: [Lifecycle.Event.cancel, .expire])
-    func `the end of a paused operation ends its connection`(_ end: Lifecycle.Event) throws {
+    func `ending a paused operation closes its connection`(_ end: Lifecycle.Event) throws {
         server.route("POST", "/", .text("answer").held(by: gate))
         let operation = operation("POST")
         operation.start()
@@ -275,7 +275,7 @@ import Testing
     }
 
     @Test(arguments: methods, Progress.allCases)
-    func `after a lost connection, only an idempotent request is retried`(method: String, progress: Progress) throws {
+    func `only idempotent requests are retried after a lost connection`(method: String, progress: Progress) throws {
         server.route(method, "/", inTurn: [.text("").resetBeforeHead(), .text("answer")])
         // The handler of the first retry may be called after later retries.
         let operation = operation(method, retryCount: progress == .nothing ? 10_000 : 1)
@@ -310,7 +310,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a connection that is lost during a pause fails the operation, which is not retried`(retrying: Bool) throws {
+    func `a connection lost during a pause fails the operation without a retry`(retrying: Bool) throws {
         server.route("POST", "/", .text("answer").held(by: gate))
         let operation = operation("POST", retryCount: retrying ? 1 : 0)
         operation.start()
@@ -332,7 +332,7 @@ import Testing
     // MARK: Responses that lead to another request
 
     @Test(arguments: [303, 307], [false, true])
-    func `a redirect sends it to each URL once, also across a pause`(status: Int, pausesInHandler: Bool) throws {
+    func `a redirect sends the request to each URL once, even across a pause`(status: Int, pausesInHandler: Bool) throws {
         server.route("POST", "/", .redirect(to: "/next", status: status).held(by: gate))
         server.route(status == 303 ? "GET" : "POST", "/next", .text("next"))
         let operation = operation("POST")
@@ -361,7 +361,7 @@ import Testing
     }
 
     @Test(arguments: ["PUT", "POST"], [429, 503])
-    func `a status that asks for a retry repeats only an idempotent request`(method: String, status: Int) throws {
+    func `a retryable status repeats only idempotent requests`(method: String, status: Int) throws {
         server.route(method, "/", inTurn: [.status(status), .text("answer")])
         let operation = operation(method, retryCount: 1)
         operation.start()
@@ -371,7 +371,7 @@ import Testing
     }
 
     @Test(arguments: methods, [false, true])
-    func `a challenge is answered by one more request, which alone is accepted`(method: String, isToken: Bool) throws {
+    func `a challenge is answered with a single additional request`(method: String, isToken: Bool) throws {
         let scheme = isToken ? "Bearer" : "Basic"
         server.route(method, "/") { request in
             request.headers["Authorization"]?.hasPrefix("\(scheme) ") == true

@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: [303, 307], [false, true])
-    func `a redirect that waits for a slot of its host waits for it again after a pause`(
+    func `a redirect that waits for a slot of its host waits again after a pause`(
         status: Int, becomesFreeDuringPause: Bool
     ) throws {
         let other = try TestServer()
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `a stream of HTTP 2 is held within its request and within its response, and others go on`() throws {
+    func `an HTTP/2 stream can be held during its request and its response while others continue`() throws {
         let nginx = try Nginx(forwardingTo: server.port)
         server.route("POST", "/", .pattern(count: 3_000_000))
         server.route("GET", "/other", .pattern(count: 1_000_000))

@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test(arguments: Identifiers.allCases, [true, false])
-    func `the value is always one that the server has had, and in the end the last`(
+    func `the value is always one that the server had, and finally the latest`(
         identifiers: Identifiers, resumes: Bool
     ) {
         var seeds = SplitMix64.printingSeed()
@@ -144,7 +144,7 @@ import Testing
         state.takeOutcome().actions.compactMap { if case .fetch(let number, _) = $0 { number } else { nil } }
     }
 
-    @Test func `without versions, what comes during a fetch has the value fetched again`() throws {
+    @Test func `without versions, an event during a fetch causes another fetch`() throws {
         var state = SubscriptionState()
         state.opened()
         let fetches1 = fetches(&state)
@@ -177,7 +177,7 @@ import Testing
         #expect(fetches11 == [])
     }
 
-    @Test func `a value in an event takes the place of the one that is being fetched`() throws {
+    @Test func `a value in an event supersedes the one being fetched`() throws {
         var state = SubscriptionState()
         state.opened()
         let isWanted12 = state.willFetch(1)
@@ -190,7 +190,7 @@ import Testing
         #expect(changes == [.value([7]), .patch([.add(path: ["-"], value: 8)])])
     }
 
-    @Test func `a patch that does not apply has the value fetched, and is applied to that or contained in it`() throws {
+    @Test func `a patch that does not apply causes a fetch, and is applied unless the result includes it`() throws {
         for (version, expected) in [("b", [2] as JSON), ("a", [2, 7]), ("c", [2])] {
             var state = SubscriptionState()
             state.opened()
@@ -212,7 +212,7 @@ import Testing
     }
 
     @Test(arguments: ["no JSON", "{}", #"[{"op":"remove","path":"/9"}]"#])
-    func `a patch that never applies ends the subscription, not the memory or the server`(data: String) throws {
+    func `a patch that never applies ends the subscription after a limited number of fetches`(data: String) throws {
         var state = SubscriptionState()
         state.opened()
         _ = state.willFetch(1)
@@ -236,7 +236,7 @@ import Testing
         #expect(count == 8)
     }
 
-    @Test func `a value of an old cache is not used`() throws {
+    @Test func `an outdated cached value is not used`() throws {
         var state = SubscriptionState()
         state.opened()
         _ = state.willFetch(1)
@@ -258,7 +258,7 @@ import Testing
         #expect(state.value == [1, 2, 3, 4, 5, 6, 7])
     }
 
-    @Test func `a value that is ahead of the stream each time it is fetched has no event applied twice`() throws {
+    @Test func `no event is applied twice if fetched values are ahead of the stream`() throws {
         func document(_ count: Int) -> JSON { .array((1...count).map { .number(JSONNumber($0)) }) }
         var state = SubscriptionState()
         state.opened()
@@ -272,7 +272,7 @@ import Testing
         #expect(state.value == document(30) && state.version == "event 30")
     }
 
-    @Test func `a document that is gone ends the subscription, one that cannot be reached is asked for again`() throws {
+    @Test func `a missing document ends the subscription, and an unreachable one is fetched again`() throws {
         var state = SubscriptionState()
         state.opened()
         _ = state.willFetch(1)
@@ -285,7 +285,7 @@ import Testing
         #expect((error as? URLError)?.code == .fileDoesNotExist)
     }
 
-    @Test func `what is kept during a fetch has a bound`() throws {
+    @Test func `the events kept during a fetch are limited`() throws {
         var state = SubscriptionState()
         state.opened()
         let fetches22 = fetches(&state)

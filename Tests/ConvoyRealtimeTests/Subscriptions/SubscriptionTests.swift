@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `four thousand patches in four seconds keep the document, through twenty lost connections`() async throws {
+    func `4,000 patches keep the document correct through 20 lost connections`() async throws {
         let server = try DocumentServer(["list": [0], "names": [:], "count": 0])
         defer { server.stop() }
         let nginx = try Nginx(forwardingTo: server.port)
@@ -110,7 +110,7 @@ import Testing
     // MARK: Kinds of servers
 
     @Test(arguments: 0..<8)
-    func `the value follows the server's, whatever that says of its events`(kind: Int) async throws {
+    func `the value stays in sync with each kind of server`(kind: Int) async throws {
         let (sendsIDs, resumes, putsDocument) = (kind & 1 == 0, kind & 2 == 0, kind & 4 != 0)
         var options = DocumentServer.Options()
         (options.sendsIDs, options.resumes, options.putsDocument) = (sendsIDs, resumes, putsDocument)
@@ -139,7 +139,7 @@ import Testing
         try await subscription.source.finished()
     }
 
-    @Test func `a put takes the place of the value`() async throws {
+    @Test func `a put event replaces the value`() async throws {
         let server = try DocumentServer([1])
         defer { server.stop() }
         let subscription = try subscribe(server)
@@ -161,7 +161,7 @@ import Testing
         "event: patch\ndata: [{\"op\":\"add\",\"path\":\"/0\",\"value\":7},{\"op\":\"test\",\"path\":\"/0\",\"value\":8}]\n\n",
         "event: put\ndata: {\n\n",
     ])
-    func `what cannot be applied has the value fetched again`(event: String) async throws {
+    func `an event that cannot be applied causes the value to be fetched again`(event: String) async throws {
         let server = try DocumentServer([1])
         defer { server.stop() }
         let subscription = try subscribe(server)
@@ -181,7 +181,7 @@ import Testing
         ("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n[1]", "content-type"),
         ("HTTP/1.1 204 No Content\r\n\r\n", "no body"),
     ])
-    func `a value that is gone, or is none, ends the subscription`(answer: String, words: String) async throws {
+    func `a missing or invalid value ends the subscription`(answer: String, words: String) async throws {
         var options = DocumentServer.Options()
         options.answer = { number in number == 2 ? answer : nil }
         let server = try DocumentServer([1], options)
@@ -204,7 +204,7 @@ import Testing
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", "",
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n[1, 2",
     ])
-    func `a value that does not come is asked for again, and nothing is lost meanwhile`(answer: String) async throws {
+    func `a fetch that fails temporarily is repeated, and no change is lost`(answer: String) async throws {
         var options = DocumentServer.Options()
         options.answer = { number in number <= 2 ? answer : nil }
         let server = try DocumentServer([1], options)
@@ -219,7 +219,7 @@ import Testing
         subscription.close()
     }
 
-    @Test func `a request that cannot be made, and a stream that is none, end the subscription`() async throws {
+    @Test func `an invalid request or a response without an event stream ends the subscription`() async throws {
         let server = try DocumentServer([1])
         defer { server.stop() }
         let manager = manager(server)
@@ -251,7 +251,7 @@ import Testing
         var tags: [String]
     }
 
-    @Test func `values are of a type, with both managers, and a value that is none of it is passed over`() async throws {
+    @Test func `both managers decode values, and a value of another type does not end the loop`() async throws {
         let server = try DocumentServer(["title": "a", "tags": []])
         defer { server.stop() }
         try await check(manager(server), server)
@@ -276,7 +276,7 @@ import Testing
         #expect(try await values.next() == nil)
     }
 
-    @Test func `the handler is called with each change in order, and is released at the end`() async throws {
+    @Test func `the handler receives each change in order and is released at the end`() async throws {
         final class Token: Sendable {}
         let server = try DocumentServer([])
         defer { server.stop() }
@@ -305,7 +305,7 @@ import Testing
         }
     }
 
-    @Test func `a slow loop gets the newest value in place of what it has missed`() async throws {
+    @Test func `a slow loop receives the newest value instead of the missed changes`() async throws {
         let server = try DocumentServer([])
         defer { server.stop() }
         let subscription = try subscribe(server)
@@ -322,7 +322,7 @@ import Testing
         #expect(try await changes.next() == nil)
     }
 
-    @Test func `a subscription waits for its dependencies, pauses, goes on, and is cancelled`() async throws {
+    @Test func `a subscription waits for its dependencies and can be paused, resumed and cancelled`() async throws {
         let server = try DocumentServer([])
         defer { server.stop() }
         let manager = manager(server)
@@ -346,7 +346,7 @@ import Testing
         #expect((subscription.source.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func `a subscription that is closed at any moment ends, and holds nothing`() async throws {
+    @Test func `a subscription closed at any moment ends`() async throws {
         let server = try DocumentServer([])
         defer { server.stop() }
         var generator = SplitMix64.printingSeed()
