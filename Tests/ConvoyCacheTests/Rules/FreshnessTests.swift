@@ -187,7 +187,7 @@ import Testing
         ("Sunday, 06-Nov-94 08:49:37 GMT", true), ("Wednesday, 09-Nov-94 08:49:37 GMT", true),
         ("Sun, 06-Nov-94 08:49:37 GMT", false), ("Sun, 06 Nov 1994 08:49:37 GMT", true),
         ("Sun Nov  6 08:49:37 1994", true), ("Sun, 6 Nov 1994 08:49:37 GMT", false),
-    ]) func dateForms(_ text: String, _ isRead: Bool) {
+    ]) func `HTTP dates are parsed only if they are valid`(_ text: String, _ isRead: Bool) {
         #expect((StrictDate.parse(text, now: 1_700_000_000) != nil) == isRead)
     }
 }

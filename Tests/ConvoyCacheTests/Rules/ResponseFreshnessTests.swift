@@ -12,7 +12,7 @@ import Testing
         return ResponseFreshness(try #require(response), now: Date(timeIntervalSince1970: TimeInterval(seconds)))
     }
 
-    @Test func `the age on arrival counts`() throws {
+    @Test func `the age on arrival is subtracted from the lifetime`() throws {
         let sent = HTTPDate.string(1_700_000_000 - 20)
         #expect(try freshness(["Date": sent, "Cache-Control": "max-age=60"]) == .seconds(40))
         #expect(try freshness(["Date": sent, "Expires": HTTPDate.string(1_700_000_000 + 10)]) == .seconds(10))
@@ -20,7 +20,7 @@ import Testing
         #expect(try freshness(["Age": "60", "Cache-Control": "max-age=60"]) == ResponseFreshness.none)
     }
 
-    @Test func `what must be validated is not fresh, and what says nothing is unstated`() throws {
+    @Test func `a response that must be validated is not fresh, and one without fields is unstated`() throws {
         for directive in ["no-store", "no-cache"] {
             #expect(try freshness(["Cache-Control": "\(directive), max-age=60"]) == ResponseFreshness.none)
         }

@@ -31,7 +31,7 @@ import Testing
         #expect(!reason.isEmpty)
     }
 
-    @Test func `a directory that is another user's, or to which others can write, is not used, and says so`() async throws {
+    @Test func `a directory that another user owns or can modify is rejected with an error`() async throws {
         try await fill()
         for mode in [0o770, 0o707, 0o777] as [mode_t] {
             for path in [disk.path, disk.bodies] {
@@ -48,11 +48,11 @@ import Testing
             try #require(chown(path, 0, 0) == 0)
         }
         try #require(chown(disk.path, 65534, 65534) == 0 && chmod(disk.path, 0o777) == 0)
-        expectRefusal("the index of this user's in a directory of another's")
+        expectRefusal("this user's index in another user's directory")
     }
 
     @Test(arguments: ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"])
-    func `an index that another user could have written is begun anew, and nothing of it is served`(
+    func `an index that another user could have written is replaced and not served`(
         _ name: String
     ) async throws {
         let changes: [(String, (String) -> Int32)] =
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `a directory that is opened to others while it is in use is not trusted any more`() async throws {
+    @Test func `a directory that is opened to others while it is in use is no longer trusted`() async throws {
         let cache = try disk.open()
         _ = try await CacheDisk.client(cache).get(CacheDisk.address(2))
         try cache.flush()
@@ -94,7 +94,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: disk.index))
     }
 
-    @Test func `a stored tag that cannot be sent, of an earlier version, is none`() throws {
+    @Test func `a tag stored by an earlier version is ignored if it cannot be sent`() throws {
         for (tag, isKept) in [
             ("\"a\"", true), ("\"\u{E9}\"", true), ("\"\u{1}\"", false), ("\"a\rb\"", false), ("\u{7F}", false),
         ] {
