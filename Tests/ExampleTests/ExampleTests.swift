@@ -10,7 +10,7 @@ import Testing
     init() throws { directory = try TemporaryDirectory() }
 
     @Test(.enabled(if: Httpbin.isInstalled, "needs \(Httpbin.installHint)"))
-    func `the README's program prints what the README says`() throws {
+    func `the program in the README prints the output shown there`() throws {
         let httpbin = try Httpbin()
         defer { httpbin.stop() }
         let ended = try ExampleProgram.run("ExampleReadme", [httpbin.url.absoluteString], in: directory.url)
@@ -25,14 +25,14 @@ import Testing
         let blocks = readme.components(separatedBy: "```swift\n").dropFirst().compactMap {
             $0.components(separatedBy: "```").first
         }
-        // The blocks from the first on, pasted one after the other, are the program.
+        // The code blocks of the README, pasted one after the other, form the program.
         var pasted = ""
         for block in blocks where source.contains(block) { pasted += (pasted.isEmpty ? "" : "\n") + block }
         #expect(pasted == source)
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `the mirror fetches what is missing, and the second time nothing`() throws {
+    func `the mirror fetches missing files, and none in the second run`() throws {
         let nginx = try Nginx()
         defer { nginx.stop() }
         for number in 1...12 { _ = try nginx.add(PatternBytes.data(count: number * 1000), as: "file \(number)") }
@@ -52,18 +52,19 @@ import Testing
         #expect(missing.status == 1 && missing.lines.first?.hasPrefix("Request failed: not found (404)") == true)
     }
 
-    @Test func `the client of a service logs in, adds, lists and removes`() throws {
+    @Test func `the service client logs in and adds, lists and removes items`() throws {
         let server = try TestServer()
         server.route("POST", "/v1/login", .json(["token": "t0ken"]))
         server.route("POST", "/v1/items", .json(text: #"{"id": 7, "title": "Write a letter", "is_done": false}"#))
         server.route("GET", "/v1/items", .json(text: #"[{"id": 7, "title": "Write a letter", "is_done": false}]"#))
         server.route("DELETE", "/v1/items/7", .status(204))
-        server.route("DELETE", "/v1/items/4711", .json(["reason": "there is no item 4711"], status: 404))
+        server.route("DELETE", "/v1/items/4711", .json(["reason": "item 4711 does not exist"], status: 404))
         let ended = try ExampleProgram.run("ExampleService", [server.url("/v1/").absoluteString], in: directory.url)
         #expect(ended.status == 0)
         #expect(
             ended.lines == [
-                "added: 7 Write a letter", "open: Write a letter", "removed: 7", "the service says: there is no item 4711",
+                "added: 7 Write a letter", "open: Write a letter", "removed: 7",
+                "the service says: item 4711 does not exist",
             ])
         let requests = server.requests
         #expect(requests.dropFirst().allSatisfy { $0.headers["Authorization"] == "Bearer t0ken" })

@@ -4,8 +4,8 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What a newcomer types first, from the introductions of Alamofire, AsyncHTTPClient and `URLSession`: each line in
-/// Convoy's form, under the line that it stands for. All of it compiles, and does what it says, against httpbin.
+/// The first lines in the introductions of Alamofire, AsyncHTTPClient and `URLSession`, each as a comment above its
+/// counterpart in Convoy. All of them run against httpbin.
 @Suite(.serialized, .enabled(if: Httpbin.isInstalled, "needs \(Httpbin.installHint)"))
 struct FirstLinesTests {
     struct Echo: Codable, Sendable {
@@ -32,7 +32,7 @@ struct FirstLinesTests {
         directory = try TemporaryDirectory()
     }
 
-    @Test func `requests and responses`() async throws {
+    @Test func `requests return values, data, text and JSON`() async throws {
         // AF.request("https://httpbin.org/get").response { response in … }
         await withCheckedContinuation { done in
             api.get("get", success: { operation, object in done.resume() }, failure: { _, _ in done.resume() })
@@ -62,7 +62,7 @@ struct FirstLinesTests {
         #expect(json[try #require(JSONPointer("/slideshow/title"))] == .string("Sample Slide Show"))
     }
 
-    @Test func `parameters, bodies and headers`() async throws {
+    @Test func `parameters, bodies and headers are sent`() async throws {
         let login = Login(email: "test@test.test", isTest: true)
         let (page, name): (Int, String?) = (3, nil)
         // AF.request("…/get", parameters: ["foo": "bar"])
@@ -95,7 +95,7 @@ struct FirstLinesTests {
         #expect(authorized.headers["Authorization"] == "Bearer t")
     }
 
-    @Test func `files, progress and forms`() async throws {
+    @Test func `files and forms are transferred with progress`() async throws {
         let file = directory.url.appendingPathComponent("image.png")
         // AF.download("…/image/png", to: destination).downloadProgress { print($0.fractionCompleted) }
         try await api.download("image/png", to: file, progress: .to { print($0.fractionCompleted ?? 0) })
@@ -123,7 +123,7 @@ struct FirstLinesTests {
         #expect(form.form == ["title": "Pig"] && form.files["file"] != nil)
     }
 
-    @Test func `errors, time and retries`() async throws {
+    @Test func `errors, timeouts, retries and dependencies work as shown`() async throws {
         // AF.request("…/status/404").validate()
         let error = await #expect(throws: HTTPError.self) { try await api.get("status/404") }
         // response.error?.responseCode
