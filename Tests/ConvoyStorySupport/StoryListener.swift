@@ -3,12 +3,12 @@ import ConvoySupport
 import ConvoyTestSupport
 import Dispatch
 
-/// A monitor that checks its events.
+/// Checks the events reported to its monitor.
 public final class StoryListener: Sendable {
     private let checker = Locked(StoryChecker())
     private let heard: HeardMonitor
 
-    /// The monitor is made after what it reports to.
+    /// Holds the monitor, whose closure refers to the listener.
     private final class HeardMonitor: Sendable {
         let monitor: EventMonitor
         init(_ monitor: EventMonitor) { self.monitor = monitor }
@@ -24,11 +24,11 @@ public final class StoryListener: Sendable {
 
     private func take(_ events: [OperationEvent]) { checker.withLock { $0.take(events) } }
 
-    /// Waits until everything has been heard, and returns what was wrong. To be called when all operations have finished.
+    /// Waits for the final events, and returns the violations. Call this when all operations have finished.
     ///
-    /// The end may be reported a moment later: after a thread has reported an earlier change.
+    /// The final event may arrive slightly later, after a thread has reported an earlier change.
     public func faults() -> [String] {
-        try? eventually("the end of each story") {
+        try? eventually("the final event of each operation") {
             catchUp()
             return checker.withLock { $0.isComplete }
         }
@@ -44,9 +44,9 @@ public final class StoryListener: Sendable {
         done.wait()
     }
 
-    /// What was heard of an operation.
+    /// Returns the events of an operation.
     public func events(of number: UInt64) -> [OperationEvent] { checker.withLock { $0.events(of: number) } }
-    /// What was heard, if it was of one operation only.
+    /// The events of all operations; in order only if there is one operation.
     public var events: [OperationEvent] { checker.withLock { $0.allEvents } }
     public var operationCount: Int { checker.withLock { $0.operationCount } }
 }
