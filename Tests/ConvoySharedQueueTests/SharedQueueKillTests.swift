@@ -118,7 +118,7 @@ import Testing
     private var postgresAddress: String { PostgresServer.shared?.address ?? "" }
 
     @Test(
-        "Every entry ends although the database is stopped, killed and restarted",
+        "Every entry ends even if the database is stopped, killed and restarted",
         .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func databaseRestarts() async throws {
         let database = try PostgresServer(synchronizes: true)

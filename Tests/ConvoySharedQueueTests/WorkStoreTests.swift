@@ -121,7 +121,7 @@ import Testing
         #expect(try store.state(original.id) == .failed)
     }
 
-    @Test("Two connections never claim the same entry, or more than a host allows", arguments: StoreKind.available)
+    @Test("Two connections never claim the same entry, or more entries than a host allows", arguments: StoreKind.available)
     func contention(kind: StoreKind) async throws {
         let test = try TestStore(kind), store = try test.open()
         try store.setLimits(HostLimits(maximumConcurrentRequests: 4), host: "limited.example")

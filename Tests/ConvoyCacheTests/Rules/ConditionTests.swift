@@ -59,7 +59,7 @@ import Testing
             ([("ETag", "W/\"a\"")], "W/\"a\"", 200),
             ([("ETag", "\"a\"")], "W/\"a\"", 200), ([], "\"a\"", 200), ([("Last-Modified", old)], old, 206),
             ([("Last-Modified", new)], new, 200), ([("Last-Modified", old)], new, 200),
-            // The same text to Unicode.
+            // Canonically equivalent tags.
             ([("ETag", "\"\u{E9}\"")], "\"e\u{301}\"", 200),
         ] as [(CacheClient.Fields, String, Int)] {
             let setting = try await setting(fields)

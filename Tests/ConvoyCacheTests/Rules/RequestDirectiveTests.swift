@@ -119,7 +119,7 @@ import Testing
     func partition() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])
-        // The third and the fourth are the same text to Unicode.
+        // The third and the fourth are canonically equivalent.
         let partitions = ["", "a", "\u{E9}", "e\u{301}"]
         for partition in partitions { #expect(try await setting.source(partition: partition) == .network) }
         for partition in partitions { #expect(try await setting.source(partition: partition) == .cache(.fresh)) }

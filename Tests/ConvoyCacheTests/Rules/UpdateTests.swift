@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test("Of two concurrent requests, the younger response is kept, whichever arrives last")
+    @Test("Of two concurrent responses, the newer one is kept, whichever arrives last")
     func race() async throws {
         for isInOrder in [true, false] {
             let setting = RuleSetting()

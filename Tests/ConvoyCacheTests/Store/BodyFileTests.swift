@@ -70,7 +70,7 @@ import Testing
         #expect(XXHash64.hash(Array(text.utf8)) == checksum)
     }
 
-    @Test("A file with another length is closed again")
+    @Test("A body file of unexpected length is rejected and closed")
     func otherLength() throws {
         let disk = try CacheDisk()
         let file = disk.directory.file("body")
@@ -83,7 +83,7 @@ import Testing
         #expect(ProcessMeters.openDescriptors < before + 50)
     }
 
-    @Test("Bodies that are cut while being written leave no files, and none open")
+    @Test("Bodies that are cut while being written leave no files and no open descriptors")
     func cutBodies() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

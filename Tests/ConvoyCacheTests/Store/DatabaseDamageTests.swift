@@ -130,7 +130,7 @@ import Testing
         try await Self.expectRepair(disk, cache)
     }
 
-    @Test("A directory that cannot be created again costs only the entries")
+    @Test("If a directory cannot be created again, only its entries are lost")
     func directoryReplaced() async throws {
         let disk = try await Self.filled()
         let cache = try disk.open(memoryCapacity: 0)
@@ -180,7 +180,7 @@ import Testing
         #expect(throws: HTTPCacheError.self) { try HTTPCache(directory: URL(fileURLWithPath: "/proc/convoy")) }
     }
 
-    @Test("Extreme numbers do no harm")
+    @Test("Extreme numbers in the index cause no failures")
     func numbers() async throws {
         let whole = try await Self.filled()
         let columns = ["hash", "used", "received", "size", "isFile", "metaSum", "bodySum"]

@@ -51,7 +51,7 @@ import Testing
         #expect(!names.contains { $0.contains("origin") })
     }
 
-    @Test("A body that is cut, or does not have the announced length, leaves nothing")
+    @Test("A body that is cut or does not have the announced length is not stored")
     func incomplete() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test("Removals also remove from the disk, for the next process")
+    @Test("Removed responses are also removed from the disk")
     func removals() async throws {
         let disk = try CacheDisk()
         do {

@@ -41,7 +41,7 @@ import Testing
         #expect(!isLeft)
     }
 
-    @Test("A response larger than the memory is not kept, and costs nothing")
+    @Test("A response larger than the memory is not kept and takes no space")
     func tooLarge() {
         for capacity in [0, -1, 500] {
             var index = MemoryIndex(capacity: capacity, hasDisk: true)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("Without a disk nothing remains of removed responses")
+    @Test("Without a disk, removed responses leave nothing behind")
     func removed() {
         let ways: [(String, (inout MemoryIndex) -> Void)] = [
             ("remove", { $0.remove(1, "a") }), ("removeAll(of:)", { $0.removeAll(of: "a") }),

@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("The numbers of several processes differ by their microseconds, and randomly within one")
+    @Test("Entry numbers increase, and consist of the time in microseconds and random bits")
     func numbers() {
         let before = Int64((Date().timeIntervalSince1970 - 1_577_836_800) * 1e6)
         let numbers = (0..<2000).map { _ in EntryNumber.next() }
