@@ -185,7 +185,7 @@ import Testing
             command: "exec setsid --wait $convoy get \(options) \(server.url("/file"))", in: scratch.url)
         expectUsageError(
             result,
-            "--cert: There is no passphrase for the key: a terminal is required for the prompt")
+            "--cert: The passphrase for the key could not be obtained: a terminal is required for the prompt")
         #expect(server.statistics.totalConnectionCount == 0)
     }
 

@@ -272,7 +272,7 @@ import Testing
         expectUsageError(
             try await run("-k", "--cacert", authority),
             "--cacert and --insecure cannot be combined; try 'convoy run --help'")
-        expectUsageError(try await run("--pin", "x"), "is not a pin")
+        expectUsageError(try await run("--pin", "x"), "Invalid pin")
         expectUsageError(try await run("--cert", path("none.pem")), "cannot be read")
     }
 }

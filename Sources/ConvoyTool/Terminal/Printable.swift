@@ -143,7 +143,12 @@ enum ErrorText {
             if "\(network)" == "0.0.0.0/0" { return "The host has no IPv6 address (--ipv6)." }
         }
         // The message is printed after the URL.
-        if let error = error as? DownloadError { return error.sentence }
+        if let error = error as? DownloadError {
+            switch error.reason {
+            case .changedType, .changedLength: return "\(error.sentence) To replace them, use --force."
+            default: return error.sentence
+            }
+        }
         if let error = error as? UploadError { return error.sentence }
         // `localizedDescription` of a `URLError` is not used, because on Linux it is a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }
