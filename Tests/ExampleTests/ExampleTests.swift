@@ -20,15 +20,6 @@ import Testing
         let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
         let printed = ended.lines.joined(separator: "\n")
         #expect(readme.contains("```\n\(printed)\n```"), "not in the README:\n\(printed)")
-        let source = try String(
-            contentsOf: root.appendingPathComponent("Sources/Examples/Readme/main.swift"), encoding: .utf8)
-        let blocks = readme.components(separatedBy: "```swift\n").dropFirst().compactMap {
-            $0.components(separatedBy: "```").first
-        }
-        // The code blocks of the README, pasted one after the other, form the program.
-        var pasted = ""
-        for block in blocks where source.contains(block) { pasted += (pasted.isEmpty ? "" : "\n") + block }
-        #expect(pasted == source)
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
