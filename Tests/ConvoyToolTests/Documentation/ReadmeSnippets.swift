@@ -111,10 +111,22 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         let blocks = readme.components(separatedBy: "```swift\n").dropFirst().compactMap {
             $0.components(separatedBy: "```").first
         }
-        // The last one belongs into Package.swift.
+        // The last block belongs in Package.swift.
         let manifest = try #require(blocks.last)
         #expect(manifest.hasPrefix("dependencies: [\n    .package("))
         #expect(try blocks.dropLast().joined(separator: "\n") == String(contentsOf: Self.program, encoding: .utf8))
+    }
+
+    @Test func `every link and picture of the README is a file`() throws {
+        let readme = try String(
+            contentsOf: SwiftCompiler.root.appendingPathComponent("README.md"), encoding: .utf8)
+        let links = readme.matches(of: #/\]\(([^)#]+)|(?:src|srcset)="([^"]+)"/#).compactMap { $0.output.1 ?? $0.output.2 }
+            .filter { !$0.hasPrefix("https://") }
+        #expect(links.count > 40)
+        for link in links {
+            let file = SwiftCompiler.root.appendingPathComponent(String(link))
+            #expect(FileManager.default.fileExists(atPath: file.path), "\(link)")
+        }
     }
 
     @Test func `the code of Calls, Limits and Retrying works`() async throws {
