@@ -2,7 +2,7 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-// The code of the article about credentials and ways out; see ArticleCode.swift.
+// The code of the article about credentials and proxies; see ArticleCode.swift.
 
 extension ArticleCode {
     private struct Grant: Decodable {
