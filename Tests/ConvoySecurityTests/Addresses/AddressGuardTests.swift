@@ -32,7 +32,7 @@ import Testing
         ("5f00::1", "5f00::/16"), ("fc00::1", "fc00::/7"), ("fd12::1", "fc00::/7"), ("fe80::1", "fe80::/10"),
         ("fec0::1", "fec0::/10"), ("ff02::1", "ff00::/8"),
     ])
-    func whatIsNotReachableFromEverywhereIsRefused(_ text: String, _ network: String) throws {
+    func `an address that is not globally reachable is refused`(_ text: String, _ network: String) throws {
         let refusal = try #require(try refusal(text, by: .publicAddresses), "\(text) was allowed")
         #expect(refusal.network == (try IPNetwork(network)), "\(text): \(refusal)")
     }
@@ -44,11 +44,11 @@ import Testing
         "2001:3::1", "2001:4:112::1", "2001:20::1", "2a00:1450::1", "2620:4f:8000::1", "64:ff9b::8.8.8.8",
         "2002:808:808::1", "2001:0:808:808:0:0:f7f7:f7f7", "::ffff:8.8.8.8", "2600::5efe:8.8.8.8",
     ])
-    func whatIsReachableFromEverywhereIsLetThrough(_ text: String) throws {
+    func `a globally reachable address is allowed`(_ text: String) throws {
         #expect(try refusal(text, by: .publicAddresses) == nil)
     }
 
-    @Test func onlyLoopbackIsLetThroughWhereOnlyThatMay() throws {
+    @Test func `a loopback-only guard allows loopback addresses only`() throws {
         for text in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
             #expect(try refusal(text, by: .loopbackOnly) == nil, "\(text)")
         }
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func whatIsDeniedIsRefusedBeforeItIsAllowed() throws {
+    @Test func `denied networks take precedence over allowed networks`() throws {
         let own = AddressGuard(allow: [try IPNetwork("10.0.0.0/8")], deny: [try IPNetwork("10.1.0.0/16")])
         #expect(try refusal("10.2.0.1", by: own) == nil)
         #expect(try refusal("10.1.0.1", by: own)?.network == IPNetwork("10.1.0.0/16"))
@@ -73,7 +73,7 @@ import Testing
         #expect(try refusal("::10.1.0.1", by: denying) != nil)
     }
 
-    @Test func exceptionsCountForThemselvesOnly() throws {
+    @Test func `an exception applies to its own network only`() throws {
         let own = AddressGuard.publicAddresses.allowing(try IPNetwork("10.1.0.0/16"), try IPNetwork("fd00:1::/32"))
         #expect(try refusal("10.1.2.3", by: own) == nil)
         #expect(try refusal("::ffff:10.1.2.3", by: own) == nil)
@@ -88,7 +88,7 @@ import Testing
         #expect(try refusal("10.1.2.3", by: narrower) == nil)
     }
 
-    @Test func aRefusalSaysWhoseAddressItWas() throws {
+    @Test func `a refusal states whether the address is the server's or the proxy's`() throws {
         let address = try #require(IPAddress("127.0.0.1"))
         let server = try #require(AddressGuard.publicAddresses.refusal(of: address))
         #expect(server.description == "The address 127.0.0.1 is refused because it is in 127.0.0.0/8.")

@@ -40,7 +40,7 @@ import Testing
         ("::127.0.0.1", [true, true, true, true, false, true, true, false]),
     ]
 
-    @Test func `a list of what is denied counts for every spelling`() throws {
+    @Test func `a denied network applies to every spelling of an address`() throws {
         for (address, denied) in Self.table {
             for (list, isDenied) in zip(Self.lists, denied) {
                 #expect(try isLetThrough(address, deny: list) == !isDenied, "\(address), denying \(list)")
@@ -64,13 +64,13 @@ import Testing
         ("::", ["::/128"], false), ("::", ["::1"], false), ("::", ["::/127"], true), ("::", ["::/0"], true),
         ("64:ff9b::127.0.0.1", ["64:ff9b::/96"], true), ("64:ff9b::127.0.0.1", ["127.0.0.0/8"], false),
     ])
-    func `a list of what is let through counts for every spelling`(
+    func `an allowed network applies to every spelling of an address`(
         address: String, allow: [String], isRight: Bool
     ) throws {
         #expect(try isLetThrough(address, allow: allow) == isRight)
     }
 
-    @Test func `what is denied of a network that is let through is denied in every spelling`() throws {
+    @Test func `a denied part of an allowed network is denied in every spelling`() throws {
         for allow in [["127.0.0.0/8"], ["::ffff:127.0.0.0/104"], ["0.0.0.0/0", "::/0"]] {
             for deny in ["127.0.0.1", "::ffff:127.0.0.1"] {
                 #expect(try !isLetThrough("127.0.0.1", allow: allow, deny: [deny]))
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `exceptions to public addresses may be mapped networks`() throws {
+    @Test func `an exception to the public addresses can be an IPv4-mapped network`() throws {
         let own = AddressGuard.publicAddresses.allowing(try IPNetwork("::ffff:10.0.0.0/104"))
         let narrower = own.denying(try IPNetwork("::ffff:10.1.0.0/112"))
         for (text, first, second) in [
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `a refusal names the network as it was given`() throws {
+    @Test func `a refusal names the network as it was specified`() throws {
         let network = try IPNetwork("::ffff:127.0.0.0/104")
         let own = AddressGuard(deny: [network])
         #expect(own.deniedNetworks == [network])

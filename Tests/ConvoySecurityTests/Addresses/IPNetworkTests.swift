@@ -14,7 +14,9 @@ import Testing
         ("2001:DB8:0::/33", ["2001:db8:7fff::"], ["2001:db8:8000::"]),
         ("::1/128", ["::1"], ["::", "::2"]),
     ])
-    func aNetworkContainsTheAddressesThatBeginWithItsBits(_ text: String, _ inside: [String], _ outside: [String]) throws {
+    func `a network contains the addresses that begin with its bits`(
+        _ text: String, _ inside: [String], _ outside: [String]
+    ) throws {
         let network = try IPNetwork(text)
         for address in inside { #expect(network.contains(try #require(IPAddress(address))), "\(address)") }
         for address in outside { #expect(!network.contains(try #require(IPAddress(address))), "\(address)") }
@@ -44,7 +46,7 @@ import Testing
         ("10.0.0.1/8", .hasBitsAfterLength("10.0.0.1/8")),
         ("fe80::1/64", .hasBitsAfterLength("fe80::1/64")),
     ])
-    func aMistakeIsAnErrorThatSaysWhich(_ text: String, _ expected: SecurityTextError) {
+    func `an invalid network is an error that describes the mistake`(_ text: String, _ expected: SecurityTextError) {
         #expect(throws: expected) { try IPNetwork(text) }
         #expect(expected.description.hasSuffix("."))
     }
@@ -54,7 +56,9 @@ import Testing
         ("64:ff9b::7f00:1", ["127.0.0.1"]), ("64:ff9b::1:7f00:1", []), ("2002:7f00:1::", ["127.0.0.1"]),
         ("3002:7f00:1::", []), ("2003:7f00:1::", []),
         ("::ffff:127.0.0.1", []), ("fe80::5efe:7f00:1", ["127.0.0.1"]), ("fe80::5eff:7f00:1", []),
-    ]) func theAddressesWithinAnAddressAreThoseOfItsForm(_ text: String, _ embedded: [String]) throws {
+    ]) func `embedded addresses are found only in the forms that embed addresses`(
+        _ text: String, _ embedded: [String]
+    ) throws {
         #expect(try #require(IPAddress(text)).embedded.map(\.description) == embedded)
     }
 }

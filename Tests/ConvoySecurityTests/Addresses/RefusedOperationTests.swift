@@ -8,7 +8,7 @@ import Testing
 
 /// An operation fails immediately if its address is refused, regardless of its retry policy.
 @Suite struct RefusedOperationTests {
-    @Test func aRefusedAddressIsNotTriedAgain() throws {
+    @Test func `a refused address is not retried`() throws {
         let server = try TestServer()
         server.route(nil, "/", .text("secret"))
         let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/")))

@@ -22,7 +22,7 @@ struct AuthorizationVectorTests {
         return try JSONDecoder().decode(Vectors.self, from: Data(contentsOf: directory.appendingPathComponent("rfc.json")))
     }
 
-    @Test func `the examples of Digest are reproduced`() throws {
+    @Test func `Digest reproduces the examples of the RFC`() throws {
         let vectors = try Self.vectors().digest
         #expect(vectors.count >= 4)
         for vector in vectors {
@@ -39,7 +39,7 @@ struct AuthorizationVectorTests {
         }
     }
 
-    @Test func `the examples of Basic are reproduced`() throws {
+    @Test func `Basic reproduces the examples of the RFC`() throws {
         let vectors = try Self.vectors().basic
         #expect(vectors.count >= 2)
         for vector in vectors {

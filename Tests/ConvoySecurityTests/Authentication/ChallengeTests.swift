@@ -52,7 +52,7 @@ import Testing
         Line(""), Line("  "), Line(",,,"),
     ]
 
-    @Test(arguments: good) func `a line is read as RFC 9110 says`(line: Line) {
+    @Test(arguments: good) func `a field line is parsed by RFC 9110`(line: Line) {
         #expect(HTTPChallenge.parse([line.text]) == line.challenges)
     }
 
@@ -72,7 +72,7 @@ import Testing
             HTTPChallenge(scheme: "digest", parameters: ["realm": "a", "qop": "auth", "nonce": "b"])),
     ]
 
-    @Test(arguments: lenient) func `what servers are known to write is read`(line: Line) {
+    @Test(arguments: lenient) func `challenges of real servers are parsed`(line: Line) {
         #expect(HTTPChallenge.parse([line.text]) == line.challenges)
     }
 
@@ -85,7 +85,7 @@ import Testing
         "Bäsic realm=x",
     ]
 
-    @Test(arguments: bad) func `a damaged challenge is left out whole, and the next one is read`(text: String) {
+    @Test(arguments: bad) func `an invalid challenge is skipped, and the next one is parsed`(text: String) {
         #expect(HTTPChallenge.parse([text]).filter { $0.scheme == "digest" } == [])
         #expect(HTTPChallenge.parse([text, #"Basic realm="x""#]).last == Self.basic("x"))
         // In the same line, unless a quoted string is left open.
@@ -95,31 +95,31 @@ import Testing
         #expect(challenges.filter { $0.scheme == "digest" } == [])
     }
 
-    @Test func `lines of a field follow each other, and do not mix`() {
+    @Test func `field lines are parsed in order and separately`() {
         let challenges = HTTPChallenge.parse(["Digest realm=x", #"nonce="y", Basic realm="z""#, "NTLM"])
         #expect(challenges.map(\.scheme) == ["digest", "basic", "ntlm"])
         #expect(challenges.first?.parameters == ["realm": "x"])
     }
 
-    @Test func `the method is known by its name in any case`() {
+    @Test func `the name of a method is case-insensitive`() {
         let lines = ["BASIC a=b", "bearer a=b", "Digest a=b", "NTLM", "Negotiate", "Hawk"]
         #expect(HTTPChallenge.parse(lines).map(\.method) == [.basic, .bearer, .digest, .ntlm, .negotiate, nil])
     }
 
-    @Test func `there are 32 challenges at most`() {
+    @Test func `at most 32 challenges are parsed`() {
         let many = Array(repeating: "Basic realm=x, Negotiate", count: 40)
         #expect(HTTPChallenge.parse(many).count == 32)
         #expect(HTTPChallenge.parse([many.joined(separator: ",")]).count == 32)
     }
 
-    @Test func `a challenge has 64 parameters at most`() {
+    @Test func `a challenge has at most 64 parameters`() {
         let names = (0..<100).map { "p\($0)=v" }.joined(separator: ",")
         let challenges = HTTPChallenge.parse(["Basic \(names), Negotiate"])
         #expect(challenges.map(\.scheme) == ["basic", "negotiate"])
         #expect(challenges.first?.parameters.count == 64 && challenges.first?.parameters["p63"] == "v")
     }
 
-    @Test func `a line is cut at 16 KiB, and the challenge there is left out`() {
+    @Test func `a line is truncated at 16 KiB, and the truncated challenge is skipped`() {
         let space = String(repeating: " ", count: (16 << 10) - "Basic realm=x,Digest nonce=12".utf8.count)
         let whole = HTTPChallenge.parse(["Basic realm=x,\(space)Digest nonce=12", "NTLM"])
         #expect(whole.map(\.scheme) == ["basic", "digest", "ntlm"])
@@ -127,7 +127,7 @@ import Testing
         #expect(cut.map(\.scheme) == ["basic", "ntlm"])
     }
 
-    @Test func `any text gives bounded challenges without control characters`() {
+    @Test func `any text yields bounded challenges without control characters`() {
         var generator = SplitMix64.printingSeed()
         let pieces = [
             "Basic", "Digest", "NTLM", " ", " ", ",", "=", "\"", "\\", "realm", "nonce", "qop", "auth-int", "a", "==", "\t",

@@ -20,7 +20,7 @@ import Testing
 
     private static func url(_ text: String) throws -> URL { try #require(URL(string: text)) }
 
-    @Test func `a credential is found by an equal space, and by no other`() {
+    @Test func `a credential is found only by an equal protection space`() {
         let store = CredentialStore()
         store.set(Self.credential("ada"), for: Self.space())
         #expect(store.credential(for: Self.space(host: "EXAMPLE.com."))?.user == "ada")
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `without a realm it is for all realms of the server, after those of the realm`() {
+    @Test func `a credential without a realm applies to all realms that have none of their own`() {
         let store = CredentialStore()
         store.set(Self.credential("all"), for: Self.space(nil))
         #expect(store.credential(for: Self.space("r"))?.user == "all")
@@ -44,7 +44,7 @@ import Testing
         #expect(store.credentials(for: Self.space("r")).keys.sorted() == ["all", "one"])
     }
 
-    @Test func `the default is tried first, or else the last`() {
+    @Test func `the default credential is tried first, or else the one stored last`() {
         let store = CredentialStore()
         store.set(Self.credential("a"), for: Self.space())
         store.set(Self.credential("b"), for: Self.space())
@@ -59,7 +59,7 @@ import Testing
         #expect(store.credential(for: Self.space())?.user == "d")
     }
 
-    @Test func `the same user has one credential in a space`() {
+    @Test func `a user has one credential per protection space`() {
         let store = CredentialStore()
         store.set(Self.credential("a", "old"), for: Self.space())
         store.set(Self.credential("a", "new"), for: Self.space())
@@ -69,7 +69,7 @@ import Testing
         #expect(store.credential(for: Self.space()) == nil)
     }
 
-    @Test func `one of persistence none is not kept`() throws {
+    @Test func `a credential with the persistence none is not stored`() throws {
         let store = CredentialStore()
         store.set(Self.credential("a", "p", .none), for: Self.space())
         store.setDefaultCredential(Self.credential("a", "p", .none), for: Self.space())
@@ -80,7 +80,7 @@ import Testing
         #expect(store.credential(for: Self.space())?.password == "p")
     }
 
-    @Test func `one for an origin is for all its realms and methods, and for no proxy`() throws {
+    @Test func `a credential for an origin applies to all its realms and methods, but not to a proxy`() throws {
         let store = CredentialStore()
         #expect(try store.set(Self.credential("a"), forOriginOf: Self.url("https://Example.com/path")))
         for method in AuthenticationMethod.allCases {
@@ -98,7 +98,7 @@ import Testing
         #expect(store.credentials(for: Self.space()).keys.sorted() == ["b"])
     }
 
-    @Test func `netrc is asked last, for servers, and for methods with a password`() throws {
+    @Test func `netrc is consulted last, for servers and for methods with a password`() throws {
         let store = CredentialStore()
         store.netrc = try Netrc(text: "machine example.com login ada password p\ndefault login guest password g")
         for method in AuthenticationMethod.allCases {
@@ -118,7 +118,7 @@ import Testing
         #expect(store.credential(for: Self.space()) == nil)
     }
 
-    @Test func `no password is printed`() throws {
+    @Test func `a description contains no password`() throws {
         let store = CredentialStore()
         store.netrc = try Netrc(text: "machine h login ada password secret")
         store.set(Self.credential("ada"), for: Self.space())
@@ -134,7 +134,7 @@ import Testing
         #expect("\(store)" == "CredentialStore with 1 protection spaces, 1 origins, netrc with 1 entry")
     }
 
-    @Test func `it can be used from many threads`() async {
+    @Test func `a store can be used from many threads`() async {
         let store = CredentialStore()
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<8 {

@@ -17,7 +17,7 @@ import Testing
     @Test(
         .enabled(if: ApacheServer.isInstalled, apacheHint),
         arguments: [("ada", "secret"), ("jäsøn", "päss:wörd"), (#"a"b\c"#, #"q"\"#)])
-    func `apache accepts the answer, and proves that it knows the password`(user: String, password: String) throws {
+    func `Apache accepts the response and proves that it knows the password`(user: String, password: String) throws {
         let server = try ApacheServer(realm: "a realm, qop=none", users: [user: password])
         let client = try RawClient(port: server.port)
         let target = "/digest/small?a=1&b=%22"
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(.enabled(if: ApacheServer.isInstalled, apacheHint))
-    func `apache refuses a wrong password, and the answer to another request`() throws {
+    func `Apache rejects a wrong password and a response to another request`() throws {
         let server = try ApacheServer()
         let client = try RawClient(port: server.port)
         let challenge = try Self.challenge(client.exchange("GET", "/digest/small"), in: "www-authenticate")
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(.enabled(if: ApacheServer.isInstalled, apacheHint))
-    func `apache says which nonce comes next, and that an old one is stale`() throws {
+    func `Apache announces the next nonce and reports an old one as stale`() throws {
         let server = try ApacheServer(nonceLifetime: 0)
         let client = try RawClient(port: server.port)
         var challenge = try Self.challenge(client.exchange("GET", "/digest/small"), in: "www-authenticate")
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test(.enabled(if: SquidProxy.isInstalled, squidHint))
-    func `squid accepts the answer, for a tunnel too`() throws {
+    func `Squid accepts the response, also for a tunnel`() throws {
         let proxy = try SquidProxy()
         for (method, target) in [("GET", "http://127.0.0.1:1/x"), ("CONNECT", "127.0.0.1:1")] {
             let client = try RawClient(port: proxy.port)

@@ -73,7 +73,8 @@ import Testing
         return answer.parameters
     }
 
-    @Test(arguments: samples) func `every algorithm and protection gives what others compute`(sample: Sample) throws {
+    @Test(arguments: samples) func `every algorithm and protection agrees with other implementations`(sample: Sample) throws
+    {
         let answer = try Self.parameters(Self.challenge(of: sample), body: Self.body)
         #expect(answer["response"] == sample.response)
         #expect(answer["realm"] == #"a "b" \c"# && answer["nonce"] == "N0nce/+=" && answer["uri"] == "/x?a=1")
@@ -84,7 +85,7 @@ import Testing
     }
 
     @Test(arguments: samples.filter { !$0.proof.isEmpty })
-    func `the proof of a server that knows the password is verified, and no other`(sample: Sample) throws {
+    func `only the proof of a server that knows the password is accepted`(sample: Sample) throws {
         let challenge = try Self.challenge(of: sample)
         func verifies(
             _ text: String, password: String = "Circle of Life", body: Data? = Self.body, count: UInt32 = 10
@@ -107,7 +108,7 @@ import Testing
         #expect(try verifies("nextnonce=x") == nil)
     }
 
-    @Test func `what a server says after success is read`() throws {
+    @Test func `the field Authentication-Info is parsed`() throws {
         let info = try #require(
             DigestAuthenticationInfo(#"nextnonce="a\"b" , qop=auth, rspauth="12", cnonce="c", nc=00000001,"#))
         #expect(info.nextNonce == #"a"b"# && info.protection == .auth && info.response == "12")
@@ -127,17 +128,17 @@ import Testing
         "nonce=n, qop=auth-conf", "nonce=n, algorithm=SHA-256", "nonce=n, algorithm=MD5-sess",
         "nonce=n, algorithm=SHA-512-256-sess", #"nonce=n, algorithm="", qop=auth"#, "nonce=n, algorithm=SHA-512, qop=auth",
     ])
-    func `a challenge that cannot be answered is none`(text: String) throws {
+    func `an unanswerable challenge is ignored`(text: String) throws {
         let challenge = try #require(HTTPChallenge.parse(["Digest \(text)"]).first)
         #expect(DigestChallenge(challenge) == nil)
     }
 
-    @Test func `a challenge of another scheme is none`() {
+    @Test func `a challenge of another scheme is ignored`() {
         #expect(DigestChallenge(HTTPChallenge(scheme: "basic", parameters: ["nonce": "n"])) == nil)
         #expect(DigestChallenge(HTTPChallenge(scheme: "digest", token68: "abc")) == nil)
     }
 
-    @Test func `all parameters are read, in any case`() throws {
+    @Test func `all parameters are parsed case-insensitively`() throws {
         let challenge = try Self.challenge(
             #"realm=r, nonce=n, algorithm=sha-256-SESS, qop="AUTH-INT foo,auth", userhash=TRUE, charset=utf-8, stale=True, "#
                 + #"opaque="o", domain="/a  http://b/c""#)
@@ -159,7 +160,7 @@ import Testing
             only.authorization(user: "a", password: "b", method: "GET", uri: "/", body: nil, count: 1, cnonce: "c") == nil)
     }
 
-    @Test func `what the server did not send is not sent back`() throws {
+    @Test func `parameters that the server did not send are not sent back`() throws {
         let answer = try Self.parameters(Self.challenge("nonce=n, qop=auth"))
         #expect(answer["algorithm"] == nil && answer["opaque"] == nil && answer["userhash"] == nil)
         let full = try Self.parameters(Self.challenge(#"nonce=n, qop=auth, algorithm=md5, opaque="a\"b""#))
@@ -171,7 +172,7 @@ import Testing
         #expect(answer["username"] == #"a"b\c, d="#)
     }
 
-    @Test func `a name outside ASCII is sent by RFC 8187 where the server reads UTF-8`() throws {
+    @Test func `a non-ASCII user name is encoded by RFC 8187 if the server accepts UTF-8`() throws {
         let utf8 = try Self.challenge("nonce=n, qop=auth, charset=UTF-8")
         let answer = try Self.parameters(utf8, user: "Jäsøn Doe*'%!")
         #expect(answer["username*"] == "UTF-8''J%C3%A4s%C3%B8n%20Doe%2A%27%25!" && answer["username"] == nil)
@@ -182,7 +183,7 @@ import Testing
         #expect(unknown["username"] == "Jäsøn" && unknown["username*"] == nil)
     }
 
-    @Test func `a server that wants the name hashed does not get the name`() throws {
+    @Test func `a server that requests a hashed user name does not receive the name`() throws {
         let challenge = try Self.challenge("realm=r, nonce=n, qop=auth, userhash=true, algorithm=SHA-256, charset=UTF-8")
         let answer = try Self.parameters(challenge, user: "Jäsøn")
         #expect(answer["username"] == HashFunction.sha256.hexadecimalDigest(of: "Jäsøn:r") && answer["userhash"] == "true")
@@ -190,7 +191,7 @@ import Testing
     }
 
     @Test(arguments: ["a\nb", "a\rb", "a\u{0}b", "\u{7F}", "a\u{85}b", "\t"])
-    func `what cannot be sent gives no answer`(text: String) throws {
+    func `a value that cannot be sent yields no response`(text: String) throws {
         let challenge = try Self.challenge("nonce=n, qop=auth")
         func answer(user: String = "u", password: String = "p", uri: String = "/", cnonce: String = "c") -> String? {
             challenge.authorization(
@@ -202,7 +203,7 @@ import Testing
         #expect(answer(uri: text) == nil && answer(cnonce: text) == nil)
     }
 
-    @Test func `the strongest algorithm is chosen, and of equals the first`() throws {
+    @Test func `the strongest algorithm is chosen, or the first of equal ones`() throws {
         func strongest(_ algorithms: String...) throws -> DigestAlgorithm? {
             let lines = algorithms.map { "Digest nonce=n, qop=auth, algorithm=\($0)" }
             return DigestChallenge.strongest(of: HTTPChallenge.parse(["Basic realm=x"] + lines))?.algorithm
@@ -214,7 +215,7 @@ import Testing
         #expect(try strongest("SHA-256", "SHA-256-sess") == .sha256)
     }
 
-    @Test func `a nonce counts its requests, on all threads`() async throws {
+    @Test func `a nonce counts its requests across threads`() async throws {
         let nonce = DigestNonce(try Self.challenge("nonce=n, qop=auth"))
         let counts = await withTaskGroup(of: [UInt32].self) { group in
             for _ in 0..<8 { group.addTask { (0..<500).map { _ in nonce.nextCount() } } }
@@ -223,7 +224,7 @@ import Testing
         #expect(counts == Set(1...4_000))
     }
 
-    @Test func `each request has a number of its own, unless it is part of the key`() throws {
+    @Test func `each request has its own cnonce, unless the cnonce is part of the key`() throws {
         let nonce = DigestNonce(try Self.challenge("nonce=n, qop=auth"))
         let numbers = (0..<100).map { _ in nonce.makeCnonce() }
         #expect(Set(numbers).count == 100)

@@ -12,7 +12,7 @@ import Testing
         netrc.credential(forHost: host, user: user).map { "\($0.user ?? "nil"):\($0.password ?? "nil")" }
     }
 
-    @Test func `entries of machines are found by their names in any case`() throws {
+    @Test func `machine names are case-insensitive`() throws {
         let netrc = try Netrc(text: "machine Example.com login ada password p1\nMACHINE ::1 LOGIN b PASSWORD p2\n")
         #expect(Self.found(netrc, "EXAMPLE.com") == "ada:p1" && Self.found(netrc, "example.com.") == "ada:p1")
         #expect(Self.found(netrc, "[::1]") == "b:p2")
@@ -20,21 +20,21 @@ import Testing
         #expect(netrc.credential(forHost: "example.com")?.persistence == .forSession)
     }
 
-    @Test func `the first entry counts, or the first of the user`() throws {
+    @Test func `the first entry applies, or the first one of the requested user`() throws {
         let netrc = try Netrc(
             text: "machine h login a password 1 machine h login b password 2 machine h login a password 3")
         #expect(Self.found(netrc, "h") == "a:1" && Self.found(netrc, "h", user: "b") == "b:2")
         #expect(Self.found(netrc, "h", user: "a") == "a:1" && Self.found(netrc, "h", user: "c") == nil)
     }
 
-    @Test func `the default is for hosts without an entry, wherever it is written`() throws {
+    @Test func `the default applies to hosts without an entry, regardless of its position`() throws {
         let netrc = try Netrc(text: "default login d password 0\nmachine h login a password 1\nmachine empty\n")
         #expect(Self.found(netrc, "h") == "a:1" && Self.found(netrc, "other") == "d:0")
         #expect(Self.found(netrc, "h", user: "d") == nil && Self.found(netrc, "other", user: "x") == nil)
         #expect(Self.found(netrc, "empty") == nil)
     }
 
-    @Test func `what an entry does not say is empty`() throws {
+    @Test func `a value that an entry omits is empty`() throws {
         let netrc = try Netrc(text: "machine a login token\nmachine b password p")
         #expect(Self.found(netrc, "a") == "token:" && Self.found(netrc, "b") == ":p")
         #expect(Self.found(netrc, "b", user: "u") == "u:p")
@@ -51,7 +51,7 @@ import Testing
         "macdef m\r\nmachine h login x\r\n\r\nmachine h login a password b", "machine h login a password b macdef\nlogin",
         "machine h login a password b login c password d", "login x password y machine h login a password b",
     ])
-    func `all of these say the same`(text: String) throws {
+    func `equivalent spellings have the same result`(text: String) throws {
         #expect(Self.found(try Netrc(text: text), "h") == "a:b")
     }
 
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "not installed: \(Nginx.installHint)"))
-    func `curl finds the same in the same file`() throws {
+    func `curl finds the same credentials in the same file`() throws {
         let server = try Nginx()
         let directory = try TemporaryDirectory()
         var texts = [
@@ -99,16 +99,16 @@ import Testing
     }
 
     @Test(arguments: [#"""#, #""a"#, "\"a\n\"", #""a\"#, #""a\""#, "\"a\\\n\""])
-    func `a quote that is left open is an error with its line`(word: String) {
+    func `an unclosed quote is an error with its line`(word: String) {
         #expect(throws: NetrcError.unterminatedQuote(line: 2)) { try Netrc(text: "machine h\nlogin a password \(word)\n") }
     }
 
     @Test(arguments: ["", "\n", "machine", "machine h login", "machine h password", "default", "macdef", "account", "# x"])
-    func `an unfinished text says nothing`(text: String) throws {
+    func `an incomplete entry has no credential`(text: String) throws {
         #expect(try Netrc(text: text).credential(forHost: "h") == nil)
     }
 
-    @Test func `a file is read if only its owner can read it`() throws {
+    @Test func `a file is accepted only if no one but its owner can read it`() throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("machine h login a password b".utf8), to: "netrc")
         for mode in [0o600, 0o400, 0o700, 0o622] {
@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    @Test func `a file that cannot be used is an error that says why`() throws {
+    @Test func `an unusable file is an error that describes the reason`() throws {
         let directory = try TemporaryDirectory()
         let missing = directory.file("none")
         #expect(throws: NetrcError.notFound(file: missing.path)) { try Netrc(contentsOf: missing) }
@@ -142,7 +142,7 @@ import Testing
         #expect(throws: NetrcError.tooLarge(file: "")) { try Netrc(text: String(repeating: " ", count: 1 << 20 + 1)) }
     }
 
-    @Test func `the standard location is in the home directory, unless a variable says otherwise`() {
+    @Test func `the default file is in the home directory, unless a variable overrides it`() {
         #expect(Netrc.standardLocation(in: ["NETRC": "/etc/a netrc", "HOME": "/home/ada"]).path == "/etc/a netrc")
         #expect(Netrc.standardLocation(in: ["NETRC": "", "HOME": "/home/ada"]).path == "/home/ada/.netrc")
         let fallback = Netrc.standardLocation(in: ["HOME": ""])
@@ -150,7 +150,7 @@ import Testing
         #expect(Netrc.standardLocation == Netrc.standardLocation(in: ProcessInfo.processInfo.environment))
     }
 
-    @Test func `any text is read or refused`() throws {
+    @Test func `any text is parsed or rejected`() throws {
         var generator = SplitMix64.printingSeed()
         let pieces = [
             "machine", "default", "login", "password", "account", "macdef", " ", " ", "\n", "\r\n", "\"", "\\", "#", "h",

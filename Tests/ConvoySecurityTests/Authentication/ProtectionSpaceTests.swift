@@ -7,7 +7,7 @@ import Testing
     private static let space = ProtectionSpace(
         host: "example.com", port: 443, scheme: "https", realm: "r", method: .basic)
 
-    @Test func `case and a final dot of the host, and brackets of an address, make no difference`() {
+    @Test func `spaces ignore the host's case and final dot, and the brackets of an address`() {
         for host in ["EXAMPLE.com", "example.com.", "Example.Com."] {
             #expect(ProtectionSpace(host: host, port: 443, scheme: "HTTPS", realm: "r", method: .basic) == Self.space)
         }
@@ -16,13 +16,13 @@ import Testing
         #expect(address == ProtectionSpace(host: "2001:db8::1", port: 80, scheme: "http", method: .digest))
     }
 
-    @Test func `a name of one word, and the same with a final dot, may be two hosts`() {
+    @Test func `a single-label name with and without a final dot are different hosts`() {
         #expect(
             ProtectionSpace(host: "intranet.", port: 80, scheme: "http", method: .basic)
                 != ProtectionSpace(host: "intranet", port: 80, scheme: "http", method: .basic))
     }
 
-    @Test func `everything else does`() {
+    @Test func `every other difference makes a different space`() {
         let others = [
             ProtectionSpace(host: "www.example.com", port: 443, scheme: "https", realm: "r", method: .basic),
             ProtectionSpace(host: "exam\u{FF50}le.com", port: 443, scheme: "https", realm: "r", method: .basic),
@@ -40,7 +40,7 @@ import Testing
         #expect(Set(others + [Self.space]).count == 13)
     }
 
-    @Test func `a credential for http goes to the same host over TLS, at the standard ports and not the other way round`() {
+    @Test func `a credential for http also applies to https at the standard ports, but not vice versa`() {
         func server(_ scheme: String, _ port: Int, host: String = "example.com") -> AuthenticatingServer {
             AuthenticatingServer(scheme: scheme, host: host, port: port)
         }
@@ -53,7 +53,7 @@ import Testing
         #expect(!server("https", 8443).mayUseCredential(of: plain))
     }
 
-    @Test func `a URL names a space, with the usual port of its scheme`() throws {
+    @Test func `a URL has a space with the default port of its scheme`() throws {
         func space(_ text: String) throws -> ProtectionSpace? {
             let url = try #require(URL(string: text))
             return ProtectionSpace(url: url, realm: "r", method: .basic)
@@ -65,7 +65,7 @@ import Testing
         #expect(try space("ftp://example.com/") == nil && space("/x") == nil && space("http:///x") == nil)
     }
 
-    @Test func `its description can be printed`() {
+    @Test func `a description contains no control characters`() {
         #expect("\(Self.space)" == #"basic "r" at https://example.com:443"#)
         let hostile = ProtectionSpace(
             host: "u:secret@ex\nample", port: 1, scheme: "http", realm: "a\r\n\u{1B}[2J\"", method: .ntlm, isProxy: true)

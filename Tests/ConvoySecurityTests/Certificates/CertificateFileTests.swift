@@ -19,14 +19,14 @@ import Testing
 
     private func read(_ text: String) throws -> [Certificate] { try Certificate.certificates(in: Data(text.utf8)) }
 
-    @Test func `a text holds any number, in their order`() throws {
+    @Test func `a text can contain any number of certificates, in order`() throws {
         #expect(try read(first.pem + second.pem) == both)
         #expect(try read(first.pem) == [Certificate(first)])
         #expect(try read(first.pem + first.pem).count == 2)
         #expect(try read(Certificate(first).pem) == [Certificate(first)])
     }
 
-    @Test func `keys, comments and the other way of ending lines do not matter`() throws {
+    @Test func `keys, comments and CRLF line endings are ignored`() throws {
         let text = "Bag Attributes: ünïcode\r\n\(first.privateKeyPEM)\n# \(second.profile.commonName)\n"
         let mixed = text + first.pem + "-----BEGIN X-----\nnot base64!\n-----END X-----\n" + second.pem + "the end"
         #expect(try read(mixed) == both)
@@ -35,7 +35,7 @@ import Testing
         #expect(try read(mixed.replacing("\n", with: "\n\t ")) == both)
     }
 
-    @Test func `older labels are read, and what OpenSSL notes after a trusted one is left out`() throws {
+    @Test func `older labels are accepted, and OpenSSL's trust settings are omitted`() throws {
         let notes = Data([0x30, 0x0C, 0x30, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 1])
         let text = (first.derData + notes).base64EncodedString(options: .lineLength64Characters)
         let trusted = "-----BEGIN TRUSTED CERTIFICATE-----\n\(text)\n-----END TRUSTED CERTIFICATE-----\n"
@@ -49,7 +49,7 @@ import Testing
             [0x30, 0x0C, 0xA0, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 1],
             [0x30, 0x0C, 0x30, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 4],
         ] as [[UInt8]])
-    func `a certificate that OpenSSL's notes reject is not trusted`(notes: [UInt8]) throws {
+    func `a certificate rejected by OpenSSL's trust settings is not trusted`(notes: [UInt8]) throws {
         let text = (first.derData + Data(notes)).base64EncodedString(options: .lineLength64Characters)
         let rejected = "-----BEGIN TRUSTED CERTIFICATE-----\n\(text)\n-----END TRUSTED CERTIFICATE-----\n"
         #expect(try read(rejected + second.pem) == [Certificate(second)])
@@ -57,18 +57,18 @@ import Testing
     }
 
     @Test(arguments: ["", " \n", "text", "-----BEGIN ", "-----BEGIN CERTIFICATE", "0"])
-    func `a text without any is none`(text: String) {
+    func `a text without certificates is an error`(text: String) {
         #expect(throws: CertificateError.noCertificate(in: "")) { try read(text) }
     }
 
-    @Test func `a text with keys only is none`() {
+    @Test func `a text with keys only is an error`() {
         #expect(throws: CertificateError.noCertificate(in: "")) { try read(first.privateKeyPEM) }
         #expect(throws: CertificateError.noCertificate(in: "")) {
             try Certificate.certificates(in: second.publicKeyInfo)
         }
     }
 
-    @Test func `of several the damaged one is named`() {
+    @Test func `the error names the damaged certificate among several`() {
         let halves = second.pem.dropLast(200) + "-----END CERTIFICATE-----\n"
         #expect(throws: CertificateError.damaged(file: "", number: 2)) { try read(first.pem + halves) }
         #expect(throws: CertificateError.damaged(file: "", number: 1)) { try read(halves + first.pem) }
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `a text cut short anywhere gives whole certificates or a typed error`() throws {
+    @Test func `a text truncated anywhere yields complete certificates or a typed error`() throws {
         let (text, whole) = (Data((first.pem + second.pem).utf8), try both)
         for count in 0..<text.count {
             let result = Result { () throws(CertificateError) in try Certificate.certificates(in: text.prefix(count)) }
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func `a file is read in either form, and named in errors`() throws {
+    @Test func `a file can be PEM or DER, and errors name it`() throws {
         let pem = try directory.write(Data((first.pem + second.pem).utf8), to: "both.txt")
         #expect(try Certificate.certificates(contentsOf: pem) == both)
         #expect(
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `of a folder the files with the right endings are read, each certificate once`() throws {
+    @Test func `a folder's files with known extensions are read, each certificate once`() throws {
         try directory.write(second.derData, to: "certs/b.CER")
         try directory.write(Data((first.pem + second.pem).utf8), to: "certs/a.pem")
         try directory.write(Data("no certificate".utf8), to: "certs/README.txt")
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `a folder without any, or that is none, is an error`() throws {
+    @Test func `a folder that is missing or has no certificates is an error`() throws {
         #expect(throws: CertificateError.noCertificate(in: directory.url.path)) {
             try Certificate.certificates(inDirectory: directory.url)
         }
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test func `errors say in a sentence what is where`() {
+    @Test func `an error describes the problem and the file in a sentence`() {
         let errors: [CertificateError] = [
             .notACertificate, .noCertificate(in: ""), .noCertificate(in: "/a"), .damaged(file: "", number: 2),
             .damaged(file: "/a", number: 3), .unreadable(file: "/a", reason: "Why"),

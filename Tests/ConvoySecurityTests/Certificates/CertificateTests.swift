@@ -19,7 +19,7 @@ import Testing
         certificate = try Certificate(made)
     }
 
-    @Test func `its fields are those that it was made with`() {
+    @Test func `a certificate has the fields with which it was made`() {
         #expect(certificate.subject == #"CN=api.example.com,O=Ünïcode\, Inc."#)
         #expect(certificate.issuer == "CN=Convoy Test Root")
         #expect(certificate.notValidBefore == Date(timeIntervalSince1970: 1_000_000_000))
@@ -32,7 +32,7 @@ import Testing
             certificate.description.contains("api.example.com") && certificate.description.contains(made.publicKeyPin))
     }
 
-    @Test func `one without names says so`() throws {
+    @Test func `a certificate without names has a description`() throws {
         var profile = TestCertificate.Profile()
         profile.omitsSubjectAlternativeNames = true
         let certificate = try Certificate(TestCertificate.selfSigned(profile))
@@ -42,28 +42,28 @@ import Testing
     }
 
     @Test(arguments: [Data(), Data([0x30]), Data([0x30, 0]), Data([1, 2, 3]), Data("text".utf8), Data(count: 4_096)])
-    func `bytes that are no certificate are refused`(bytes: Data) {
+    func `bytes that are not a certificate are rejected`(bytes: Data) {
         #expect(throws: CertificateError.notACertificate) { try Certificate(derData: bytes) }
     }
 
-    @Test func `a certificate cut short anywhere is refused`() {
+    @Test func `a certificate truncated anywhere is rejected`() {
         for count in 0..<made.derData.count {
             #expect(throws: CertificateError.notACertificate) { try Certificate(derData: made.derData.prefix(count)) }
         }
     }
 
-    @Test func `bytes after a certificate are refused`() {
+    @Test func `bytes after a certificate are rejected`() {
         for more in [Data([0]), made.derData] {
             #expect(throws: CertificateError.notACertificate) { try Certificate(derData: made.derData + more) }
         }
     }
 
-    @Test func `a slice of data is read from where it begins`() throws {
+    @Test func `a slice of data is read from its start index`() throws {
         let all = Data([9, 9, 9]) + made.derData + Data([9])
         #expect(try Certificate(derData: all[3..<(3 + made.derData.count)]) == certificate)
     }
 
-    @Test func `any byte may be wrong without a crash`() throws {
+    @Test func `a wrong byte anywhere does not crash`() throws {
         for index in made.derData.indices {
             var bytes = made.derData
             bytes[index] ^= 0xFF
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `two are equal if their bytes are`() throws {
+    @Test func `certificates with equal bytes are equal`() throws {
         let same = try Certificate(made)
         #expect(same == certificate && same.hashValue == certificate.hashValue)
         // The same key and names, but a different serial number and signature.
@@ -85,20 +85,20 @@ import Testing
         #expect(Set([certificate, same, renewed]).count == 2)
     }
 
-    @Test func `one with another signature is another, though all that is signed is the same`() throws {
+    @Test func `certificates that differ only in the signature are not equal`() throws {
         var bytes = made.derData
         bytes[bytes.count - 1] ^= 1
         #expect(try Certificate(derData: bytes) != certificate)
     }
 
-    @Test func `it is coded as its bytes`() throws {
+    @Test func `a certificate is encoded as its bytes`() throws {
         let coded = try JSONEncoder().encode([certificate])
         #expect(try JSONDecoder().decode([String].self, from: coded) == [made.derData.base64EncodedString()])
         #expect(try JSONDecoder().decode([Certificate].self, from: coded) == [certificate])
     }
 
     @Test(arguments: [#"[""]"#, #"["AAAA"]"#, #"["not base64"]"#, "[1]", "[null]"])
-    func `coded wrongly it is a typed error`(json: String) {
+    func `decoding invalid bytes throws a typed error`(json: String) {
         #expect(throws: DecodingError.self) { try JSONDecoder().decode([Certificate].self, from: Data(json.utf8)) }
     }
 
@@ -118,7 +118,7 @@ import Testing
         ("*.example.com", "a-b.example.com", true), ("*.example.com", "c.a-b.example.com", false),
         ("*.com", "a-b.com", false), ("a*.example.com", "a-b.example.com", false),
     ])
-    func `wildcards cover names with underscores`(name: String, host: String, isNamed: Bool) throws {
+    func `a wildcard matches names with underscores`(name: String, host: String, isNamed: Bool) throws {
         let authority = try TestCertificate.root()
         let made = try authority.issue(.server([name]))
         #expect(try Certificate(made).matches(host: host) == isNamed)
@@ -129,7 +129,7 @@ import Testing
         if !isNamed { #expect(failure?.reasons.contains(.wrongHost) == true) }
     }
 
-    @Test func `a name with a zero byte in it is not the part before`() throws {
+    @Test func `a certificate name with a zero byte does not match the part before it`() throws {
         var profile = TestCertificate.Profile.server("api.example.com\0.evil.test")
         profile.commonName = "x"
         let certificate = try Certificate(TestCertificate.selfSigned(profile))
@@ -137,7 +137,7 @@ import Testing
         #expect(!certificate.matches(host: "api.example.com\0.evil.test"))
     }
 
-    @Test func `a host with a zero byte in it is not the part before`() {
+    @Test func `a host with a zero byte does not match the part before it`() {
         #expect(certificate.matches(host: "127.0.0.1") && certificate.matches(host: "::1"))
         #expect(!certificate.matches(host: "127.0.0.1\0.evil.test") && !certificate.matches(host: "::1\0"))
     }

@@ -21,7 +21,7 @@ struct HostConformanceTests {
         let hosts: [Host]
     }
 
-    @Test func `hosts match the certificates that name them`() throws {
+    @Test func `a host matches exactly the certificates that name it`() throws {
         let directory = try #require(ConformanceSuite.directory("hostname"))
         let data = try Data(contentsOf: directory.appendingPathComponent("okhttp.json"))
         var count = 0

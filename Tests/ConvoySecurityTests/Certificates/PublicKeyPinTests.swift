@@ -8,13 +8,13 @@ import Testing
 @Suite struct PublicKeyPinTests {
     static let zeros = "sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
-    @Test func `a text is read and written`() throws {
+    @Test func `a pin is parsed from text and written as text`() throws {
         let pin = try PublicKeyPin(Self.zeros)
         #expect(pin.digest == Data(count: 32) && pin.description == Self.zeros)
         #expect(try PublicKeyPin("sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=") == pin)
     }
 
-    @Test func `a hash whose base64 begins with a slash is read too, in both forms`() throws {
+    @Test func `a hash whose base64 begins with a slash is parsed in both forms`() throws {
         let digest = Data([0xFF]) + Data(count: 31)
         let text = digest.base64EncodedString()
         #expect(text.hasPrefix("/"))
@@ -24,7 +24,7 @@ import Testing
         #expect(throws: SecurityTextError.self) { try PublicKeyPin("sha256///" + text) }
     }
 
-    @Test func `every hash is read back from its text`() throws {
+    @Test func `every hash survives a round trip through text`() throws {
         for byte in 0...UInt8.max {
             for rest in [Data(count: 31), Data(repeating: 0xFF, count: 31)] {
                 let digest = Data([byte]) + rest
@@ -46,12 +46,12 @@ import Testing
         "sha256/0000000000000000000000000000000000000000000000000000000000000000",
         "sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=;sha256/AAAA",
     ])
-    func `a text that is none is an error with the text`(text: String) {
+    func `an invalid text is an error that contains it`(text: String) {
         let error = #expect(throws: SecurityTextError.self) { try PublicKeyPin(text) }
         #expect(error == .notAPin(text) && error?.description.contains("Base64 of 32 bytes") == true)
     }
 
-    @Test func `it is coded as its text`() throws {
+    @Test func `a pin is encoded as its text`() throws {
         let pin = try PublicKeyPin(Self.zeros)
         let coded = try JSONEncoder().encode([pin])
         #expect(try JSONDecoder().decode([String].self, from: coded) == [Self.zeros])
@@ -64,7 +64,7 @@ import Testing
     @Test(
         .enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"),
         arguments: [TestCertificate.Profile.Key.ec, .ec384, .rsa(bits: 1024), .ed25519])
-    func `it is what openssl computes`(key: TestCertificate.Profile.Key) throws {
+    func `a pin equals the hash that openssl computes`(key: TestCertificate.Profile.Key) throws {
         var profile = TestCertificate.Profile.server("localhost")
         profile.key = key
         let made = try TestCertificate.selfSigned(profile)

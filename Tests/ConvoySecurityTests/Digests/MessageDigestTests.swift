@@ -16,7 +16,7 @@ struct MessageDigestTests {
     ]
 
     @Test(arguments: abc)
-    func everyAlgorithmGivesTheDigestOfItsStandardHoweverTheBytesArrive(
+    func `each algorithm computes the digest of its standard, however the bytes are split`(
         _ algorithm: ChecksumAlgorithm, _ expected: String
     ) throws {
         let digest = MessageDigest(algorithm)
@@ -29,7 +29,7 @@ struct MessageDigestTests {
         #expect(digest.value()?.hexadecimalString == expected)
     }
 
-    @Test func aDigestIsSHA256UnlessAskedOtherwise() {
+    @Test func `the default algorithm is SHA-256`() {
         #expect(MessageDigest().algorithm == .sha256)
         #expect(MessageDigest.sha256(Data("abc".utf8))?.hexadecimalString == Self.abc[2].1)
     }
@@ -39,7 +39,7 @@ struct MessageDigestTests {
         ("SHA2-256", .sha256), ("sha-512", .sha512), ("SHA512", .sha512), ("SHA2-512", .sha512), ("sha", .sha1),
         ("SHA", .sha1), ("sha-1", .sha1), ("SHA1", .sha1), ("md5", .md5), ("MD-5", .md5),
     ])
-    func anAlgorithmIsKnownByAllSpellingsOfItsName(_ name: String, _ algorithm: ChecksumAlgorithm) {
+    func `an algorithm is recognized by all spellings of its name`(_ name: String, _ algorithm: ChecksumAlgorithm) {
         #expect(ChecksumAlgorithm(name: name) == algorithm)
     }
 
@@ -47,11 +47,11 @@ struct MessageDigestTests {
         "", "-", "sha-2", "sha-224", "sha-384", "sha3-256", "sha-512/256", "SHA-256 ", "md4", "crc32",
         "sha-256\u{301}", "ſha-256", "ｓｈａ-256", "----------------sha-256",
     ])
-    func otherNamesAreNone(_ name: String) {
+    func `an unknown name has no algorithm`(_ name: String) {
         #expect(ChecksumAlgorithm(name: name) == nil)
     }
 
-    @Test func algorithmsAreOrderedByStrengthAndKnownByTheLengthOfTheirDigests() {
+    @Test func `algorithms are ordered by strength and recognized by digest length`() {
         #expect(ChecksumAlgorithm.allCases.sorted() == [.md5, .sha1, .sha256, .sha512])
         #expect([16, 20, 32, 64].map { ChecksumAlgorithm(digestLength: $0) } == [.md5, .sha1, .sha256, .sha512])
         #expect([0, -1, 28, 48].allSatisfy { ChecksumAlgorithm(digestLength: $0) == nil })

@@ -29,7 +29,7 @@ import Testing
         policy.evaluate(ServerTrust(certificates: sent), forDomain: "api.example.localhost").failure?.reason
     }
 
-    @Test func `a copy of the pinned certificate in the place of a root certifies no server`() throws {
+    @Test func `a copy of the pinned certificate as a root does not certify a server`() throws {
         let attacker = try TestCertificate.selfSigned(SpecimenAuthorities.server)
         for pin in [victim, made.intermediate, made.root] {
             let sent = try [attacker, pin, pin, pin].map { try Certificate($0) }
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate of another maker for the pinned key certifies no server`() throws {
+    @Test func `another issuer's certificate for the pinned key does not certify a server`() throws {
         // It has the key, which is public, and names chosen by the attacker.
         let stolen = try TestCertificate.root(.authority("Mine")).issue(
             .authority("Stolen"), forKeyOf: made.intermediate)
@@ -58,7 +58,7 @@ import Testing
         #expect(try reason(policy(.publicKey, made.intermediate), sent) == .notPinned)
     }
 
-    @Test func `many small faults do not hide a great one`() throws {
+    @Test func `many minor faults do not hide a serious one`() throws {
         // Each authority below the pinned one has expired, which its pin excuses. OpenSSL reports last that the
         // signature of the server's certificate is invalid.
         var policy = try policy(.publicKey, made.unknownRoot)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `a chain too long is refused`() throws {
+    @Test func `a chain that is too long is rejected`() throws {
         var last = made.root
         for number in 0..<110 { last = try last.issue(.authority("Authority \(number)")) }
         let sent = try last.issue(SpecimenAuthorities.server).chain.map { try Certificate($0) }
@@ -91,7 +91,7 @@ import Testing
         #expect(try reason(policy(.certificate, made.root), sent) != nil)
     }
 
-    @Test func `a key that cannot be read is no way around the signatures`() throws {
+    @Test func `an unreadable key does not bypass the signatures`() throws {
         let real = try Certificate(made.intermediate.issue(SpecimenAuthorities.server)).derData
         // The object identifiers of an elliptic curve key and of the curve are replaced with unknown ones.
         for known in [[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01], [0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]]
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func `no certificate with any byte changed is trusted by its issuer's pin`() throws {
+    @Test func `a certificate with a changed byte is not trusted by its issuer's pin`() throws {
         let real = try Certificate(victim)
         let rest = try [Certificate(made.intermediate), Certificate(made.root)]
         let policies = try [
@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    @Test func `nothing, or an empty policy, is not trusted`() throws {
+    @Test func `an empty chain and an empty policy are not trusted`() throws {
         #expect(try reason(policy(.none, allowsInvalid: false), []) == .noCertificate)
         #expect(try reason(policy(.publicKey, victim), []) == .noCertificate)
         let good = try victim.chain.map { try Certificate($0) }
@@ -148,7 +148,7 @@ import Testing
         "*.example.localhost",
         "a..b",
     ])
-    func `a host that no certificate can name is refused`(host: String) throws {
+    func `a host that no certificate can name is rejected`(host: String) throws {
         let wild = try made.intermediate.issue(.server("*.example.localhost", host))
         let trust = ServerTrust(certificates: try wild.chain.map { try Certificate($0) })
         var policy = try policy(.publicKey, made.root, allowsInvalid: false)

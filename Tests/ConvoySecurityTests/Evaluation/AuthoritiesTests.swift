@@ -24,7 +24,7 @@ import Testing
         return policy.evaluate(trust, forDomain: "localhost").failure?.reason
     }
 
-    @Test func `a file or a folder, in either form`() throws {
+    @Test func `authorities can be in a file or a folder, in PEM or DER`() throws {
         let other = try TestCertificate.root()
         let pem = try directory.write(Data((other.pem + root.pem).utf8), to: "pem/a.pem")
         let der = try directory.write(root.derData, to: "der/a.cer")
@@ -40,14 +40,14 @@ import Testing
         #expect(reason(.file(try directory.write(Data("x".utf8), to: "x"))) == .unusablePolicy)
     }
 
-    @Test func `certificates, without the system's or beside them`() throws {
+    @Test func `certificates replace or extend the system's authorities`() throws {
         let certificate = try Certificate(root)
         #expect(reason(.certificates([certificate, certificate])) == nil)
         #expect(reason(.systemAnd([certificate])) == nil)
         #expect(reason(.system) == .unknownRoot && reason(.systemAnd([])) == .unknownRoot)
     }
 
-    @Test func `a certificate that is not self-signed can be an authority, and the server's own too`() throws {
+    @Test func `an authority need not be self-signed, and can be the server's certificate`() throws {
         let between = try root.issue(.authority("Between"))
         let leaf = try between.issue(.server("localhost"))
         var policy = SecurityPolicy()
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(.enabled(if: FileManager.default.fileExists(atPath: bundle), "there is no \(bundle)"))
-    func `the system's bundle is read, whole`() throws {
+    func `the system's bundle is read completely`() throws {
         let file = URL(fileURLWithPath: Self.bundle)
         let text = try String(contentsOf: file, encoding: .utf8)
         let certificates = try Certificate.certificates(contentsOf: file)

@@ -21,14 +21,14 @@ import Testing
         return policy
     }
 
-    @Test func `the chain is the verified one, to the root that was not sent`() throws {
+    @Test func `a decision has the verified chain, including the root that was not sent`() throws {
         let decision = try pins([made.root]).evaluate(trust, forDomain: "api.example.localhost")
         #expect(decision.isTrusted)
         #expect(
             decision.chain == [try Certificate(server), try Certificate(made.intermediate), try Certificate(made.root)])
     }
 
-    @Test func `a backup pin is reported where no other has served`() throws {
+    @Test func `a backup pin is reported if no other pin matched`() throws {
         let host = "api.example.localhost"
         #expect(try pins([], backup: [server]).evaluate(trust, forDomain: host).usesBackupPin)
         #expect(try pins([made.otherRoot], backup: [made.root]).evaluate(trust, forDomain: host).usesBackupPin)
@@ -37,7 +37,7 @@ import Testing
         #expect(try !pins([made.otherRoot], backup: [made.otherRoot]).evaluate(trust, forDomain: host).usesBackupPin)
     }
 
-    @Test func `pins expire at their time, and then the names count again`() throws {
+    @Test func `names count again after the pins have expired`() throws {
         let end = Date(timeIntervalSinceNow: 600)
         var policy = try pins([made.otherRoot])
         policy.pinsExpire = end
@@ -47,7 +47,7 @@ import Testing
         #expect(reason("api.example.localhost", end) == nil && reason("other.test", end + 1) == .wrongHost)
     }
 
-    @Test func `the date decides about a certificate's`() throws {
+    @Test func `validity is evaluated at the given date`() throws {
         var policy = SecurityPolicy()
         policy.certificateAuthorities = try made.trusted
         let (from, until) = (server.profile.notBefore, server.profile.notAfter)
@@ -62,12 +62,12 @@ import Testing
         #expect(reason(Date(timeIntervalSince1970: .nan)) != nil)
     }
 
-    @Test func `without a domain names are left out`() throws {
+    @Test func `names are not checked without a domain`() throws {
         let decision = try pins([server]).evaluate(trust, forDomain: nil)
         #expect(decision.isTrusted)
     }
 
-    @Test func `all faults are reported, the worst first, with the certificate`() throws {
+    @Test func `all faults are reported with their certificate, the worst first`() throws {
         var profile = TestCertificate.Profile.server("other.test", "*.other.test")
         profile.notAfter = Date(timeIntervalSinceNow: -60)
         let bad = try Certificate(TestCertificate.selfSigned(profile))
@@ -80,7 +80,7 @@ import Testing
         #expect(text.contains("api.example.localhost") && text.contains("*.other.test") && text.contains("expired on"))
     }
 
-    @Test func `a certificate with no name but the common one is said to name none`() throws {
+    @Test func `a certificate with only a common name is reported as having no names`() throws {
         var profile = SpecimenAuthorities.server
         profile.omitsSubjectAlternativeNames = true
         let old = try made.intermediate.issue(profile)
@@ -92,7 +92,7 @@ import Testing
         #expect(failure?.description.contains("is not for api.example.localhost: it contains no host names. ") == true)
     }
 
-    @Test func `a failure about pins shows the keys, so that they can be pinned`() throws {
+    @Test func `a pinning failure lists the keys, so that they can be pinned`() throws {
         let failure = try pins([made.otherRoot]).evaluate(trust, forDomain: "api.example.localhost").failure
         #expect(failure?.reason == .notPinned)
         for certificate in [server, made.intermediate, made.root] {
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func `names that a terminal would obey are shown without that`() throws {
+    @Test func `names are shown without terminal control sequences`() throws {
         let odd = try made.intermediate.issue(
             .server("\u{1B}[2J.example.localhost", String(repeating: "x", count: 4_000)))
         var policy = SecurityPolicy()
@@ -110,7 +110,7 @@ import Testing
         #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 } && text.count < 1_000)
     }
 
-    @Test func `a policy of the host decides, with authorities of its own`() throws {
+    @Test func `a host's policy applies, with its own authorities`() throws {
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .certificates([try Certificate(made.otherRoot)])
         var own = SecurityPolicy()

@@ -5,7 +5,7 @@ import Testing
 
 /// Evaluates every specimen under every policy, and compares the decision with an independent expectation.
 @Suite struct EvaluationTableTests {
-    @Test func `the decision is right in every cell`() throws {
+    @Test func `every cell of the table has the expected decision`() throws {
         let made = try SpecimenAuthorities()
         let authorities = try made.trusted
         let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))

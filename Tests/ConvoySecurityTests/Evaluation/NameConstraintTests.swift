@@ -47,7 +47,7 @@ import Testing
         ("evil.example.com", "good.example.com", "good.example.com", true),
         ("example.org", "*.example.com", "evil.example.com", true),
     ])
-    func `a host in an excluded subtree is refused`(
+    func `a host in an excluded subtree is rejected`(
         excluded: String, name: String, host: String, isRight: Bool
     ) throws {
         for (ofRoot, below) in [(false, 0), (true, 0), (true, 2), (false, 2)] {
@@ -65,14 +65,14 @@ import Testing
         ("good.example.com", "*.example.com", "good.example.com", false),
         ("good.example.com", "good.example.com", "good.example.com", true),
     ])
-    func `a host outside the permitted subtrees is refused, and no other`(
+    func `only hosts outside the permitted subtrees are rejected`(
         permitted: String, name: String, host: String, isRight: Bool
     ) throws {
         #expect(
             try reason(Constraints(permittedDNSNames: [permitted]), [name], host) == (isRight ? nil : .nameConstraints))
     }
 
-    @Test func `another name of the certificate does not help, and addresses are judged as addresses`() throws {
+    @Test func `other names of the certificate do not help, and addresses match as addresses`() throws {
         let excluded = Constraints(excludedDNSNames: ["evil.example.com"], excludedNetworks: ["10.0.0.0/8"])
         let names = ["good.example.com", "*.example.com", "192.0.2.1"]
         #expect(try reason(excluded, names, "evil.example.com") == .nameConstraints)
@@ -87,13 +87,13 @@ import Testing
         #expect(try reason(permitted, ["*.example.com"], "evil.example.com") == nil)
     }
 
-    @Test func `a host that the certificate does not name is reported as that`() throws {
+    @Test func `a host that the certificate does not name is reported as a wrong host`() throws {
         let excluded = Constraints(excludedDNSNames: ["evil.example.com"])
         #expect(try reason(excluded, ["*.example.org"], "evil.example.com") == .wrongHost)
         #expect(try reason(excluded, ["*.example.com"], "a.evil.example.com") == .wrongHost)
     }
 
-    @Test func `where the name is not asked for, neither is what may be certified of it`() throws {
+    @Test func `name constraints are ignored if the name is not checked`() throws {
         let excluded = Constraints(excludedDNSNames: ["evil.example.com"])
         let reason = try reason(excluded, ["*.example.com"], "evil.example.com") { policy, _ in
             policy.validatesDomainName = false
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(arguments: [SecurityPolicy.PinningMode.publicKey, .certificate])
-    func `a pin of the authority does not lift its constraints`(mode: SecurityPolicy.PinningMode) throws {
+    func `a pin of the authority does not override its constraints`(mode: SecurityPolicy.PinningMode) throws {
         let excluded = Constraints(excludedDNSNames: ["evil.example.com"])
         for (host, isRight) in [("evil.example.com", false), ("good.example.com", true)] {
             for allowsInvalid in [false, true] {

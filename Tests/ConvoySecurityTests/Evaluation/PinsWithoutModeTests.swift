@@ -28,7 +28,7 @@ import Testing
         policy.evaluate(trust, forDomain: host).failure?.reason
     }
 
-    @Test func `pins that are set without a mode are pinned`() throws {
+    @Test func `pins set without a mode are enforced`() throws {
         let (own, other) = (try #require(try Certificate(server).publicKeyPin), try #require(another.publicKeyPin))
         #expect(try reason(policy { $0.publicKeyPins = [other] }) == .notPinned)
         #expect(try reason(policy { $0.backupPins = [other] }) == .notPinned)
@@ -45,13 +45,13 @@ import Testing
         #expect(reason(both) == nil)
     }
 
-    @Test func `pins without a mode that are taken away again pin nothing`() throws {
+    @Test func `pins that were removed again are not enforced`() throws {
         var policy = try policy { $0.pinnedCertificates = [another] }
         policy.pinnedCertificates = []
         #expect(!policy.isPinning && reason(policy) == nil)
     }
 
-    @Test func `the policy of a host is no different`() throws {
+    @Test func `a host's policy enforces pins without a mode too`() throws {
         let other = try #require(another.publicKeyPin)
         let own = try policy { $0.publicKeyPins = [other] }
         let whole = try policy { try $0.setPolicy(own, forHosts: "**.example.test") }
@@ -62,7 +62,7 @@ import Testing
         #expect(reason(reverse) == nil)
     }
 
-    @Test func `of an invalid certificate with a pinned key the name is checked where it is asked for`() throws {
+    @Test func `the name of an invalid certificate with a pinned key is checked if required`() throws {
         let selfSigned = try TestCertificate.selfSigned(.server("api.example.test"))
         let pin = try #require(try Certificate(selfSigned).publicKeyPin)
         for mode in [SecurityPolicy.PinningMode.none, .publicKey, .certificate] {
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `faults beyond counting do not hide a wrong name`() throws {
+    @Test func `forty faults do not hide a wrong name`() throws {
         var last = root
         for number in 0..<40 {
             var profile = TestCertificate.Profile.authority("Expired \(number)")

@@ -44,7 +44,7 @@ import Testing
         return try policy(files, change).evaluate(sent, forDomain: "api.example.test", at: date).failure
     }
 
-    @Test func `where the lists revoke nothing the server is trusted, in PEM or DER, in one file or several`() throws {
+    @Test func `a server that no list revokes is trusted, with PEM or DER, one file or several`() throws {
         let (first, second) = (try root.revocationList(), try intermediate.revocationList())
         #expect(try failure([file(first, second)]) == nil)
         #expect(try failure([file(second), file(first)]) == nil)
@@ -56,7 +56,7 @@ import Testing
         #expect(try failure([]) == nil)
     }
 
-    @Test func `a revoked certificate is refused, and the failure says when and why`() throws {
+    @Test func `a revoked certificate is rejected, and the failure has the date and reason`() throws {
         let date = Date(timeIntervalSince1970: 1_700_000_000)
         let file = try file(
             root.revocationList(), intermediate.revocationList(revoking: [server], reason: 1, revocationDate: date))
@@ -75,7 +75,7 @@ import Testing
         #expect(try self.failure([without]) == nil)
     }
 
-    @Test func `an authority between can be revoked`() throws {
+    @Test func `an intermediate authority can be revoked`() throws {
         let file = try file(root.revocationList(revoking: [intermediate], reason: 2), intermediate.revocationList())
         let failure = try #require(try self.failure([file]))
         let certificate = try Certificate(intermediate)
@@ -83,7 +83,7 @@ import Testing
         #expect(failure.revocation?.reason == .authorityCompromise)
     }
 
-    @Test func `a list that is missing, out of date, early or of another's making refuses the server`() throws {
+    @Test func `a list that is missing, expired, early or from another issuer rejects the server`() throws {
         let (first, second) = (try root.revocationList(), try intermediate.revocationList())
         let (past, future) = (Date(timeIntervalSinceNow: -60), Date(timeIntervalSinceNow: 60))
         let other = try TestCertificate.root()
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test(arguments: [SecurityPolicy.PinningMode.none, .publicKey, .certificate])
-    func `a pin, and that invalid ones are allowed, lift no revocation`(mode: SecurityPolicy.PinningMode) throws {
+    func `neither a pin nor allowInvalidCertificates overrides a revocation`(mode: SecurityPolicy.PinningMode) throws {
         let first = try root.revocationList()
         let revoked = try file(first, intermediate.revocationList(revoking: [server]))
         let missing = try file(first)
@@ -147,7 +147,7 @@ import Testing
         #expect(try failure([revoked], anybody)?.reason == .revoked && failure([good], anybody) == nil)
     }
 
-    @Test func `a server does not escape its list by leaving its issuer out`() throws {
+    @Test func `a server cannot evade its list by omitting its issuer`() throws {
         let revoked = try file(root.revocationList(), intermediate.revocationList(revoking: [server]))
         let good = try file(root.revocationList(), intermediate.revocationList())
         let alone = try ServerTrust(server)
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func `a file that cannot be used makes the policy unusable`() throws {
+    @Test func `an unusable file makes the policy unusable`() throws {
         let list = try root.revocationList()
         let delta = TestCertificate.Extension(
             objectIdentifier: "2.5.29.27", isCritical: true, value: Data([2, 1, 1]))
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func `policies differ by their lists and by the depth of chains, and both are coded`() throws {
+    @Test func `policies differ by lists and chain depth, and both are encoded`() throws {
         let first = try policy([URL(fileURLWithPath: "/a")])
         var second = first
         second.revocationLists.append(URL(fileURLWithPath: "/b"))
@@ -218,14 +218,14 @@ import Testing
         (0, 0, true), (1, 0, false), (1, 1, true), (5, 4, false), (5, 5, true), (20, nil, true), (21, nil, false),
         (0, -1, true), (1, Int.min, false), (30, Int.max, true), (63, 1000, true),
     ])
-    func `a policy says how many authorities a chain may have in between`(
+    func `a policy limits the number of intermediate authorities`(
         authorities: Int, depth: Int?, isRight: Bool
     ) throws {
         let decision = try decision(authorities: authorities, depth: depth)
         #expect(decision.isTrusted == isRight, "\(decision.failure as Any)")
     }
 
-    @Test func `a server that sends a thousand certificates is refused before any of them is verified`() throws {
+    @Test func `a server that sends a thousand certificates is rejected before any is verified`() throws {
         let root = try TestCertificate.root()
         let leaf = try root.issue(.server("localhost"))
         // Each certificate could have issued each other: a web of cross-signatures.

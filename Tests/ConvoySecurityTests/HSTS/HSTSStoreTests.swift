@@ -14,7 +14,7 @@ import Testing
         @Sendable func now() -> Int64 { seconds.withLock { $0 } * 1000 }
     }
 
-    @Test func aHostAndThoseBelowItAreKnownIfItSaysSo() {
+    @Test func `a host is known, with its subdomains if it includes them`() {
         let store = HSTSStore()
         store.note("max-age=100; includeSubDomains", fromHost: "Example.COM.")
         store.note("max-age=100", fromHost: "alone.example")
@@ -28,14 +28,14 @@ import Testing
     }
 
     @Test(arguments: ["127.0.0.1", "::1", "[::1]", "[fe80::1%25lo]", "", "a..b", "a b"])
-    func anAddressIsNoSuchHost(_ host: String) {
+    func `an address is never stored`(_ host: String) {
         let store = HSTSStore()
         #expect(!store.note("max-age=100; includeSubDomains", fromHost: host))
         #expect(!store.requiresTLS(forHost: host))
         #expect(store.hosts.isEmpty)
     }
 
-    @Test func itEndsWithItsTimeAndIsRenewed() {
+    @Test func `an entry expires with its max-age, and each response renews it`() {
         let clock = Clock()
         let store = HSTSStore(HSTSRecords(), nil, now: clock.now)
         store.note("max-age=100", fromHost: "a.example")
@@ -49,7 +49,7 @@ import Testing
         #expect(store.hosts.isEmpty)
     }
 
-    @Test func whatAHostSaysLastCounts() {
+    @Test func `the last valid field of a host applies`() {
         let store = HSTSStore()
         store.note("max-age=100; includeSubDomains", fromHost: "a.example")
         store.note("max-age=100", fromHost: "a.example")
@@ -67,7 +67,7 @@ import Testing
         #expect(!store.requiresTLS(forHost: "a.example"))
     }
 
-    @Test func nobodyWithManyNamesHasOthersForgotten() {
+    @Test func `a domain with many names does not evict other hosts`() {
         let store = HSTSStore(maximumHostCount: 100)
         for host in ["bank.example", "www.mail.example", "shop.example.org"] { store.note("max-age=9999", fromHost: host) }
         for number in 0..<2_000 { store.note("max-age=99999", fromHost: "n\(number).evil.example.net") }
@@ -79,7 +79,7 @@ import Testing
 
     // MARK: Files
 
-    @Test func aFileOfManyHostsLeavesOnlyAsManyAsAreWanted() throws {
+    @Test func `a large file is reduced to the maximum number of hosts`() throws {
         try withFile { file in
             let many = try HSTSStore(file: file)
             for number in 0..<300 { many.note("max-age=9999", fromHost: "n\(number).example.net") }
@@ -97,7 +97,7 @@ import Testing
         try body(directory.file("hosts"))
     }
 
-    @Test func aFileKeepsTheHostsAndIsForItsOwnerOnly() throws {
+    @Test func `a file keeps the hosts and can be read only by its owner`() throws {
         try withFile { file in
             let first = try HSTSStore(file: file)
             first.note("max-age=1000; includeSubDomains", fromHost: "a.example")
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func aChangeIsWrittenWithoutBeingAsked() throws {
+    @Test func `a change is saved automatically`() throws {
         try withFile { file in
             try HSTSStore(file: file).note("max-age=1000", fromHost: "a.example")
             // The file is written even if no reference to the store remains.
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func twoStoresShareAFileAndTheLaterWordCounts() throws {
+    @Test func `two stores share a file, and the later change wins`() throws {
         try withFile { file in
             let (clock, other) = (Clock(), Clock())
             let one = HSTSStore(HSTSRecords(), HSTSFile(path: file.path), now: clock.now)
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func manyWritersLoseNothing() throws {
+    @Test func `concurrent writers lose no hosts`() throws {
         try withFile { file in
             let stores = try (0..<8).map { _ in try HSTSStore(file: file) }
             DispatchQueue.concurrentPerform(iterations: 8) { index in
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test func aFileOfCurlsIsReadAndStaysOne() throws {
+    @Test func `curl's file is read and keeps its format`() throws {
         try withFile { file in
             let text = """
                 # Your HSTS cache. https://curl.se/docs/hsts.html
@@ -192,7 +192,7 @@ import Testing
         ("Convoy-HSTS 1\nA.example 1 1 -\n", 2), ("Convoy-HSTS 1\n127.0.0.1 1 1 -\n", 2),
         ("Convoy-HSTS 1\na.example -1 1 -\n", 2), ("Convoy-HSTS 1\n\u{0}\n", 2), ("Convoy-HSTS 1\n\n", 2),
     ])
-    func aDamagedFileIsAnErrorAndIsLeftAsItIs(_ text: String, _ line: Int) throws {
+    func `a damaged file is an error and is not changed`(_ text: String, _ line: Int) throws {
         try withFile { file in
             try Data(text.utf8).write(to: file)
             #expect(throws: HSTSStoreError.isDamaged(file.path, line: line)) { try HSTSStore(file: file) }
@@ -204,7 +204,7 @@ import Testing
         }
     }
 
-    @Test func whatCannotBeReadOrWrittenIsAnError() throws {
+    @Test func `a file that cannot be read or written is an error`() throws {
         try withFile { file in
             try FileManager.default.createDirectory(at: file, withIntermediateDirectories: false)
             #expect(throws: HSTSStoreError.self) { try HSTSStore(file: file) }
@@ -216,7 +216,7 @@ import Testing
         }
     }
 
-    @Test func anEmptyFileHasNoHosts() throws {
+    @Test func `an empty file has no hosts`() throws {
         try withFile { file in
             try Data().write(to: file)
             #expect(try HSTSStore(file: file).hosts.isEmpty)

@@ -42,7 +42,7 @@ import Testing
         #expect(try HSTSStore(file: file).requiresTLS(forHost: "a.example"))
     }
 
-    @Test func `a file with times at the end of time is read, and changed`() throws {
+    @Test func `a file with extreme dates is read and changed`() throws {
         let text = "Convoy-HSTS 1\na.example \(Int64.max) \(Int64.max) s\nb.example \(Int64.max) \(Int64.max) -\n"
         try directory.write(Data(text.utf8), to: "hosts")
         try #require(chmod(file.path, 0o600) == 0)
@@ -55,7 +55,7 @@ import Testing
         #expect(hosts.allSatisfy { $0.expires < Date(timeIntervalSinceNow: 200_000) })
     }
 
-    @Test func `a file with the same name and another ending stays, and the result is this user's`() throws {
+    @Test func `a file with another extension stays, and the result belongs to this user`() throws {
         try directory.write(Data("mine".utf8), to: "hosts.new")
         try #require(chmod(directory.file("hosts.new").path, 0o666) == 0)
         if geteuid() == 0 { try #require(chown(directory.file("hosts.new").path, 65534, 65534) == 0) }
@@ -66,7 +66,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).sorted() == ["hosts", "hosts.new"])
     }
 
-    @Test func `a file that others can change is refused, for reading and for writing`() throws {
+    @Test func `a file that others can write to is rejected, for reading and for writing`() throws {
         try fill()
         let store = try HSTSStore(file: file)
         store.note("max-age=100000", fromHost: "b.example")
@@ -83,7 +83,7 @@ import Testing
         expectRefusal("another user's")
     }
 
-    @Test func `a link of one's own leads to the file, and another user's is refused`() throws {
+    @Test func `the user's own link is followed, and another user's is rejected`() throws {
         try #require(mkdir(directory.file("disk").path, 0o700) == 0)
         try #require(symlink("disk/hosts", file.path) == 0)
         try fill()

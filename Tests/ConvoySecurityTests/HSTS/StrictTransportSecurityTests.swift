@@ -18,7 +18,7 @@ import Testing
         ("max-age=\"\\5\"", 5, false),
         ("max-age=99999999999999999999999", 10_000_000_000, false),
     ])
-    func whatIsValidIsTaken(_ text: String, _ age: Int64, _ includesSubdomains: Bool) throws {
+    func `a valid field is accepted`(_ text: String, _ age: Int64, _ includesSubdomains: Bool) throws {
         let value = try #require(StrictTransportSecurity(text))
         #expect(value.maximumAge == age)
         #expect(value.includesSubdomains == includesSubdomains)
@@ -32,7 +32,7 @@ import Testing
         "max-age=5; a b", "max-age=5; =b", "max-age=5; unknown=\"", "max-age=5; unknown=a b", "max-age=５",
         "max-age=5; x=\"\\",
     ])
-    func whatIsNotValidIsIgnored(_ text: String) {
+    func `an invalid field is ignored`(_ text: String) {
         #expect(StrictTransportSecurity(text) == nil)
     }
 }

@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `a key cut short anywhere is damaged or none`() throws {
+    @Test func `a key truncated anywhere is damaged or missing`() throws {
         let (certificate, key) = (Data(made.pem.utf8), Data(made.privateKeyPEM.utf8))
         for count in 0..<(key.count - 1) {
             let error = failure(ClientIdentity(certificatePEM: certificate, keyPEM: key.prefix(count)))
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate cut short anywhere is told`() {
+    @Test func `a certificate truncated anywhere is reported`() {
         let key = Data(made.privateKeyPEM.utf8)
         for count in 0..<(made.pem.utf8.count - 1) {
             let error = failure(ClientIdentity(certificatePEM: Data(made.pem.utf8.prefix(count)), keyPEM: key))
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `an encrypted key cut short anywhere cannot be read`() throws {
+    @Test func `an encrypted key truncated anywhere cannot be read`() throws {
         let certificate = Data(made.pem.utf8)
         let key = Data(try made.privateKeyPEM(passphrase: "x").utf8)
         // Each attempt derives a key from the passphrase, which takes some time.
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `a PKCS#12 store cut short anywhere is damaged`() throws {
+    @Test func `a PKCS#12 store truncated anywhere is damaged`() throws {
         let bytes = try made.pkcs12(passphrase: "x")
         for count in 0..<bytes.count {
             let identity = ClientIdentity(pkcs12Data: bytes.prefix(count)) { "x" }
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `any byte of a store or key may be wrong`() throws {
+    @Test func `a wrong byte of a store or key does not crash`() throws {
         let store = try made.pkcs12(passphrase: "x")
         for index in stride(from: 0, to: store.count, by: 5) {
             var bytes = store
@@ -85,7 +85,7 @@ import Testing
         Data(repeating: 0x30, count: 10_000), Data("-----BEGIN PRIVATE KEY-----".utf8),
         Data("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----".utf8), Data([0xFF, 0xD8, 0xFF]),
     ])
-    func `garbage is told in every place`(garbage: Data) {
+    func `garbage is reported for the certificate, the key and the store`(garbage: Data) {
         let (certificate, key) = (Data(made.pem.utf8), Data(made.privateKeyPEM.utf8))
         let error = failure(ClientIdentity(certificatePEM: certificate, keyPEM: garbage))
         #expect(error == .noKey(file: "") || error == .damagedKey(file: ""), "\(error as Any)")
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
-    func `stores without a key or a certificate`() throws {
+    func `a store without a key or a certificate is an error`() throws {
         let directory = try TemporaryDirectory()
         let files = try made.write(to: directory.url, name: "a")
         let make = { (arguments: [String]) in

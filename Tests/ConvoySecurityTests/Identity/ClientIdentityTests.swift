@@ -17,7 +17,7 @@ import Testing
 
     private func data(_ text: String) -> Data { Data(text.utf8) }
 
-    @Test func `PEM in one place or in two`() throws {
+    @Test func `a PEM certificate and key can be in one file or in two`() throws {
         let whole = data(made.chainPEM + made.privateKeyPEM)
         #expect(try ClientIdentity(certificatePEM: whole).certificates() == chain)
         #expect(try ClientIdentity(certificatePEM: data(made.privateKeyPEM + made.chainPEM)).certificates() == chain)
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: [TestCertificate.Profile.Key.ec384, .rsa(bits: 1024), .ed25519])
-    func `keys of all kinds`(key: TestCertificate.Profile.Key) throws {
+    func `keys of all types are accepted`(key: TestCertificate.Profile.Key) throws {
         var profile = TestCertificate.Profile.client("ada")
         profile.key = key
         let made = try TestCertificate.selfSigned(profile)
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
-    func `keys in DER, and in the older form with and without a passphrase`() throws {
+    func `keys can be DER or traditional PEM, with and without a passphrase`() throws {
         let input = data(made.privateKeyPEM)
         let run = { (arguments: String...) in try ProcessRunner.run("openssl", arguments, input: input).output }
         for der in [try run("pkey", "-outform", "der"), try run("ec", "-outform", "der")] {
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `nobody is asked for the passphrase of a key that has none`() throws {
+    @Test func `no passphrase is requested for an unencrypted key`() throws {
         let ask: ClientIdentity.Passphrase = {
             Issue.record("the passphrase was requested")
             return ""
@@ -88,7 +88,7 @@ import Testing
         #expect(try ClientIdentity(pkcs12Data: open, passphrase: ask).certificates() == chain)
     }
 
-    @Test func `PKCS#12 with a passphrase, and with none`() throws {
+    @Test func `a PKCS#12 store can have a passphrase or none`() throws {
         let bytes = try made.pkcs12(passphrase: "secret")
         let file = try directory.write(bytes, to: "a.p12")
         #expect(try ClientIdentity(pkcs12: file) { "secret" }.certificates() == chain)
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func `a key of another certificate is refused`() throws {
+    @Test func `a key that does not match the certificate is rejected`() throws {
         let other = try TestCertificate.selfSigned()
         #expect(throws: CertificateError.keyOfAnotherCertificate) {
             try ClientIdentity(certificatePEM: data(made.pem), keyPEM: data(other.privateKeyPEM)).certificates()
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `what is not there is named`() throws {
+    @Test func `a missing file is named`() throws {
         let certificate = try directory.write(data(made.pem), to: "c.pem")
         let missing = directory.file("missing")
         let reason = "No such file or directory"
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func `two are equal if they are the same object`() {
+    @Test func `identities are equal if they are the same object`() {
         let (first, second) = (ClientIdentity(certificatePEM: Data()), ClientIdentity(certificatePEM: Data()))
         #expect(first == first && first != second && Set([first, second, first]).count == 2)
     }

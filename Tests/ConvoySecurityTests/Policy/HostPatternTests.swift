@@ -15,7 +15,7 @@ import Testing
         // Hosts that no certificate can name must not evade the pattern.
         ("**.example.com", ["a b.example.com", "A!.Example.com.", "a..example.com"]),
     ])
-    func `a pattern covers`(pattern: String, hosts: [String]) throws {
+    func `a pattern matches the hosts that it covers`(pattern: String, hosts: [String]) throws {
         let pattern = try HostPattern(pattern)
         for host in hosts { #expect(pattern.covers(host), "\(host)") }
     }
@@ -29,7 +29,7 @@ import Testing
         // The Kelvin sign, whose lowercase form is k, and the long s.
         ("kiosk.example.com", ["\u{212A}iosk.example.com", "kio\u{17F}k.example.com"]),
     ])
-    func `a pattern does not cover`(pattern: String, hosts: [String]) throws {
+    func `a pattern does not match other hosts`(pattern: String, hosts: [String]) throws {
         let pattern = try HostPattern(pattern)
         for host in hosts { #expect(!pattern.covers(host), "\(host)") }
     }
@@ -40,7 +40,7 @@ import Testing
         "a.com:443", "bücher.de", "\u{212A}.com", "127.0.0.1\0", "a\0.com", String(repeating: "a", count: 64),
         Array(repeating: "abcdefghi", count: 26).joined(separator: "."),
     ])
-    func `a text that is none is an error`(text: String) {
+    func `an invalid pattern is an error`(text: String) {
         let error = #expect(throws: SecurityTextError.self) { try HostPattern(text) }
         #expect(error?.description.contains("Invalid host pattern") == true)
     }
@@ -49,12 +49,12 @@ import Testing
         ["Example.COM", "example.com", "example.com."], ["*.A.test", "*.a.test."], ["**.a.test", "**.A.TEST."],
         ["[::1]", "::1", "0:0::1", "::1%lo"],
     ])
-    func `spellings of the same hosts are equal`(texts: [String]) throws {
+    func `different spellings of a pattern are equal`(texts: [String]) throws {
         let patterns = try texts.map { try HostPattern($0) }
         #expect(Set(patterns).count == 1 && Set(patterns.map(\.description)).count == 1)
     }
 
-    @Test func `it is coded as its text`() throws {
+    @Test func `a pattern is encoded as its text`() throws {
         for text in ["example.com", "*.example.com", "**.example.com", "127.0.0.1", "fe80::1"] {
             let pattern = try HostPattern(text)
             #expect(pattern.description == text)
@@ -72,7 +72,7 @@ import Testing
         ("x.example.com", "*.example.com"), ("example.com", "**.example.com"), ("x.y.example.com", "**.example.com"),
         ("other.com", "**.com"), ("other.org", ""), ("A.B.EXAMPLE.COM.", "a.b.example.com"),
     ])
-    func `of the policies that cover a host the most specific counts`(host: String, pattern: String) throws {
+    func `the most specific policy for a host applies`(host: String, pattern: String) throws {
         var policy = SecurityPolicy()
         let patterns = [
             "**.com", "**.example.com", "*.example.com", "**.b.example.com", "*.b.example.com", "a.b.example.com",

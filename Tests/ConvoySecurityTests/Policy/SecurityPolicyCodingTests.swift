@@ -28,7 +28,7 @@ import Testing
         return policy
     }
 
-    @Test func `everything comes back`() throws {
+    @Test func `every setting survives encoding and decoding`() throws {
         let policy = try full()
         let coded = try JSONEncoder().encode(policy)
         #expect(try JSONDecoder().decode(SecurityPolicy.self, from: coded) == policy)
@@ -36,7 +36,7 @@ import Testing
         #expect(try PropertyListDecoder().decode(SecurityPolicy.self, from: list) == policy)
     }
 
-    @Test func `every kind of authorities comes back`() throws {
+    @Test func `every kind of authorities survives encoding and decoding`() throws {
         let certificate = try Certificate(TestCertificate.root())
         let all: [CertificateAuthorities] = [
             .system, .file(URL(fileURLWithPath: "/etc/ü.pem")), .directory(URL(fileURLWithPath: "/etc/a b")),
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `equal policies are coded alike`() throws {
+    @Test func `equal policies have equal encodings`() throws {
         let policy = try full()
         var same = policy
         same.publicKeyPins = Set(policy.publicKeyPins.shuffled())
@@ -59,7 +59,7 @@ import Testing
         #expect(try encoder.encode(policy) == encoder.encode(same))
     }
 
-    @Test func `what is missing has its default`() throws {
+    @Test func `a missing key has its default`() throws {
         #expect(try decode("{}") == SecurityPolicy())
         #expect(try decode(#"{"unknown": 1, "pinsExpire": null, "hostPolicies": {}}"#) == SecurityPolicy())
         #expect(try decode(#"{"pinningMode": 1}"#) == SecurityPolicy(pinningMode: .publicKey))
@@ -81,11 +81,11 @@ import Testing
         // It is ambiguous which of the two policies applies.
         #"{"hostPolicies": {"a.test": {}, "A.test.": {"pinningMode": 1}}}"#,
     ])
-    func `what is wrong is a typed error`(json: String) {
+    func `an invalid value is a typed error`(json: String) {
         #expect(throws: DecodingError.self) { try decode(json) }
     }
 
-    @Test func `a wrong pin is named in the error, with the way to it`() throws {
+    @Test func `the error names an invalid pin and its coding path`() throws {
         let error = #expect(throws: DecodingError.self) {
             try decode(#"{"hostPolicies": {"a.test": {"publicKeyPins": ["sha256/x"]}}}"#)
         }

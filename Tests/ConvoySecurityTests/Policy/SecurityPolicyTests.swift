@@ -5,7 +5,7 @@ import Testing
 
 /// The defaults and setters of a security policy.
 @Suite struct SecurityPolicyTests {
-    @Test func `the defaults are those of AFNetworking`() {
+    @Test func `the defaults are AFNetworking's`() {
         let policy = SecurityPolicy.default
         #expect(policy == SecurityPolicy() && policy.pinningMode == .none && !policy.isPinning)
         #expect(policy.pinnedCertificates.isEmpty && policy.pinnedPublicKeys.isEmpty && policy.backupPins.isEmpty)
@@ -15,7 +15,7 @@ import Testing
         #expect(SecurityPolicy.PinningMode.allCases.map(\.rawValue) == [0, 1, 2])
     }
 
-    @Test func `pinned certificates are kept once, in their order, and their keys are pinned`() throws {
+    @Test func `pinned certificates are stored once and in order, and their keys are pinned`() throws {
         let made = try TestCertificate.root()
         let (first, second) = (try Certificate(made), try Certificate(TestCertificate.root()))
         var policy = SecurityPolicy(pinningMode: .publicKey, pinnedCertificates: [second, first, second])
@@ -31,7 +31,7 @@ import Testing
         #expect(policy.pinnedPublicKeys.isEmpty && policy.isPinning)
     }
 
-    @Test func `pins are given as texts`() throws {
+    @Test func `pins can be specified as texts`() throws {
         let pin = { (byte: UInt8) in "sha256/" + Data(repeating: byte, count: 32).base64EncodedString() }
         let policy = try SecurityPolicy(publicKeyPins: [pin(1), pin(2), pin(1)], backupPins: [pin(3)])
         #expect(policy.pinningMode == .publicKey && policy.isPinning)
@@ -40,7 +40,7 @@ import Testing
         #expect(throws: SecurityTextError.self) { try SecurityPolicy(publicKeyPins: [], backupPins: ["x"]) }
     }
 
-    @Test func `a policy of hosts has none of its own, and nil takes it away`() throws {
+    @Test func `a host's policy has no host policies of its own, and nil removes it`() throws {
         var inner = SecurityPolicy(pinningMode: .certificate)
         try inner.setPolicy(SecurityPolicy(), forHosts: "x.test")
         var policy = SecurityPolicy()
@@ -53,7 +53,7 @@ import Testing
         #expect(policy == SecurityPolicy())
     }
 
-    @Test func `policies that differ in anything are not equal`() throws {
+    @Test func `policies that differ in any setting are not equal`() throws {
         let certificate = try Certificate(TestCertificate.root())
         let pin = try #require(certificate.publicKeyPin)
         let changes: [(inout SecurityPolicy) throws -> Void] = [

@@ -44,7 +44,8 @@ import Testing
     }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `the right one is let in, others are told what is wrong`(version: TestServer.TLS.Version) async throws {
+    func `the right certificate is accepted, and the error describes any other`(version: TestServer.TLS.Version) async throws
+    {
         let server = try testServer(.required, version)
         let url = server.url("/", host: "localhost")
         #expect(try await load(url, identity(ada)).status == 200)
@@ -64,7 +65,9 @@ import Testing
     }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `a server that only asks gets none, or the right one`(version: TestServer.TLS.Version) async throws {
+    func `a server that does not require a certificate gets none or the right one`(
+        version: TestServer.TLS.Version
+    ) async throws {
         let server = try testServer(.requested, version)
         let url = server.url("/", host: "localhost")
         #expect(try await load(url, nil).status == 200)
@@ -72,7 +75,7 @@ import Testing
         #expect(server.requests.map { $0.tls?.clientCertificate } == [nil, ada.derData])
     }
 
-    @Test func `every form of an identity works, and a wrong one fails before anything is connected`() async throws {
+    @Test func `every form of an identity works, and an invalid one fails before connecting`() async throws {
         let server = try testServer(.required, .tls13)
         let url = server.url("/", host: "localhost")
         let store = try ada.pkcs12(passphrase: "x")
@@ -111,7 +114,7 @@ import Testing
         #expect(outcome.error?.code == .secureConnectionFailed, "\(outcome)")
     }
 
-    @Test func `an identity that OpenSSL refuses to use is told as such`() async throws {
+    @Test func `an identity that OpenSSL cannot use is reported as such`() async throws {
         let server = try testServer(.required, .tls12)
         var profile = TestCertificate.Profile.client("ada")
         profile.key = .rsa(bits: 1024)
@@ -123,7 +126,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "requires \(Nginx.installHint)"), arguments: ["TLSv1.2", "TLSv1.3"])
-    func `nginx lets the right one in and answers 400 to others`(version: String) async throws {
+    func `nginx accepts the right certificate and answers others with 400`(version: String) async throws {
         let directory = try TemporaryDirectory()
         let files = try server.write(to: directory.url, name: "server")
         var site = SecureNginx.Site(certificate: files.certificate, key: files.key)
@@ -142,7 +145,7 @@ import Testing
     @Test(
         .enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"),
         arguments: [OpenSSLServer.Version.tls12, .tls13])
-    func `s_server lets the right one in, and ends the handshake with others`(
+    func `s_server accepts the right certificate and ends the handshake with others`(
         version: OpenSSLServer.Version
     ) async throws {
         let server = try OpenSSLServer(version: version, requiresClientCertificate: true)

@@ -18,7 +18,7 @@ struct NginxTrustTests {
         ]
     }()
 
-    @Test func `every certificate is judged as the table says, and a server that is refused sees no request`()
+    @Test func `each certificate is judged by the table, and a rejected server sees no request`()
         async throws
     {
         let made = try SpecimenAuthorities()

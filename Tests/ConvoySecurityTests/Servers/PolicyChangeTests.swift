@@ -34,7 +34,7 @@ import Testing
         return policy
     }
 
-    @Test func `a connection is used again under an equal policy only`() async throws {
+    @Test func `a connection is reused only under an equal policy`() async throws {
         let url = server.url("/", host: "localhost")
         let policies = try [policy, policy, pinned(certificate), pinned(certificate), pinned(root), policy]
         for policy in policies {
@@ -49,7 +49,7 @@ import Testing
         #expect(server.requests.count == policies.count && server.statistics.resumedHandshakeCount == 0)
     }
 
-    @Test func `of a manager's operations each has the policy of its time`() async throws {
+    @Test func `each operation has the policy that its manager had when it was made`() async throws {
         let manager = try HTTPRequestOperationManager(
             baseURL: server.url("/", host: "localhost"), securityPolicy: policy)
         let first = HTTPRequestOperation(request: URLRequest(url: server.url("/", host: "localhost")))
@@ -64,7 +64,7 @@ import Testing
         #expect(first.error == nil && server.requests.count == 1)
     }
 
-    @Test func `a manager is not made with a policy that pins a host in plain text`() throws {
+    @Test func `a manager cannot be made with a plain-text base URL of a pinned host`() throws {
         let plain = try #require(URL(string: "http://a.test/"))
         var hosts = SecurityPolicy()
         try hosts.setPolicy(pinned(certificate), forHosts: "**.A.test")
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: ["localhost", "a.localhost", "LOCALHOST", "localhost."])
-    func `in plain text nothing is sent to a host that is pinned`(host: String) async throws {
+    func `nothing is sent to a pinned host over plain text`(host: String) async throws {
         let plain = try TestServer()
         plain.route("/", .text("plain"))
         let pinned = try pinned(certificate)
@@ -100,7 +100,7 @@ import Testing
         #expect(try await Outcome(of: url) { try $0.securityPolicy.setPolicy(pinned, forHosts: "a.test") }.isRight(nil))
     }
 
-    @Test func `a redirect to plain text is not followed where the host is pinned`() async throws {
+    @Test func `a redirect to plain text is not followed to a pinned host`() async throws {
         let plain = try TestServer()
         plain.route("/", .text("plain"))
         server.redirect("/down", to: plain.url("/", host: "a.localhost").absoluteString)
@@ -110,7 +110,7 @@ import Testing
         #expect(plain.totalConnectionCount == 0 && server.requests.count == 1)
     }
 
-    @Test func `after a redirect the policy of the new host decides`() async throws {
+    @Test func `the new host's policy applies after a redirect`() async throws {
         let other = try TestServer(tls: TestServer.TLS(certificate))
         other.route("/", .text("other"))
         server.redirect("/to", to: other.url("/", host: "a.localhost").absoluteString)
@@ -126,7 +126,7 @@ import Testing
         #expect(await load(policy).body == "other")
     }
 
-    @Test func `certificate authorities that cannot be read fail before anything is connected`() async throws {
+    @Test func `unreadable certificate authorities fail before connecting`() async throws {
         let missing = URL(fileURLWithPath: "/nonexistent/ca.pem")
         let outcome = await Outcome(of: server.url("/", host: "localhost")) { $0.certificateAuthorities = missing }
         #expect(outcome.error?.code == .secureConnectionFailed)
@@ -135,7 +135,7 @@ import Testing
         #expect(server.totalConnectionCount == 0)
     }
 
-    @Test func `many at once under policies of all kinds are each judged by their own`() async throws {
+    @Test func `concurrent requests are each judged by their own policy`() async throws {
         let url = server.url("/", host: "localhost")
         let (good, bad) = (try pinned(certificate), try pinned(TestCertificate.root()))
         let results = await withTaskGroup(of: Bool.self) { group in

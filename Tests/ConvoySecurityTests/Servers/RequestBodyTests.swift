@@ -9,7 +9,7 @@ import Testing
 /// Request bodies: no part of them is sent to an untrusted server.
 @Suite struct RequestBodyTests {
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `neither credentials nor a body leave before the server is trusted`(
+    func `neither credentials nor a body are sent before the server is trusted`(
         version: TestServer.TLS.Version
     ) async throws {
         let certificate = try TestCertificate.root().issue(.server("localhost"))

@@ -78,7 +78,7 @@ import Testing
         return own
     }
 
-    @Test func `a stapled response does not outweigh a list, nor a list a response`() async throws {
+    @Test func `neither a stapled response nor a list overrides the other`() async throws {
         let stapling = try serve(certificate.ocspResponse())
         let revoked = try serve(certificate.ocspResponse(status: .revoked))
         let good = try write(root.revocationList(), issuer.revocationList(), to: "good.pem")
@@ -90,7 +90,7 @@ import Testing
         #expect(outcome.reason == .revoked && outcome.error?.serverTrustFailure?.revocation?.date != nil)
     }
 
-    @Test func `a file that cannot be read is an error before anything is connected`() async throws {
+    @Test func `an unreadable file is an error before connecting`() async throws {
         let server = try serve()
         let text = try directory.write(Data("text".utf8), to: "text.pem")
         for file in [directory.file("none.pem"), text] {
@@ -105,7 +105,7 @@ import Testing
         #expect(server.totalConnectionCount == 0)
     }
 
-    @Test func `lists that have expired are read again`() async throws {
+    @Test func `expired lists are read again`() async throws {
         let end = Date(timeIntervalSinceNow: 3)
         let file = try write(root.revocationList(), issuer.revocationList(nextUpdate: end))
         let server = try serve()
@@ -123,7 +123,7 @@ import Testing
 
     // MARK: Pins and names
 
-    @Test func `pins without a mode, and the name of a pinned key's certificate, count in handshakes`() async throws {
+    @Test func `pins without a mode, and the name with a pinned key, are checked in handshakes`() async throws {
         let server = try serve()
         let own = try #require(try Certificate(certificate).publicKeyPin)
         let other = try #require(try Certificate(root.issue(.server("localhost"))).publicKeyPin)
@@ -145,7 +145,7 @@ import Testing
         #expect(plain.totalConnectionCount == 0)
     }
 
-    @Test func `a wildcard does not lead into an excluded subtree`() async throws {
+    @Test func `a wildcard does not match hosts in an excluded subtree`() async throws {
         var profile = TestCertificate.Profile.authority("Constrained")
         profile.nameConstraints = .init(excludedDNSNames: ["evil.example.localhost"])
         let wild = try root.issue(profile).issue(.server("*.example.localhost"))
@@ -156,7 +156,7 @@ import Testing
     }
 
     @Test(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
-    func `openssl's server is judged by lists and pins`() async throws {
+    func `lists and pins are enforced for openssl's server`() async throws {
         let files = try certificate.write(to: directory.url, name: "server")
         let rest = try directory.write(Data(issuer.pem.utf8), to: "rest.pem")
         let server = try OpenSSLServer(

@@ -54,7 +54,7 @@ struct SServerTrustTests {
     }
 
     @Test(arguments: [OpenSSLServer.Version.tls12, .tls13])
-    func `a server that is refused gets an alert and no application data`(version: OpenSSLServer.Version) async throws {
+    func `a rejected server receives an alert and no application data`(version: OpenSSLServer.Version) async throws {
         let made = try SpecimenAuthorities()
         let directory = try TemporaryDirectory()
         let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))

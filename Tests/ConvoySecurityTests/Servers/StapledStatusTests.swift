@@ -37,7 +37,7 @@ import Testing
     private func now(_ seconds: TimeInterval) -> Date { Date(timeIntervalSinceNow: seconds) }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `only a good one that is valid now and about this certificate counts`(
+    func `only a good, currently valid response about this certificate is accepted`(
         version: TestServer.TLS.Version
     ) async throws {
         let load = { (response: Data?) in try await self.load(response, version) }
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `only the issuer, or whom it has appointed, may sign`(version: TestServer.TLS.Version) async throws {
+    func `only the issuer, or a responder that it has authorized, may sign`(version: TestServer.TLS.Version) async throws {
         var profile = TestCertificate.Profile.server("responder.test")
         let plain = try issuer.issue(profile)
         profile.extendedKeyUsages = [.ocspSigning]
@@ -73,18 +73,18 @@ import Testing
         #expect(try await load(issuer.issue(profile)) == .noValidStatus)
     }
 
-    @Test func `one that does not say until when it is valid counts for a day`() async throws {
+    @Test func `a response without an expiry is valid for a day`() async throws {
         #expect(try await load(certificate.ocspResponse(nextUpdate: nil), .tls13) == nil)
         let old = try certificate.ocspResponse(thisUpdate: now(-90_000), nextUpdate: nil)
         #expect(try await load(old, .tls13) == .noValidStatus)
     }
 
-    @Test func `a response does not matter where none is required`() async throws {
+    @Test func `a response is ignored if none is required`() async throws {
         #expect(try await load(certificate.ocspResponse(status: .revoked), .tls13, required: false) == nil)
         #expect(try await load(nil, .tls13, required: false) == nil)
     }
 
-    @Test func `a policy of the host can require one`() async throws {
+    @Test func `a host's policy can require a response`() async throws {
         let change = { (policy: inout SecurityPolicy) throws in
             var own = policy
             own.requiresStapledStatus = true
@@ -94,7 +94,7 @@ import Testing
         #expect(try await load(certificate.ocspResponse(), .tls13, required: false, change) == nil)
     }
 
-    @Test func `besides a pin it is required too`() async throws {
+    @Test func `a response is also required with a pin`() async throws {
         let pin = try #require(try Certificate(certificate).publicKeyPin)
         let change = { (policy: inout SecurityPolicy) in
             (policy.pinningMode, policy.publicKeyPins) = (.publicKey, [pin])

@@ -36,14 +36,14 @@ import Testing
         return error?.userInfo[NSUnderlyingErrorKey] as? TLSConfigurationError
     }
 
-    @Test func `the newest common version is spoken`() async throws {
+    @Test func `the newest common version is negotiated`() async throws {
         #expect(try await load { _ in }.version == "TLSv1.3")
         #expect(try await load(.tls12, .tls12) { _ in }.version == "TLSv1.2")
         #expect(try await load { $0.maximumTLSVersion = .tls12 }.version == "TLSv1.2")
         #expect(try await load { $0.minimumTLSVersion = .tls13 }.version == "TLSv1.3")
     }
 
-    @Test func `without a common version nothing is sent`() async throws {
+    @Test func `nothing is sent without a common version`() async throws {
         #expect(try await load(.tls10, .tls11) { _ in }.outcome.error?.code == .secureConnectionFailed)
         #expect(
             try await load(.tls12, .tls12) { $0.minimumTLSVersion = .tls13 }.outcome.error?.code
@@ -53,7 +53,7 @@ import Testing
                 == .secureConnectionFailed)
     }
 
-    @Test func `the cipher suites that are named are offered, and no version without one`() async throws {
+    @Test func `only the specified cipher suites are offered, and only versions that have one`() async throws {
         let old = "ECDHE-ECDSA-AES128-GCM-SHA256"
         let new = "TLS_AES_128_GCM_SHA256"
         #expect(try await load { $0.cipherSuites = [old, new] }.cipher == new)
@@ -72,7 +72,7 @@ import Testing
         "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256\0",
         "ecdhe-ecdsa-aes128-gcm-sha256",
     ])
-    func `a name that is none is an error before anything is connected`(name: String) async throws {
+    func `an unknown cipher suite is an error before connecting`(name: String) async throws {
         let error = try await settingError { $0.cipherSuites = ["ECDHE-ECDSA-AES128-GCM-SHA256", name] }
         #expect(error == .unknownCipherSuite(name))
     }
@@ -80,12 +80,12 @@ import Testing
     @Test(arguments: [
         "NULL-SHA256", "ECDHE-ECDSA-NULL-SHA", "ADH-AES256-GCM-SHA384", "AECDH-AES256-SHA", "AECDH-NULL-SHA",
     ])
-    func `no suite without encryption or certificates is ever used`(name: String) async throws {
+    func `a suite without encryption or certificates is never used`(name: String) async throws {
         let outcome = try await load(.tls12, .tls12) { $0.cipherSuites = [name] }.outcome
         #expect(outcome.error?.code == .secureConnectionFailed, "\(outcome)")
     }
 
-    @Test func `settings that leave no version are an error before anything is connected`() async throws {
+    @Test func `settings that exclude all versions are an error before connecting`() async throws {
         let error = try await settingError { ($0.minimumTLSVersion, $0.maximumTLSVersion) = (.tls13, .tls12) }
         #expect(error == .noVersion)
         let other = try await settingError {
