@@ -20,7 +20,7 @@ import Testing
         "8.41e21", "9007199254740993e0", "100000000000000000000000", "1.00000000000000000000", "9.5367431640625e-7",
         "1234567890123456789", "-1234567890123456789.0", "4.35", "2.5e-8", "1e15", "1e16", "922337203685477580.7e1",
     ])
-    func `a number of every type`(text: String) {
+    func `a number decodes as every type`(text: String) {
         func compare<Value: Decodable>(_ type: Value.Type) {
             for text in [text, "[\(text)]", "[\(text) ]", #"{"a":\#(text)}"#] {
                 expectSame(type, text)
@@ -53,7 +53,7 @@ import Testing
         #""\"\\\/\b\f\n\r\t""#, #""\u0000""#, #""\u00e9\u00E9""#, #""\ud83d\ude00 and text""#, #""a\u0041b""#, #""e\u0301""#,
         "\"\u{7F}\u{80}\u{7FF}\u{800}\u{FFFF}\u{10000}\u{10FFFF}\"", #""12345678\"12345678\\1234567\u0030""#, #""\uFFFF""#,
     ])
-    func `a string`(text: String) {
+    func `a string decodes as in Foundation`(text: String) {
         expectSame(String.self, text)
         expectSame([String].self, "[\(text), \(text)]")
         expectSame([String: String].self, "{\(text):\(text)}")
@@ -70,7 +70,7 @@ import Testing
         "[1] ]", "{}{}", "[1]\0", "\"abc", "\"abc\\", "\"abc\\\"", #"{"a":1"#, #"{"a":1 "b":2}"#, #"[1}"#, #"{"a":1]"#,
         "[,1]", "'a'",
     ])
-    func `a text that is not plain JSON is left to Foundation`(text: String) throws {
+    func `text that is not plain JSON is passed to Foundation`(text: String) throws {
         let decoder = JSONDecoder()
         func compare<Value: Decodable>(_ type: Value.Type) throws {
             let isLeft = try decoder.decodePlain(type, from: bytes(text), maximumDepth: 512) == nil
@@ -84,7 +84,7 @@ import Testing
         try compare(String.self)
     }
 
-    @Test func `bytes that are not UTF-8 are left to Foundation`() throws {
+    @Test func `invalid UTF-8 is passed to Foundation`() throws {
         let bad: [[UInt8]] = [
             [0x80], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x41], [0xE0, 0x9F, 0xBF], [0xE1, 0x80], [0xED, 0xA0, 0x80],
             [0xF0, 0x8F, 0xBF, 0xBF], [0xF4, 0x90, 0x80, 0x80], [0xF5, 0x80, 0x80, 0x80], [0xFF], [0xF1, 0x80, 0x80],
@@ -101,7 +101,7 @@ import Testing
         #expect(try JSONDecoder().decodeIndexed([Int].self, from: wide) == [1])
     }
 
-    @Test func `nesting ends where Foundation's does`() throws {
+    @Test func `the nesting limit is Foundation's`() throws {
         indirect enum Nest: Decodable {
             case end
             case more(Nest)
@@ -132,13 +132,13 @@ import Testing
         #"{"a":1,"\u212a":2}"#, "{\"a\":1,\"\u{212A}\":2,\"K\":3}", "{}", #"{"b":1}"#, #"{"a":null}"#, #"{"a":1,"b":null}"#,
         #"{"":1}"#,
     ])
-    func `of equal keys the first counts`(text: String) {
+    func `the first of equal keys applies`(text: String) {
         expectSame(Pair.self, text)
         expectSame([String: Int].self, text)
     }
 
     /// Above a number of keys, they are no longer looked up one by one.
-    @Test func `an object with many members`() {
+    @Test func `an object with many members decodes as in Foundation`() {
         let members = (0..<1000).map { #""k\#($0)":\#($0)"# }.joined(separator: ",")
         expectSame([String: Int].self, "{\(members)}")
         struct Backwards: Decodable {
@@ -177,7 +177,7 @@ import Testing
         #"{"name":"a","super":null}"#,
         #"{"name":"named","base":{"id":"x"}}"#, #"{"name":"a","super":[]}"#,
     ])
-    func `classes and their superclass`(text: String) {
+    func `classes and their superclasses decode as in Foundation`(text: String) {
         expectSame(Derived.self, text)
         expectSame([Derived].self, "[\(text)]")
     }
@@ -189,7 +189,7 @@ import Testing
     }
     private enum Color: String, Decodable { case red, green }
 
-    @Test func `enumerations, ranges and other types of the standard library`() {
+    @Test func `types of the standard library decode as in Foundation`() {
         for text in [
             #"[{"circle":{"radius":1}},{"square":{"_0":2}},{"none":{}}]"#, #"[{"x":{}}]"#, #"[{"square":{"_0":"x"}}]"#,
             "[{}]",
@@ -212,7 +212,7 @@ import Testing
     }
 
     /// A decoder that outlives the call still has the bytes, although they belonged to the caller.
-    @Test func `a decoder that was kept can be used later`() throws {
+    @Test func `a retained decoder can be used later`() throws {
         struct Keeping: Decodable {
             let decoder: any Decoder
             let container: KeyedDecodingContainer<AnyKey>

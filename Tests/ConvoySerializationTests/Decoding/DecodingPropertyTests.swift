@@ -12,7 +12,7 @@ import Testing
 @Suite struct DecodingPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
 
-    @Test func `decodes random documents as Foundation does`() {
+    @Test func `random documents decode as in Foundation`() {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
         let count = Self.environment["CONVOY_DECODINGS"].flatMap { Int($0) } ?? 10_000
         let numbers = Self.environment["CONVOY_DECODING"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)

@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func `dates as Foundation defers them`() {
+    @Test func `dates decode with the deferred strategy`() {
         expectSame(Event.self, #"{"name":"a","at":12.5,"ends":null}"#)
         expectSame(Event.self, #"{"name":"a","at":"x"}"#)
         expectSame(Event.self, #"{"name":"a","at":null}"#)
@@ -40,7 +40,7 @@ import Testing
         expectSame(Date.self, "1")
     }
 
-    @Test func `dates as seconds and milliseconds`() {
+    @Test func `dates decode from seconds and milliseconds`() {
         for strategy in [JSONDecoder.DateDecodingStrategy.secondsSince1970, .millisecondsSince1970] {
             for text in [#"{"name":"a","at":1234567890.123}"#, #"{"name":"a","at":"x"}"#, #"{"name":"a","at":1e999}"#] {
                 expectSame(Event.self, text) { $0.dateDecodingStrategy = strategy }
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `dates of ISO 8601`() {
+    @Test func `dates decode from ISO 8601`() {
         for date in ["2024-02-29T12:34:56Z", "2024-02-30T00:00:00Z", "x", "2024-01-01T00:00:00+02:00", "2024-01-01"] {
             for text in [#"{"name":"a","at":"\#(date)"}"#, #"[{"name":"a","at":"\#(date)"}]"#] {
                 expectSame(Event.self, text) { $0.dateDecodingStrategy = .iso8601 }
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `dates of a formatter`() {
+    @Test func `dates decode with a formatter`() {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
         formatter.timeZone = TimeZone(secondsFromGMT: 0)
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `dates by a closure`() {
+    @Test func `dates decode with a closure`() {
         for text in [
             #"{"name":"a","at":"7"}"#, #"{"name":"a","at":7}"#, #"{"name":"a","at":"x"}"#, #"{"name":"a","at":null}"#,
         ] {
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `data by each strategy`() {
+    @Test func `data decodes with each strategy`() {
         for data in [#""aGVsbG8=""#, #""aGVs\nbG8=""#, #""aGVsbG8""#, #""""#, "[1,2,255]", "[256]", "null", "{}"] {
             let text = #"{"data":\#(data),"more":[\#(data)]}"#
             expectSame(Blob.self, text)
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `addresses and decimals`() {
+    @Test func `URLs and decimals decode as in Foundation`() {
         for url in [#""http://a.example/b?c""#, #""""#, #""http://[""#, #""a b""#, "1", "null"] {
             expectSame(Link.self, #"{"url":\#(url)}"#)
             expectSame([URL?].self, "[\(url)]")
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `floats that are no numbers`() {
+    @Test func `non-finite floats decode with each strategy`() {
         for text in [#"["inf","-inf","nan",1]"#, #"["in\u0066"]"#, #"["Inf"]"#, #"[""]"#, "[null]"] {
             expectSame([Double].self, text)
             for strategy in [("inf", "-inf", "nan"), ("", "inf", "Inf"), ("\u{66}", "f", "f")] {
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `keys in snake case, but not those of dictionaries`() {
+    @Test func `keys are converted from snake case, but not those of dictionaries`() {
         for text in [
             #"{"first_name":"a","home_url":"b","addresses":{"at_home":{"street_name":"c","line_1":"d"}},"_private_":1}"#,
             #"{"firstName":"a","first_name":"b","addresses":{}}"#, #"{"first_name":"b","firstName":"a","addresses":{}}"#,
@@ -146,7 +146,7 @@ import Testing
         "é_é",
         "ab_é", "_a", "a_", "A_B", "a_B", "1_2", "a_1", "a_ß", "a_.b", "foo_BAR_baz", "_FooBar", "FOO",
     ])
-    func `snake case is converted as Foundation does`(key: String) throws {
+    func `snake case is converted as in Foundation`(key: String) throws {
         struct Keys: Decodable {
             var names: [String]
             init(from decoder: any Decoder) throws {
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func `keys by a closure`() {
+    @Test func `keys are converted by a closure`() {
         for text in [#"{"NAME":"a","AT":1}"#, #"{"name":"a","NAME":"b","AT":1,"at":2}"#, #"{"NAME":"a"}"#] {
             expectSame([Event].self, "[\(text)]") {
                 $0.keyDecodingStrategy = .custom { path in
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func `a decoder of another class, or with JSON5, is left to itself`() throws {
+    @Test func `a decoder of another class or with JSON5 decodes itself`() throws {
         final class Own: JSONDecoder, @unchecked Sendable {
             override func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
                 try super.decode(type, from: bytes("[7]"))
@@ -201,7 +201,7 @@ import Testing
         #expect(try open.decodeIndexed([String: Int].self, from: bytes(#""a":1"#)) == ["a": 1])
     }
 
-    @Test func `a plain decoder is not asked`() throws {
+    @Test func `a plain decoder is not called`() throws {
         #expect(try JSONDecoder().decodePlain([Int].self, from: bytes("[1]"), maximumDepth: 1) == [1])
         #expect(try JSONDecoder().decodePlain([Int].self, from: bytes("[1]"), maximumDepth: 0) == nil)
         let decoder = JSONDecoder()

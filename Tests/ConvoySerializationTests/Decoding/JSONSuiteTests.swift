@@ -16,7 +16,7 @@ struct JSONSuiteTests {
             .map { ($0.lastPathComponent, try Data(contentsOf: $0)) }
     }
 
-    @Test func `only what must or may be accepted is decoded here, and as Foundation decodes it`() throws {
+    @Test func `only valid or permitted JSON is decoded directly, and as in Foundation`() throws {
         let files = try files()
         #expect(!files.isEmpty)
         for file in files {

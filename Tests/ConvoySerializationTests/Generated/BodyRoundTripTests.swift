@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func `every JSON body reads back as what went in`() throws {
+    @Test func `every JSON body decodes to its parameters`() throws {
         var random = RandomParameters(seed: 11)
         let serializer = JSONRequestSerializer()
         for number in 0..<10_000 {
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `every number reads back to its last bit`() throws {
+    @Test func `every number survives exactly`() throws {
         var generator = SplitMix64(seed: 15)
         let numbers = (0..<10_000).map { _ in Double(bitPattern: generator.next()) }.filter(\.isFinite)
         let body = try JSONRequestSerializer().request(
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
-    func `every property list reads back as what went in`(format: PropertyListSerialization.PropertyListFormat) throws {
+    func `every property list decodes to its parameters`(format: PropertyListSerialization.PropertyListFormat) throws {
         var random = RandomParameters(seed: 12)
         random.allowsNull = false
         random.allowsControlCharacters = false
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `every body reads back after compression`() throws {
+    @Test func `every body survives compression`() throws {
         var random = RandomParameters(seed: 13)
         for size in [1, 100, 65_535, 65_536, 65_537, 1_000_000] {
             for range in [0..<1, 0..<4, 0..<256] {
@@ -83,7 +83,7 @@ import Testing
         #expect(try Gzip.compress(Data()) == nil)
     }
 
-    @Test func `every form has the length that it says, however it is read`() throws {
+    @Test func `every form has its announced length, however it is read`() throws {
         var random = RandomParameters(seed: 14)
         random.allowsControlCharacters = false
         for _ in 0..<500 {

@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct ParameterEncoderTests {
-    @Test func `a container that is asked for twice is the same one`() throws {
+    @Test func `a container requested twice is the same one`() throws {
         struct Twice: Encodable {
             enum Key: CodingKey { case map, list, one, two }
             func encode(to encoder: any Encoder) throws {
@@ -24,7 +24,7 @@ import Testing
         #expect(try ParameterValue(encoding: Twice()) == ["map": ["one": 1, "two": 2, "list": 3], "list": [1, 1]])
     }
 
-    @Test func `every encodable becomes what JSONEncoder makes of it`() throws {
+    @Test func `every encodable value is encoded as by JSONEncoder`() throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("ParameterEncoderTests: seed \(seed)")
         var random = RandomEncodables(generator: SplitMix64(seed: seed))
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `containers in containers without end are an error and not a crash`() {
+    @Test func `endlessly nested containers are an error, not a crash`() {
         struct Deep: Encodable {
             var isKeyed: Bool
             func encode(to encoder: any Encoder) throws {

@@ -8,7 +8,7 @@ import Testing
         "", "+1", ".5", "5.", "01", "-01", "00", "1e", "1e+", "-", "--1", "1 ", " 1", "1,5", "0x10", "NaN", "Infinity",
         "1_000", "١", "1e1.5",
     ])
-    func `a text that is not a JSON number makes none`(text: String) {
+    func `a text that is not a JSON number is rejected`(text: String) {
         #expect(JSONNumber(text) == nil)
     }
 
@@ -17,7 +17,7 @@ import Testing
         ("12345678901234567.89", "1234567890123456789e-2"), ("-5e3", "-5000"), ("1e400", "10e399"),
         ("0.1e-9223372036854775807", "0.10e-9223372036854775807"),
     ])
-    func `numbers are equal when their values are`(one: String, other: String) throws {
+    func `numbers with equal values are equal`(one: String, other: String) throws {
         let (one, other) = (try #require(JSONNumber(one)), try #require(JSONNumber(other)))
         #expect(one == other && other == one && one.hashValue == other.hashValue)
     }
@@ -27,11 +27,11 @@ import Testing
         ("1e400", "1e401"), ("0", "1e-400"), ("1e99999999999999999999", "2e99999999999999999999"),
         ("1e9223372036854775807", "1e-9223372036854775808"),
     ])
-    func `numbers with other values are not`(one: String, other: String) throws {
+    func `numbers with different values are not equal`(one: String, other: String) throws {
         #expect(try #require(JSONNumber(one)) != #require(JSONNumber(other)))
     }
 
-    @Test func `numbers become other types only where they fit`() throws {
+    @Test func `numbers convert to other types only if they fit`() throws {
         func number(_ text: String) throws -> JSONNumber { try #require(JSONNumber(text)) }
         #expect(try number("1e3").integer(as: Int64.self) == 1000)
         #expect(try number("10.0").integer(as: UInt8.self) == 10)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `a property list has the number itself, or there is an error`() throws {
+    @Test func `a property list contains the exact number, or the conversion fails`() throws {
         func list(_ text: String) throws -> Any? {
             let number = try #require(JSONNumber(text))
             let body = try PropertyListRequestSerializer(format: .binary).request(
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func `a JSON tree becomes parameters with the digits of its numbers`() throws {
+    @Test func `a JSON tree converts to parameters with all digits of its numbers`() throws {
         let text = #"{"a":[1.10,12345678901234567.89,1e400,-0,7],"b":null,"c":{"d":true,"e":"x"}}"#
         let parameters = ParameterValue(try JSON(parsing: bytes(text)))
         let body = try JSONRequestSerializer().request(method: .post, url: exampleURL, parameters: parameters).httpBody

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct JSONObjectTests {
     @Test(arguments: [3, 12, 13, 40])
-    func `an object is what a list of its members would be`(size: Int) {
+    func `an object behaves like a list of its members`(size: Int) {
         var generator = SplitMix64.printingSeed()
         for _ in 0..<60 {
             var object = JSONObject()
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `keys that look alike are different members, however many there are`() {
+    @Test func `keys that look alike are different members, in objects of any size`() {
         // All of these are equal as `String` and have the same hash.
         let marks = ["\u{301}", "\u{327}", "\u{323}", "\u{31B}"]
         var keys = ["a"]

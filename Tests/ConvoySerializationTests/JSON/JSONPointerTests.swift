@@ -13,7 +13,7 @@ import Testing
         ("/foo", #"["bar","baz"]"#), ("/foo/0", #""bar""#), ("/foo/1", #""baz""#), ("/", "0"), ("/a~1b", "1"),
         ("/c%d", "2"), ("/e^f", "3"), ("/g|h", "4"), ("/i\\j", "5"), ("/k\"l", "6"), ("/ ", "7"), ("/m~0n", "8"),
     ])
-    func `the examples of the RFC resolve as it says`(text: String, value: String) throws {
+    func `the examples of the RFC resolve as specified`(text: String, value: String) throws {
         let pointer = try #require(JSONPointer(text))
         let tree = try JSON(parsing: document)
         #expect(tree[pointer]?.description == value)
@@ -21,7 +21,7 @@ import Testing
         #expect(pointer.description == text)
     }
 
-    @Test func `a key leads to a member only, and an index to an element only`() throws {
+    @Test func `a key selects only a member, and an index only an element`() throws {
         let tree = try JSON(parsing: bytes(#"{"list":["a",{"0":"zero"}],"/x":1,"":2}"#))
         #expect(tree["list"]?[0] == "a" && tree["list"]?[1]?["0"] == "zero")
         #expect(tree["/x"] == 1 && tree[""] == 2)
@@ -34,18 +34,18 @@ import Testing
         "/foo/2", "/foo/-", "/foo/-1", "/foo/01", "/foo/+1", "/foo/1e0", "/foo/٠", "/foo/", "/foo/bar", "/bar",
         "/foo/0/x", "//", "/foo/99999999999999999999", "/m~01n",
     ])
-    func `a pointer to nothing gives nil`(text: String) throws {
+    func `a pointer to a missing value returns nil`(text: String) throws {
         let pointer = try #require(JSONPointer(text))
         #expect(try JSON(parsing: document)[pointer] == nil)
         #expect(JSONParser.position(of: pointer, in: document) == nil)
     }
 
     @Test(arguments: ["foo", "/~", "/~2", "/a~", "#/foo", " /foo", "/~~0"])
-    func `a text that is not a pointer makes none`(text: String) {
+    func `an invalid pointer is rejected`(text: String) {
         #expect(JSONPointer(text) == nil)
     }
 
-    @Test func `tokens are escaped once, in the right order`() throws {
+    @Test func `tokens are escaped once and in the right order`() throws {
         for token in ["~1", "~0", "~", "/", "~01", "a/b~c", "", "e\u{301}", "/\u{301}", "~\u{301}"] {
             let pointer = JSONPointer(tokens: ["x", token])
             let again = try #require(JSONPointer(pointer.description))
@@ -54,7 +54,7 @@ import Testing
         #expect(JSONPointer(tokens: ["\u{E9}"]) != JSONPointer(tokens: ["e\u{301}"]))
     }
 
-    @Test func `a pointer has a place in the text, and so has its key`() throws {
+    @Test func `a pointer and its key have a position in the text`() throws {
         let text = bytes("{\n  \"a\": [1,\n    {\"b\" : 2}],\n\"é\": 3, \"c\": 4}")
         func place(_ pointer: String, key: Bool = false) throws -> JSONPosition? {
             JSONParser.position(of: try #require(JSONPointer(pointer)), key: key, in: text)
@@ -76,11 +76,11 @@ import Testing
     }
 
     @Test(arguments: ["#/%", "#/%4", "#/%zz", "#/%ff", "#a", "a", "##", "#/~", "/%7E2"])
-    func `a fragment that is not a pointer makes none`(text: String) {
+    func `an invalid fragment is rejected`(text: String) {
         #expect(JSONPointer(uriFragment: text) == nil)
     }
 
-    @Test func `fragments are encoded once, and decoded with or without the sign`() throws {
+    @Test func `fragments are encoded once, and decoded with or without the number sign`() throws {
         for token in ["%41", "é", "e\u{301}", " ", "#", "?", "~/", "\0", "\u{202E}", "[]"] {
             let pointer = JSONPointer(tokens: [token, ""])
             #expect(JSONPointer(uriFragment: pointer.uriFragment) == pointer)
@@ -91,14 +91,14 @@ import Testing
         #expect(JSONPointer(uriFragment: "#/é")?.tokens == ["é"])
     }
 
-    @Test func `a pointer is coded as its text`() throws {
+    @Test func `a pointer is encoded as its text`() throws {
         let pointers: [JSONPointer] = [[], ["a/b", "0"], ["~"]]
         let text = try JSONEncoder().encode(pointers)
         #expect(try JSONDecoder().decode([JSONPointer].self, from: text) == pointers)
         #expect(throws: DecodingError.self) { try JSONDecoder().decode([JSONPointer].self, from: bytes(#"["a"]"#)) }
     }
 
-    @Test func `a pointer is a prefix of those that lead further`() {
+    @Test func `a pointer is a prefix of longer pointers`() {
         let pointer: JSONPointer = ["a", "\u{E9}"]
         #expect(pointer.isPrefix(of: pointer) && pointer.isPrefix(of: ["a", "\u{E9}", "b"]))
         #expect(JSONPointer().isPrefix(of: pointer) && !pointer.isPrefix(of: ["a"]))

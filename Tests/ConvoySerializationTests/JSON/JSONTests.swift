@@ -12,13 +12,13 @@ import Testing
         #""""#, #""é\"\\\n""#, "[]", "{}", #"{"z":1,"a":[{"b":null},[[]]],"":""}"#,
         "123456789012345678901234567890123456789012345678901234567890",
     ])
-    func `a text comes back as it was, every digit of it`(text: String) throws {
+    func `a text survives a round trip with every digit`(text: String) throws {
         #expect(try parse(text).description == text)
         #expect(try parse(" \t\r\n\(text)\n").description == text)
         #expect(try parse("\u{FEFF}\(text)").description == text)
     }
 
-    @Test func `escapes are read`() throws {
+    @Test func `escapes are decoded`() throws {
         #expect(try parse(#""\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00\u0000""#) == .string("\"\\/\u{8}\u{C}\n\r\té😀\0"))
     }
 
@@ -30,7 +30,7 @@ import Testing
         ("1.", 1, 1), ("1e", 1, 1), ("1e+", 1, 1), ("-", 1, 1), ("-01", 1, 1), ("0x1", 1, 2), ("NaN", 1, 1),
         ("[1]]", 1, 4), ("'a'", 1, 1), ("/**/1", 1, 1), ("\u{FEFF}\u{FEFF}1", 1, 4),
     ])
-    func `invalid JSON is an error with its place`(text: String, line: Int, column: Int) {
+    func `invalid JSON is an error with its position`(text: String, line: Int, column: Int) {
         #expect {
             try parse(text)
         } throws: { error in
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: [#"{"a":1,"a":2}"#, #"{"b":0,"a":{"x":1},"\u0061":{"x":2},"a":3}"#, #"{"a":null,"a":1}"#])
-    func `of a repeated key the value counts that counts for JSONDecoder, or it is an error`(text: String) throws {
+    func `a repeated key has the value that JSONDecoder uses, or is an error`(text: String) throws {
         let tree = try parse(text)
         #expect(tree == (try JSONDecoder().decode(JSON.self, from: bytes(text))))
         let error = #expect(throws: JSONSyntaxError.self) {
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `trees are equal when they mean the same`() throws {
+    @Test func `equivalent trees are equal`() throws {
         #expect(try parse(#"{"a":1.0,"b":[2]}"#) == parse(#"{"b":[20e-1],"a":1}"#))
         #expect(try parse(#"{"a":1.0,"b":[2]}"#).hashValue == parse(#"{"b":[20e-1],"a":1}"#).hashValue)
         for (one, other) in [
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `keys of the same letters in other code points are two`() throws {
+    @Test func `canonically equivalent keys are different`() throws {
         let both = try parse("{\"\u{E9}\":1,\"e\u{301}\":2}")
         #expect(both[JSONPointer(tokens: ["\u{E9}"])] == .number(JSONNumber(1)))
         #expect(both[JSONPointer(tokens: ["e\u{301}"])] == .number(JSONNumber(2)))
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `random texts come back as they were, and broken ones are errors where Foundation has errors`() throws {
+    @Test func `random texts survive a round trip, and invalid ones fail as in Foundation`() throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("JSONTests: seed \(seed)")
         var generator = SplitMix64(seed: seed)

@@ -14,7 +14,7 @@ import Testing
         }
     }
 
-    @Test func `the file has every byte, and the request keeps its headers and stream`() async throws {
+    @Test func `the file contains every byte, and the request keeps its headers and stream`() async throws {
         let directory = try TemporaryDirectory()
         let file = directory.url.appendingPathComponent("body")
         let request = try request()
@@ -66,7 +66,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).sorted() == ["body", "source"])
     }
 
-    @Test func `a place that cannot be written to gives the system's error`() async throws {
+    @Test func `an unwritable destination fails with the system's error`() async throws {
         let file = URL(fileURLWithPath: "/nonexistent/directory/body")
         let request = try request()
         let error = await #expect(throws: NSError.self) {
@@ -76,7 +76,7 @@ import Testing
         #expect(error?.code == Int(ENOENT))
     }
 
-    @Test func `a body that does not fit its Content-Length is an error`() async throws {
+    @Test func `a body of another length than its Content-Length is an error`() async throws {
         let directory = try TemporaryDirectory()
         var request = URLRequest(url: exampleURL)
         request.httpBodyStream = InputStream(data: bytes("abc"))
@@ -88,7 +88,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: file.path))
     }
 
-    @Test func `a stream that claims more than it was asked for is an error`() async throws {
+    @Test func `a stream that returns more bytes than requested is an error`() async throws {
         let directory = try TemporaryDirectory()
         var request = URLRequest(url: exampleURL)
         request.httpBodyStream = BoastfulStream(data: bytes("abc"))
@@ -101,7 +101,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
     }
 
-    @Test func `a request without a stream and a URL that is not a file are errors at once`() throws {
+    @Test func `a request without a stream and a URL that is not a file fail immediately`() throws {
         let plain = URLRequest(url: exampleURL)
         let request = try request()
         #expect(

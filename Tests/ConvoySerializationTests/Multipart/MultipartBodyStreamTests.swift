@@ -16,7 +16,7 @@ import Testing
         return stream.read(&buffer, maxLength: count)
     }
 
-    @Test func `it has the states of a stream, and its error can be read in each`() throws {
+    @Test func `a body stream has all stream states, and its error can be read in each`() throws {
         let stream = try stream { $0.appendPart(formData: bytes("v"), name: "n") }
         #expect(stream.streamStatus == .notOpen)
         #expect(stream.streamError == nil)
@@ -37,7 +37,7 @@ import Testing
         #expect(read(stream, 10) == -1)
     }
 
-    @Test func `a replay gives the same bytes, while the first is still being read`() throws {
+    @Test func `a replay yields the same bytes while the first stream is still being read`() throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(repeating: 7, count: 10_000), to: "f")
         let stream = try stream { form in
@@ -54,7 +54,7 @@ import Testing
         #expect(readAll(stream)?.count == all.count - 5000)
     }
 
-    @Test func `a plain stream is read once: a replay before that works, one after it is an error`() throws {
+    @Test func `a plain stream can be replayed before it is read, but not afterwards`() throws {
         let stream = try stream { form in
             form.appendPart(
                 inputStream: InputStream(data: bytes("abc")), name: "s", fileName: "s", length: 3, mimeType: "a/b")
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test(arguments: [5, 50_000, 99_999, 100_001, 200_000, 0])
-    func `a file that changed its size is an error and not a corrupt body`(size: Int) throws {
+    func `a file whose size has changed is an error, not a corrupt body`(size: Int) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(repeating: 7, count: 100_000), to: "f")
         let before = try stream { try $0.appendPart(fileURL: file, name: "f") }
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(arguments: [60_000, 100_001])
-    func `so is one that changes while it is sent`(size: UInt64) throws {
+    func `a file that changes while it is sent is an error`(size: UInt64) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(repeating: 7, count: 100_000), to: "f")
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
@@ -106,7 +106,7 @@ import Testing
         #expect(reason(stream.streamError as NSError?) == .unusableFile)
     }
 
-    @Test func `a missing file gives the system's error`() throws {
+    @Test func `a missing file fails with the system's error`() throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(bytes("x"), to: "f")
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
@@ -116,7 +116,7 @@ import Testing
         #expect((stream.streamError as NSError?)?.code == Int(ENOENT))
     }
 
-    @Test func `a stream part that ends early or fails is an error, and more than its length is not read`() throws {
+    @Test func `a stream part that ends early or fails is an error, and bytes beyond its length are not read`() throws {
         func part(_ stream: InputStream, _ length: Int64) throws -> MultipartBodyStream {
             try self.stream {
                 $0.appendPart(inputStream: stream, name: "s", fileName: "s", length: length, mimeType: "a/b")
@@ -133,7 +133,7 @@ import Testing
         #expect(text(data)?.contains("\r\n\r\nabcd\r\n--") == true)
     }
 
-    @Test func `throttling is reported, and limits every read, also across parts`() throws {
+    @Test func `throttling is reported and limits every read, even across parts`() throws {
         let stream = try stream { form in
             for index in 0..<20 { form.appendPart(formData: Data(count: 100), name: "n\(index)") }
             form.throttleBandwidth(packetSize: 64, delay: 0.25)
@@ -158,7 +158,7 @@ import Testing
         #expect(MultipartFormData.suggestedDelay == 0.2)
     }
 
-    @Test func `a large file passes in constant memory`() throws {
+    @Test func `a large file is sent in constant memory`() throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(), to: "f")
         let handle = try FileHandle(forWritingTo: file)

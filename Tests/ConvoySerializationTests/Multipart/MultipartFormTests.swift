@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(arguments: [1, 7, 1000])
-    func `the parts are framed to the byte, however they are read`(block: Int) throws {
+    func `parts are framed exactly, however they are read`(block: Int) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(bytes("[1]"), to: "note.json")
         let request = try request(["b": ["x", "é"], "a": .null, "raw": .data(Data([0x41]))]) { form in
@@ -104,7 +104,7 @@ import Testing
             seen.allSatisfy { $0.hasPrefix("Boundary+") && $0.count == 25 && $0.dropFirst(9).allSatisfy(\.isHexDigit) })
     }
 
-    @Test func `without parts the request is the same as without a form`() throws {
+    @Test func `a form without parts does not change the request`() throws {
         let plain = try request()
         #expect(plain.httpBodyStream == nil)
         #expect(plain.httpBody == Data())
@@ -117,14 +117,14 @@ import Testing
         ("a\rb", "a%0D%0Ab", "a%0Db"), ("a\n\rb\r", "a%0D%0A%0D%0Ab%0D%0A", "a%0A%0Db%0D"),
         ("é\\;'%", "é\\;'%", "é\\;'%"), ("日本.txt", "日本.txt", "日本.txt"),
     ])
-    func `names are escaped as the WHATWG standard says`(text: String, name: String, fileName: String) throws {
+    func `names are escaped by the WHATWG standard`(text: String, name: String, fileName: String) throws {
         #expect(MultipartFormData.escapedName(text) == name)
         #expect(MultipartFormData.escape(text) == fileName)
         let body = try body(request { $0.appendPart(fileData: Data(), name: text, fileName: text, mimeType: "a/b") })
         #expect(body.contains("; name=\"\(name)\"; filename=\"\(fileName)\"\r\nContent-Type: a/b\r\n\r\n"))
     }
 
-    @Test func `a value that would break out of a part's headers is an error`() {
+    @Test func `a value that would escape from a part's headers is an error`() {
         let failures = [
             failure {
                 try request { $0.appendPart(fileData: Data(), name: "n", fileName: "f", mimeType: "a/b\r\nX: 1") }
@@ -169,7 +169,7 @@ import Testing
         #expect(form.parts.isEmpty)
     }
 
-    @Test func `what the closure throws reaches the caller`() {
+    @Test func `an error thrown by the closure reaches the caller`() {
         struct Mine: Error {}
         #expect(throws: Mine.self) { try request { _ in throw Mine() } }
     }
@@ -189,7 +189,7 @@ import Testing
                 == .invalidText)
     }
 
-    @Test func `every serializer makes forms, with its own headers`() throws {
+    @Test func `every serializer makes forms with its own headers`() throws {
         var json = JSONRequestSerializer()
         json.http.setValue("1", forHTTPHeaderField: "X-Test")
         let request = try json.multipartFormRequest(
@@ -207,11 +207,11 @@ import Testing
         ("mp4", "video/mp4"), ("plist", "application/x-plist"), ("nothing-known", "application/octet-stream"),
         ("", "application/octet-stream"),
     ])
-    func `the media type follows the extension`(pathExtension: String, type: String) {
+    func `the extension determines the media type`(pathExtension: String, type: String) {
         #expect(MIMEType.type(forPathExtension: pathExtension) == type)
     }
 
-    @Test func `the built-in table knows the common types and is well-formed`() {
+    @Test func `the built-in table has the common types and is well-formed`() {
         #expect((30...60).contains(MIMEType.builtIn.count))
         #expect(MIMEType.builtIn["webp"] == "image/webp")
         #expect(MIMEType.parse("# c\na/b x Y # z\nlonely\r\na/c x\nbad y\n") == ["x": "a/b", "y": "a/b"])

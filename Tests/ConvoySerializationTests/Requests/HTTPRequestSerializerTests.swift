@@ -31,21 +31,21 @@ import Testing
     }
 
     @Test(arguments: ["http://a/b", "http://a/b?", "http://a/b?x=1", "http://a/b#frag"])
-    func `no parameters and an empty dictionary leave the URL alone`(base: String) throws {
+    func `nil parameters and an empty dictionary do not change the URL`(base: String) throws {
         #expect(try address(base, nil) == base)
         #expect(try address(base, [:]) == base)
         #expect(try address(base, ["empty": []]) == base)
     }
 
     @Test(arguments: ["GET", "HEAD", "DELETE", "get", "Delete"])
-    func `these methods carry their parameters in the URL`(method: String) throws {
+    func `GET, HEAD and DELETE have their parameters in the URL`(method: String) throws {
         let request = try serializer.request(method: HTTPMethod(method), url: exampleURL, parameters: ["k": 1])
         #expect(request.url?.absoluteString == "http://example.com/path?k=1")
         #expect(request.httpBody == nil)
         #expect(request.value(forHTTPHeaderField: "Content-Type") == nil)
     }
 
-    @Test func `the set of those methods can be changed, for a DELETE with a body`() throws {
+    @Test func `the set of methods with parameters in the URL can be changed`() throws {
         var serializer = serializer
         serializer.httpMethodsEncodingParametersInURI = [.get, .head]
         let request = try serializer.request(method: .delete, url: exampleURL, parameters: ["k": 1])
@@ -53,7 +53,7 @@ import Testing
         #expect(text(request.httpBody) == "k=1")
     }
 
-    @Test func `a closure of one's own makes the query for URLs and bodies`() throws {
+    @Test func `a custom closure makes the query of URLs and bodies`() throws {
         var serializer = serializer
         serializer.queryStringSerialization = { request, parameters in
             "\(request.httpMethod ?? "")#\(parameters["k"]?.description ?? "")"
@@ -64,13 +64,13 @@ import Testing
         #expect(serializer.queryStringSerialization == nil)
     }
 
-    @Test func `a custom query is repaired and its escapes stay as they are`() throws {
+    @Test func `a custom query is repaired and keeps its escapes`() throws {
         var serializer = serializer
         serializer.queryStringSerialization = { _, _ in "q=a b%20c%&é=[#]" }
         #expect(try address("http://a/b?x=%20", [:], serializer) == "http://a/b?x=%20&q=a%20b%20c%25&%C3%A9=%5B%23%5D")
     }
 
-    @Test func `what that closure throws reaches the caller unchanged`() {
+    @Test func `an error thrown by the query closure reaches the caller unchanged`() {
         struct Mine: Error {}
         var serializer = serializer
         serializer.queryStringSerialization = { _, _ in throw Mine() }
@@ -80,7 +80,7 @@ import Testing
 
     // MARK: Form bodies
 
-    @Test func `a POST is a form`() throws {
+    @Test func `the parameters of a POST are a form`() throws {
         let request = try serializer.request(method: .post, url: exampleURL, parameters: ["b": [1, 2], "a": "x y"])
         #expect(text(request.httpBody) == "a=x%20y&b%5B%5D=1&b%5B%5D=2")
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/x-www-form-urlencoded")
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(arguments: [nil, [:]] as [ParameterValue?])
-    func `a POST with nothing has a type and an empty body`(parameters: ParameterValue?) throws {
+    func `a POST without parameters has a content type and an empty body`(parameters: ParameterValue?) throws {
         let request = try serializer.request(method: .post, url: exampleURL, parameters: parameters)
         #expect(request.httpBody == Data())
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/x-www-form-urlencoded")
@@ -100,7 +100,7 @@ import Testing
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "text/x-mine")
     }
 
-    @Test func `a form is in the serializer's encoding, or an error if it cannot be`() throws {
+    @Test func `a form has the serializer's encoding, or is an error if it cannot be encoded`() throws {
         var serializer = serializer
         serializer.queryStringSerialization = { _, _ in "k=é" }
         serializer.stringEncoding = .isoLatin1
@@ -114,7 +114,7 @@ import Testing
 
     // MARK: Properties
 
-    @Test func `properties are applied only where they were set`() throws {
+    @Test func `only properties that were set are applied`() throws {
         let plain = URLRequest(url: exampleURL)
         let untouched = try serializer.request(method: .get, url: exampleURL)
         #expect(untouched.timeoutInterval == plain.timeoutInterval)
@@ -138,7 +138,7 @@ import Testing
         #expect(given.timeoutInterval == plain.timeoutInterval)
     }
 
-    @Test func `the given request is not changed`() throws {
+    @Test func `the passed request is not changed`() throws {
         var original = URLRequest(url: exampleURL)
         original.httpMethod = "POST"
         _ = try serializer.request(bySerializing: original, with: ["a": 1])
@@ -146,7 +146,7 @@ import Testing
         #expect(original.allHTTPHeaderFields?.isEmpty ?? true)
     }
 
-    @Test func `bodies are compressed on request, and only where they become smaller`() throws {
+    @Test func `bodies are compressed on request, and only if they become smaller`() throws {
         var serializer = serializer
         serializer.compressesBody = true
         let long = String(repeating: "abc", count: 5000)

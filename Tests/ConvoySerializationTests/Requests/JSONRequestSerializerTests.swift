@@ -22,23 +22,23 @@ import Testing
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/json")
     }
 
-    @Test func `nil parameters give neither body nor type`() throws {
+    @Test func `nil parameters add neither a body nor a content type`() throws {
         let request = try JSONRequestSerializer().request(method: .post, url: exampleURL)
         #expect(request.httpBody == nil)
         #expect(request.value(forHTTPHeaderField: "Content-Type") == nil)
     }
 
-    @Test func `an empty dictionary is an empty object`() throws {
+    @Test func `an empty dictionary is sent as an empty object`() throws {
         #expect(try body([:]) == "{}")
     }
 
-    @Test func `methods that encode in the URI get a query`() throws {
+    @Test func `methods that encode parameters in the URL have a query`() throws {
         let request = try JSONRequestSerializer().request(method: .get, url: exampleURL, parameters: ["a": [1]])
         #expect(request.url?.query == "a%5B%5D=1")
         #expect(request.httpBody == nil)
     }
 
-    @Test func `types that JSON lacks are written as text`() throws {
+    @Test func `types that JSON lacks are encoded as text`() throws {
         let date = ParameterValue(Date(timeIntervalSince1970: 1.5))
         #expect(
             try body(["d": .data(Data([1, 2, 3])), "s": .set([2, 1]), "t": date])
@@ -54,7 +54,7 @@ import Testing
         arguments: [
             ["x": .double(.nan)], ["x": [.double(-.infinity)]], ["t": .date(.distantFuture + 1e14)], "text", 1, .null,
         ] as [ParameterValue])
-    func `a value that JSON cannot hold is an error`(parameters: ParameterValue) {
+    func `a value that JSON cannot represent is an error`(parameters: ParameterValue) {
         let error = failure { try body(parameters) }
         #expect(error?.domain == "com.alamofire.error.serialization.request")
         #expect(error?.code == -1016)

@@ -7,7 +7,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct ParameterTests {
-    @Test func `a tree's keys that are canonically equal and not the same stay two`() throws {
+    @Test func `canonically equivalent keys of a tree stay distinct`() throws {
         let body = bytes("{\"z\":{\"e\u{301}\":2,\"\u{E9}\":[1]},\"a\":0}")
         let parameters = ParameterValue(try JSON(parsing: body))
         let request = URLRequest(url: exampleURL)
@@ -22,7 +22,7 @@ import Testing
         #expect(ParameterValue(["b": 1] as JSON) == ["b": 1])
     }
 
-    @Test func `literals make a tree`() {
+    @Test func `literals form a tree`() {
         let tree: ParameterValue = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": .null]
         #expect(
             tree
@@ -34,18 +34,18 @@ import Testing
         #expect(tree["nobody"] == nil)
     }
 
-    @Test func `a key that is written twice keeps its last value`() {
+    @Test func `a repeated key has its last value`() {
         #expect(["a": 1, "a": 2] as ParameterValue == ["a": 2])
     }
 
-    @Test func `whole numbers of every width keep their value`() {
+    @Test func `integers of every width keep their value`() {
         #expect(ParameterValue(UInt8(200)) == .integer(200))
         #expect(ParameterValue(UInt64.max) == .unsignedInteger(.max))
         #expect(ParameterValue(Int128.max) == .number(JSONNumber(Int128.max)))
         #expect(ParameterValue(Int128.max).description == "170141183460469231731687303715884105727")
     }
 
-    @Test func `any encodable value becomes a tree`() throws {
+    @Test func `any encodable value converts to a tree`() throws {
         struct Inner: Encodable {
             var tags: Set<String> = ["one"]
             var missing: Int?
@@ -87,7 +87,7 @@ import Testing
         #expect(error?.localizedDescription.contains("The parameter ids.0 is of type") == true)
     }
 
-    @Test func `encoders for a superclass and nested containers find their place`() throws {
+    @Test func `superclass encoders and nested containers encode at the right place`() throws {
         struct Odd: Encodable {
             enum Key: CodingKey { case list, map }
             func encode(to encoder: any Encoder) throws {
@@ -107,7 +107,7 @@ import Testing
             try ParameterValue(encoding: Odd()) == ["list": [1, .null, ["map": "x"]], "map": ["list": .null], "super": 7])
     }
 
-    @Test func `encoding without end is an error and not a crash`() {
+    @Test func `endless encoding is an error, not a crash`() {
         struct Endless: Encodable {
             enum Key: CodingKey { case next }
             func encode(to encoder: any Encoder) throws {
@@ -118,7 +118,7 @@ import Testing
         #expect(throws: EncodingError.self) { try ParameterValue(encoding: Endless()) }
     }
 
-    @Test func `numbers are described as NSNumber describes them`() {
+    @Test func `numbers have NSNumber's descriptions`() {
         #expect(ParameterValue(3.0).description == "3")
         #expect(ParameterValue(1e20).description == "1e+20")
         #expect(ParameterValue(0.1).description == "0.1")
@@ -134,7 +134,7 @@ import Testing
         (-62_135_596_800, "0001-01-01 00:00:00 +0000", "0001-01-01T00:00:00Z"),
         (253_402_300_799, "9999-12-31 23:59:59 +0000", "9999-12-31T23:59:59Z"),
     ])
-    func `dates are written as NSDate and RFC 3339 have them`(seconds: Double, description: String, iso: String) {
+    func `dates are formatted as by NSDate and RFC 3339`(seconds: Double, description: String, iso: String) {
         #expect(DateText.description(of: Date(timeIntervalSince1970: seconds)) == description)
         #expect(DateText.iso8601(Date(timeIntervalSince1970: seconds)) == iso)
     }
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test(arguments: [Double.nan, .infinity, -1e300, 253_402_300_800, -62_135_596_801])
-    func `a date outside the calendar has no text`(seconds: Double) {
+    func `a date outside the calendar cannot be formatted`(seconds: Double) {
         #expect(DateText.description(of: Date(timeIntervalSince1970: seconds)) == nil)
         #expect(DateText.iso8601(Date(timeIntervalSince1970: seconds)) == nil)
     }

@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `nil parameters and methods that encode in the URI give no body`() throws {
+    @Test func `nil parameters and methods that encode in the URL have no body`() throws {
         let serializer = PropertyListRequestSerializer()
         #expect(try serializer.request(method: .post, url: exampleURL).httpBody == nil)
         #expect(try serializer.request(method: .get, url: exampleURL, parameters: ["a": 1]).url?.query == "a=1")

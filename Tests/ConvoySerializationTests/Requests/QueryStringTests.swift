@@ -13,11 +13,11 @@ import Testing
         #expect(try query(["key2": ["key": [1]], "key1": "v"]) == "key1=v&key2%5Bkey%5D%5B%5D=1")
     }
 
-    @Test func `keys are sorted with regard to case`() throws {
+    @Test func `keys are sorted case-sensitively`() throws {
         #expect(try query(["b": 1, "B": 2, "a": 3, "A": 4]) == "A=4&B=2&a=3&b=1")
     }
 
-    @Test func `only the unreserved characters and slash and question mark stay`() throws {
+    @Test func `only unreserved characters, slashes and question marks are not escaped`() throws {
         let ascii = String(String.UnicodeScalarView((0x20..<0x7F).compactMap(Unicode.Scalar.init)))
         #expect(
             PercentEscaping.escape(ascii)
@@ -26,24 +26,24 @@ import Testing
         #expect(PercentEscaping.escape("\0\n\u{7F}") == "%00%0A%7F")
     }
 
-    @Test func `an escaped text means itself in a query`() throws {
+    @Test func `an escaped text is read unchanged from a query`() throws {
         let text = "a&b = c/ä?#"
         #expect(PercentEscaping.escape(text) == "a%26b%20%3D%20c/%C3%A4?%23")
         #expect(try query(["q": .string(text)]) == "q=" + PercentEscaping.escape(text))
     }
 
-    @Test func `surrogate pairs and long strings survive whole`() throws {
+    @Test func `emoji sequences and long strings are escaped completely`() throws {
         #expect(try query(["k": "👨‍👩‍👧é"]) == "k=%F0%9F%91%A8%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%C3%A9")
         let long = String(repeating: "👴🏿", count: 5000)
         let escaped = try query(["k": .string(long)])
         #expect(escaped.dropFirst(2).removingPercentEncodingText == long)
     }
 
-    @Test func `null is the key alone`() throws {
+    @Test func `null is sent as the key alone`() throws {
         #expect(try query(["a": .null, "b": [.null, 1], "c": ""]) == "a&b%5B%5D&b%5B%5D=1&c=")
     }
 
-    @Test func `empty containers give nothing`() throws {
+    @Test func `empty containers add nothing`() throws {
         #expect(try query([:]) == "")
         #expect(try query(.null) == "")
         #expect(try query(["a": [], "b": [:], "c": .set([]), "d": [[]]]) == "")
@@ -63,12 +63,12 @@ import Testing
         #expect(try query(tree, .dots) == "a%5B0%5D=1&a%5B1%5D.b=2&c.d%5B0%5D%5B0%5D=3")
     }
 
-    @Test func `booleans are digits or words`() throws {
+    @Test func `booleans can be written as digits or words`() throws {
         #expect(try query(["a": true, "b": [false]]) == "a=1&b%5B%5D=0")
         #expect(try query(["a": true, "b": [false]], .brackets.booleans(.literal)) == "a=true&b%5B%5D=false")
     }
 
-    @Test func `numbers, data and dates are written so that they can be read back`() throws {
+    @Test func `numbers, data and dates are written in a readable form`() throws {
         #expect(
             try query(["n": -7, "u": .unsignedInteger(.max), "x": 2.0, "y": 0.1])
                 == "n=-7&u=18446744073709551615&x=2&y=0.1")
@@ -79,7 +79,7 @@ import Testing
         #expect(try query(["t": date], .brackets.dates(.secondsSince1970)) == "t=1.5")
     }
 
-    @Test func `a root without names is an error`() {
+    @Test func `a root without keys is an error`() {
         for root in [[1, 2], "text", 3, .set([1]), true] as [ParameterValue] {
             let error = failure { try query(root) }
             #expect(error?.domain == "com.alamofire.error.serialization.request")
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `nesting without end is an error and not a crash`() throws {
+    @Test func `endless nesting is an error, not a crash`() throws {
         var tree: ParameterValue = 1
         for _ in 0..<ParameterValue.maximumDepth { tree = ["k": tree] }
         #expect(try query(tree).hasSuffix("=1"))

@@ -15,7 +15,7 @@ import Testing
             .value(forHTTPHeaderField: name)
     }
 
-    @Test func `languages have weights down to a half`() {
+    @Test func `languages have decreasing weights down to 0.5`() {
         #expect(DefaultHeaders.acceptLanguage(["en", "fr"]) == "en, fr;q=0.9")
         #expect(
             DefaultHeaders.acceptLanguage(["a", "b", "c", "d", "e", "f", "g"])
@@ -30,11 +30,11 @@ import Testing
             (["LANG": "de_DE", "LC_ALL": "C"], []),
             (["LANG": "de_DE", "LANGUAGE": "de_AT:de::C:en"], ["de-AT", "de", "en"]),
         ] as [([String: String], [String])])
-    func `the locale names the languages`(environment: [String: String], languages: [String]) {
+    func `the locale determines the languages`(environment: [String: String], languages: [String]) {
         #expect(DefaultHeaders.languages(of: environment) == languages)
     }
 
-    @Test func `new serializers name the user's languages and the program`() throws {
+    @Test func `a new serializer sends the user's languages and the program's name`() throws {
         let serializer = HTTPRequestSerializer()
         let languages = DefaultHeaders.acceptLanguage(DefaultHeaders.languages(of: ProcessInfo.processInfo.environment))
         #expect(try field("Accept-Language", serializer) == (languages.isEmpty ? nil : languages))
@@ -45,12 +45,12 @@ import Testing
         #expect(try field("Accept-Encoding", serializer) == nil)
     }
 
-    @Test func `a program's name is made fit for a header`() {
+    @Test func `a program's name is converted to a valid header value`() {
         #expect(UserAgent.text(name: "My Äpp", version: "2.1") == "My_pp/2.1 (Linux)")
         #expect(UserAgent.text(name: "日本", version: "") == "Convoy/1.0 (Linux)")
     }
 
-    @Test func `headers are set, read, replaced and removed without regard to case`() throws {
+    @Test func `headers are set, read, replaced and removed case-insensitively`() throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("1", forHTTPHeaderField: "X-Test")
         #expect(serializer.value(forHTTPHeaderField: "x-test") == "1")
@@ -62,7 +62,7 @@ import Testing
         #expect(try field("X-Test", serializer) == nil)
     }
 
-    @Test func `a header that the request has already is kept`() throws {
+    @Test func `an existing header of the request is kept`() throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("serializer", forHTTPHeaderField: "X-Test")
         var request = URLRequest(url: exampleURL)
@@ -72,7 +72,7 @@ import Testing
         #expect(result.value(forHTTPHeaderField: "User-Agent") == UserAgent.standard)
     }
 
-    @Test func `headers for one request win, and nil removes`() throws {
+    @Test func `a request's own headers override the serializer's, and nil removes them`() throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("serializer", forHTTPHeaderField: "X-Test")
         #expect(try field("X-Test", serializer, ["x-test": "mine"]) == "mine")
@@ -107,7 +107,7 @@ import Testing
         #expect(fine.value(forHTTPHeaderField: "Content-Type") == "application/vnd.x+json")
     }
 
-    @Test func `authorization is Basic, Bearer, or none`() throws {
+    @Test func `authorization can be Basic, Bearer or absent`() throws {
         var serializer = HTTPRequestSerializer()
         serializer.setAuthorizationHeader(username: "Aladdin", password: "open sesame")
         #expect(try field("Authorization", serializer) == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
@@ -119,7 +119,7 @@ import Testing
         #expect(try field("Authorization", serializer) == nil)
     }
 
-    @Test func `a user name with a colon is refused until it is replaced`() throws {
+    @Test func `a user name with a colon is rejected until it is replaced`() throws {
         var serializer = HTTPRequestSerializer()
         serializer.setAuthorizationHeader(username: "a:b", password: "c")
         #expect(reason(failure { try field("Authorization", serializer) }) == .invalidUserName)
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test(arguments: ["a\r\nX-Evil: 1", "a\nb", "a\0b", "a\u{7F}", "\u{1B}[2J"])
-    func `a control character in a value is an error and never dropped`(value: String) throws {
+    func `a control character in a value is an error`(value: String) throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue(value, forHTTPHeaderField: "X-Test")
         let stored = failure { try field("X-Test", serializer) }
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test func `a method is sent as it is spelled`() throws {
+    @Test func `a method is sent with its original spelling`() throws {
         let request = try HTTPRequestSerializer().request(method: "x-purge", url: exampleURL)
         #expect(request.httpMethod == "x-purge")
     }

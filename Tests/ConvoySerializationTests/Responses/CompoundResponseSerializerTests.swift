@@ -12,23 +12,23 @@ import Testing
         try serializer.responseObject(for: response(status, type: type), data: bytes(body))
     }
 
-    @Test func `the first serializer that makes an object wins`() throws {
+    @Test func `the first serializer that produces an object is used`() throws {
         #expect(try object("[1]", "application/json") as? [Int] == [1])
         #expect(try object("<plist><string>x</string></plist>", "application/x-plist") as? String == "x")
     }
 
-    @Test func `if none makes one, the body is the object`() throws {
+    @Test func `the body is the object if no serializer produces one`() throws {
         #expect(try object("hello", "text/html") as? Data == bytes("hello"))
         #expect(try object("[1", "application/json") as? Data == bytes("[1"))
         #expect(try CompoundResponseSerializer([]).responseObject(for: nil, data: bytes("x")) as? Data == bytes("x"))
     }
 
-    @Test func `no content is success with no object`() throws {
+    @Test func `a response without content succeeds without an object`() throws {
         #expect(try object("", "application/json", 204) == nil)
         #expect(try serializer.responseObject(for: response(204), data: nil) == nil)
     }
 
-    @Test func `the parsed body of an error response goes with its error`() {
+    @Test func `an error contains the parsed body of the response`() {
         let error = failure { try object(#"{"why":1}"#, "application/json", 404) }
         #expect(error?.code == -1011)
         #expect(error?.serializedResponseObject as? [String: Int] == ["why": 1])
@@ -40,7 +40,7 @@ import Testing
         #expect(error?.serializedResponseObject as? Data == bytes("<html>"))
     }
 
-    @Test func `its own types count when none made an object`() {
+    @Test func `the content types are validated if no serializer produces an object`() {
         var strict = serializer
         strict.acceptableContentTypes = ["application/json"]
         #expect(

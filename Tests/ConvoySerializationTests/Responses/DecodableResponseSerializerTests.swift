@@ -20,17 +20,17 @@ import Testing
         try serializer.responseObject(for: response(status, type: "application/json"), data: bytes(body))
     }
 
-    @Test func `a body becomes a value, with a decoder of one's own`() throws {
+    @Test func `a body is decoded with a custom decoder`() throws {
         #expect(try user(#"{"id":1,"first_name":"Ada"}"#) as? User == User(id: 1, firstName: "Ada"))
     }
 
-    @Test func `no content is success with no object`() throws {
+    @Test func `a response without content succeeds without an object`() throws {
         #expect(try user("", 204) == nil)
         #expect(try user(" ") == nil)
         #expect(try serializer.value(for: response(200), data: nil) == nil)
     }
 
-    @Test func `a body that does not fit is an error that says what is wrong, and where`() {
+    @Test func `a body that cannot be decoded is an error with the reason and the coding path`() {
         for (body, place) in [(#"{"id":"one"}"#, "At id: "), ("nonsense", "At the root: "), (#"{"id":1}"#, "is missing")] {
             let error = #expect(throws: HTTPError.self) { try user(body) }
             #expect(error?.decodingError != nil && error?.code == NSURLErrorCannotDecodeContentData)
@@ -39,7 +39,7 @@ import Testing
         #expect(failure { try user("[1,]") }?.code == 3840)
     }
 
-    @Test func `an error response gives the validation error, whatever its body is`() {
+    @Test func `an error response has a validation error, whatever its body`() {
         let fitting = failure { try user(#"{"id":1,"first_name":"Ada"}"#, 409) }
         #expect(fitting?.code == -1011)
         #expect(fitting?.serializedResponseObject as? User == User(id: 1, firstName: "Ada"))
@@ -51,7 +51,7 @@ import Testing
         #expect(junk?.serializedResponseObject == nil)
     }
 
-    @Test func `its limits are those of JSON`() {
+    @Test func `the limits of JSON apply`() {
         var serializer = DecodableResponseSerializer([[Int]].self)
         serializer.limits.maximumNestingDepth = 1
         #expect(limit(failure { try serializer.responseObject(for: nil, data: bytes("[[1]]")) }) == .nestingDepth)

@@ -13,12 +13,12 @@ import Testing
         return serializer
     }
 
-    @Test func `an acceptable response gives its body`() throws {
+    @Test func `an acceptable response returns its body`() throws {
         #expect(try serializer().responseObject(for: response(200, type: "text/x"), data: body) as? Data == body)
         #expect(try serializer().responseObject(for: response(299), data: nil) == nil)
     }
 
-    @Test func `a response that is absent or not HTTP is not validated`() throws {
+    @Test func `a missing or non-HTTP response is not validated`() throws {
         let plain = URLResponse(url: exampleURL, mimeType: "text/x", expectedContentLength: 4, textEncodingName: nil)
         #expect(try serializer(["text/y"]).responseObject(for: plain, data: body) as? Data == body)
         #expect(try serializer(["text/y"]).responseObject(for: nil, data: body) as? Data == body)
@@ -59,21 +59,21 @@ import Testing
         #expect(absent?.localizedDescription == "Request failed: the response has no content-type")
     }
 
-    @Test func `both errors are chained when both fail`() throws {
+    @Test func `the errors for the status and the content type are chained`() throws {
         let error = failure { try serializer(["text/y"]).validate(response(500, type: "text/x"), data: body) }
         #expect(error?.code == -1011)
         #expect(underlying(error)?.code == -1016)
         #expect(error?.has(code: -1016, in: URLResponseSerializationErrorDomain) == true)
     }
 
-    @Test func `the content type of no body does not count`() throws {
+    @Test func `the content type of an empty body is ignored`() throws {
         try serializer(["text/y"]).validate(response(200, type: "text/x"), data: nil)
         try serializer(["text/y"]).validate(response(200, type: "text/x"), data: Data())
         try serializer(["text/y"]).validate(response(204), data: Data())
     }
 
     @Test(arguments: ["Text/Y", "text/y", "text/y;charset=utf-8", "text/y ; charset=utf-8"])
-    func `content types are compared without parameters and case`(type: String) throws {
+    func `content types are compared without parameters and case-insensitively`(type: String) throws {
         try serializer(["text/y"]).validate(response(200, type: type), data: body)
         try serializer(["TEXT/Y"]).validate(response(200, type: type), data: body)
     }
@@ -84,7 +84,7 @@ import Testing
         #expect(try serializer.responseObject(for: response(599, type: "x/y"), data: body) as? Data == body)
     }
 
-    @Test func `no response is needed where neither type nor an error is asked for`() {
+    @Test func `a success needs no response headers if no content type is required`() {
         #expect(serializer().acceptsWithoutHeaders(statusCode: 200))
         #expect(!serializer().acceptsWithoutHeaders(statusCode: 404))
         #expect(!serializer(["a/b"]).acceptsWithoutHeaders(statusCode: 200))

@@ -8,7 +8,7 @@ import Testing
 @Suite struct JSONResponseSerializerTests {
     private struct Named: Decodable, Sendable { let a: Int }
 
-    @Test func `one rule for repeated keys holds for values, trees and decoded types`() throws {
+    @Test func `repeated keys are handled alike for values, trees and decoded types`() throws {
         let body = bytes(#"{"a":1,"a":2}"#)
         for text in [
             #"{"a":1,"a":2}"#, #"{"a":1,"b":{"a":3,"a":4},"a":2}"#, #"{"a":1,"\u0061":2}"#,
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: ["application/problem+json", "application/vnd.api+JSON; charset=utf-8", "text/x.y+z+json"])
-    func `every type with the suffix of JSON is acceptable, and no other is`(type: String) throws {
+    func `content types with the JSON suffix are acceptable, and similar ones are not`(type: String) throws {
         for serializer in [
             JSONResponseSerializer(), JSONTreeResponseSerializer(), DecodableResponseSerializer([Int].self),
         ] as [any URLResponseSerialization] {
@@ -65,7 +65,7 @@ import Testing
         #expect(failure { try strict.responseObject(for: response(200, type: type), data: bytes("[1]")) }?.code == -1016)
     }
 
-    @Test func `the error of a tree names the URL, without its secrets`() throws {
+    @Test func `the error of a tree contains the URL without its secrets`() throws {
         let error = #expect(throws: JSONSyntaxError.self) {
             try JSONTreeResponseSerializer().responseObject(for: response(200, type: "text/json"), data: bytes("[\n1 2]"))
         }
@@ -84,11 +84,11 @@ import Testing
     }
 
     @Test(arguments: ["application/json", "text/json", "text/javascript"])
-    func `the three types of JSON are accepted`(type: String) throws {
+    func `the three content types of JSON are accepted`(type: String) throws {
         #expect((try parse(bytes("[1]"), type: type) as? [Int]) == [1])
     }
 
-    @Test func `another type is an error and is not parsed`() throws {
+    @Test func `another content type is an error, and the body is not parsed`() throws {
         for status in [200, 404] {
             let error = failure { try parse(bytes("[1]"), status: status, type: "text/html") }
             #expect(error?.has(code: -1016, in: URLResponseSerializationErrorDomain) == true)
@@ -97,12 +97,12 @@ import Testing
     }
 
     @Test(arguments: [204, 205])
-    func `a status without content is success with no object, whatever follows it`(status: Int) throws {
+    func `a status without content succeeds without an object, whatever follows`(status: Int) throws {
         #expect(try parse(nil, status: status) == nil)
         #expect(try parse(bytes("junk"), status: status) == nil)
     }
 
-    @Test func `no body and a single space are success with no object`() throws {
+    @Test func `an empty body and a single space succeed without an object`() throws {
         #expect(try parse(nil) == nil)
         #expect(try parse(Data()) == nil)
         #expect(try parse(bytes(" ")) == nil)
@@ -123,12 +123,12 @@ import Testing
         #expect(try parse(bytes(body)) != nil)
     }
 
-    @Test func `fragments are read where they are allowed`() throws {
+    @Test func `fragments are parsed if allowed`() throws {
         #expect(try parse(bytes("3"), .init(readingOptions: .fragmentsAllowed)) as? Int == 3)
         #expect(try parse(bytes("null"), .init(readingOptions: .fragmentsAllowed)) is NSNull)
     }
 
-    @Test func `the body of an error response is parsed and goes with the error`() throws {
+    @Test func `an error contains the parsed body of the response`() throws {
         let error = failure { try parse(bytes(#"{"why":"gone"}"#), status: 410) }
         #expect(error?.code == -1011)
         #expect(error?.localizedDescription == "Request failed: no longer exists (410)")
@@ -137,20 +137,20 @@ import Testing
         #expect(underlying(error) == nil)
     }
 
-    @Test func `when the body of an error response is no JSON, that error is over the validation's`() throws {
+    @Test func `invalid JSON in an error response has the validation error as underlying error`() throws {
         let error = failure { try parse(bytes("<html>"), status: 502) }
         #expect(error?.code == 3840)
         #expect(underlying(error)?.code == -1011)
         #expect(underlying(error)?.localizedDescription == "Request failed: bad gateway (502)")
     }
 
-    @Test func `an error response without a body is the validation error alone`() throws {
+    @Test func `an error response without a body has only the validation error`() throws {
         let error = failure { try parse(nil, status: 500) }
         #expect(error?.code == -1011)
         #expect(error?.serializedResponseObject == nil)
     }
 
-    @Test func `keys with null values can be removed, nulls in arrays stay`() throws {
+    @Test func `keys with null values can be removed, but nulls in arrays stay`() throws {
         var serializer = serializer
         serializer.removesKeysWithNullValues = true
         let object = try parse(bytes(#"{"a":null,"b":[null,{"c":null,"d":1}],"e":{"f":null}}"#), serializer)
@@ -173,14 +173,14 @@ import Testing
         ("utf-16le", Data([0x5B, 0, 0x22, 0, 0xE9, 0, 0x22, 0, 0x5D, 0])),
         ("utf-8", Data([0xFE, 0xFF, 0, 0x5B, 0, 0x22, 0, 0xE9, 0, 0x22, 0, 0x5D])),
     ])
-    func `the charset of the response is honoured`(charset: String, data: Data) throws {
+    func `the response's charset is used`(charset: String, data: Data) throws {
         #expect(try parse(data, type: "application/json; charset=\(charset)") as? [String] == ["é"])
         let decoded = DecodableResponseSerializer([String].self)
         #expect(try decoded.value(for: response(200, type: "text/json; charset=\(charset)"), data: data) == ["é"])
     }
 
     @Test(arguments: StandardCharset.all.flatMap(\.labels).map(String.init) + ["x-none", "utf-7", "utf-32"])
-    func `a label has no meaning for JSON in UTF-8, UTF-16 or UTF-32`(label: String) throws {
+    func `a charset label is ignored for JSON in UTF-8, UTF-16 or UTF-32`(label: String) throws {
         let text = "[\"é①\"]"
         let answer = try response(200, type: "application/json; charset=\(label)")
         let failing = try response(500, type: "application/json; charset=\(label)")
@@ -199,19 +199,19 @@ import Testing
         }
     }
 
-    @Test func `the serializer's encoding counts where the response names none`() throws {
+    @Test func `the serializer's encoding applies if the response specifies none`() throws {
         var serializer = serializer
         serializer.stringEncoding = .isoLatin1
         #expect(try parse(Data([0x5B, 0x22, 0xE9, 0x22, 0x5D]), serializer) as? [String] == ["é"])
     }
 
-    @Test func `bytes that are no text are an error and not silence`() throws {
+    @Test func `bytes that are not text are an error`() throws {
         #expect(failure { try parse(Data([0x5B, 0x22, 0xFF, 0xFE, 0x22, 0x5D])) }?.code == 3840)
         let odd = failure { try parse(Data([0x81, 0xFF, 0x20]), type: "text/json; charset=shift_jis") }
         #expect(odd != nil)
     }
 
-    @Test func `nesting and size have limits that can be raised`() throws {
+    @Test func `the limits of nesting and size can be raised`() throws {
         let deep = bytes(String(repeating: "[", count: 100) + String(repeating: "]", count: 100))
         var serializer = serializer
         serializer.limits.maximumNestingDepth = 99
@@ -234,7 +234,7 @@ import Testing
         #expect(limit(failure { try parse(wide) }) == .nestingDepth)
     }
 
-    @Test func `a limit that an error response passes is over the validation error`() {
+    @Test func `an exceeded limit of an error response has the validation error as underlying error`() {
         var serializer = serializer
         serializer.limits.maximumBodySize = 1
         let error = failure { try parse(bytes("[1]"), status: 500, serializer) }

@@ -29,7 +29,7 @@ import Testing
         return Data(bytes + big(objects.count + aliases, 8) + big(0, 8) + big(table, 8))
     }
 
-    @Test func `both formats are read`() throws {
+    @Test func `both formats are parsed`() throws {
         for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
             let data = try PropertyListSerialization.data(
                 fromPropertyList: ["a": [1, "é"] as [Any], "d": Data([1])] as [String: Any], format: format,
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `success with no object`() throws {
+    @Test func `a response without content succeeds without an object`() throws {
         #expect(try parse(nil) == nil)
         #expect(try parse(Data()) == nil)
         #expect(try parse(bytes(" ")) == nil)
@@ -57,7 +57,7 @@ import Testing
         #expect(error?.code == 3840)
     }
 
-    @Test func `a binary list that is cut short is an error`() throws {
+    @Test func `a truncated binary list is an error`() throws {
         let whole = try PropertyListSerialization.data(
             fromPropertyList: ["key": Array(0..<50)], format: .binary, options: 0)
         for length in stride(from: 8, to: whole.count, by: 7) {
@@ -71,13 +71,13 @@ import Testing
             [[0xA1, 0, 9]], [[0xAF]], [[0xAF, 0x13, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]],
             [[0xDF, 0x10, 0xFF]],
         ] as [[[UInt8]]])
-    func `sets, nulls, references, odd keys and lost objects are an error, where Foundation would crash`(
+    func `sets, nulls, references, invalid keys and missing objects are errors, not crashes`(
         objects: [[UInt8]]
     ) {
         #expect(failure { try parse(binary(objects)) }?.code == 3840)
     }
 
-    @Test func `a list that would expand without limit is an error at once`() {
+    @Test func `a list that would expand without limit is an immediate error`() {
         var levels: [[UInt8]] = []
         for level in 1...12 as ClosedRange<UInt8> {
             levels.append([0xAA] + Array(repeating: [0, level], count: 10).joined())
@@ -89,7 +89,7 @@ import Testing
         #expect(limit(error) == .expansion)
     }
 
-    @Test func `a long array that objects share counts for each of them`() {
+    @Test func `a shared array counts for each object that contains it`() {
         // The root refers to 100,000 objects, which are all the same array of 100,000 references to true.
         let count = 100_000
         func array(_ references: [UInt8]) -> [UInt8] { [0xAF, 0x12] + big(count, 4) + references }
@@ -103,14 +103,14 @@ import Testing
     }
 
     @Test(arguments: [0x4F, 0x5F] as [UInt8])
-    func `repeated bytes and text count by their length`(marker: UInt8) {
+    func `repeated data and text count by their length`(marker: UInt8) {
         // Foundation copies these for every reference: 100 MB take it five seconds.
         let array = [0xAF, 0x12] + big(1_000, 4) + repeatElement([0, 1], count: 1_000).joined()
         let long = [marker, 0x12] + big(100_000, 4) + [UInt8](repeating: 65, count: 100_000)
         #expect(limit(failure { try parse(binary([array, long])) }) == .expansion)
     }
 
-    @Test func `a list that repeats small things often is read`() throws {
+    @Test func `a list that repeats small values often is parsed`() throws {
         // 50,000 dictionaries with the same key and value.
         let root = [0xAF, 0x12] + big(50_000, 4) + repeatElement([0, 1], count: 50_000).joined()
         let key = Array("a key of some thirty letters, say".utf8)
@@ -119,7 +119,7 @@ import Testing
         #expect(object.count == 50_000 && object.last?.values.first == 7)
     }
 
-    @Test func `a list inside itself, and one that is too deep, are errors`() {
+    @Test func `recursive and too deeply nested lists are errors`() {
         #expect(limit(failure { try parse(binary([[0xA1, 0, 0]])) }) == .nestingDepth)
         var deep: [[UInt8]] = []
         for next in 1...2000 as ClosedRange<UInt16> { deep.append([0xA1, UInt8(next >> 8), UInt8(next & 0xFF)]) }
@@ -129,7 +129,7 @@ import Testing
         #expect(failure { try parse(bytes(xml)) } != nil)
     }
 
-    @Test func `the body of an error response goes with the error`() throws {
+    @Test func `an error contains the parsed body of the response`() throws {
         let error = failure { try parse(bytes("<plist><string>sorry</string></plist>"), status: 500) }
         #expect(error?.code == -1011)
         #expect(error?.serializedResponseObject as? String == "sorry")

@@ -18,7 +18,7 @@ import Testing
         #expect(try read(Data([0xFF, 0xFE, 0x61, 0])) == "a")
     }
 
-    @Test func `no body is nil and an empty body is an empty string`() throws {
+    @Test func `a missing body is nil, and an empty body is an empty string`() throws {
         #expect(try read(nil) == nil)
         #expect(try read(Data(), status: 204) == nil)
         #expect(try read(Data()) == "")
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `the text of an error response goes with the error`() {
+    @Test func `an error contains the text of the response`() {
         let error = failure { try read(bytes("sorry"), status: 503) }
         #expect(error?.code == -1011)
         #expect(error?.serializedResponseObject as? String == "sorry")

@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test(arguments: ["application/xml", "text/xml"])
-    func `well-formed XML becomes a parser or a document`(type: String) throws {
+    func `well-formed XML yields a parser or a document`(type: String) throws {
         let body = bytes("<?xml version=\"1.0\"?><a><b>é</b></a>")
         let started = try #require(try parser.responseObject(for: response(200, type: type), data: body) as? XMLParser)
         #expect(started.parse())
@@ -26,7 +26,7 @@ import Testing
         "", "<", "<a", "<a>", "<a></b>", "<a/><b/>", "text", "  ", "<a/>x", "<a>&nope;</a>", "<!-- -->",
         "<?xml version=\"1.0\"?>",
     ])
-    func `empty and malformed input is an error`(body: String) throws {
+    func `empty or malformed input is an error`(body: String) throws {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             let error = failure {
                 try serializer.responseObject(for: response(200, type: "text/xml"), data: bytes(body))
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `success with no object`() throws {
+    @Test func `a response without content succeeds without an object`() throws {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             #expect(try serializer.responseObject(for: response(200, type: "text/xml"), data: nil) == nil)
             #expect(try serializer.responseObject(for: response(204), data: Data()) == nil)
@@ -47,7 +47,7 @@ import Testing
         #expect(failure { try tree(bytes("<a/>"), type: "text/html") }?.code == -1016)
     }
 
-    @Test func `external entities are never loaded, whatever the options say`() throws {
+    @Test func `external entities are never loaded, whatever the options`() throws {
         let directory = try TemporaryDirectory()
         let secret = try directory.write(bytes("secret"), to: "secret.txt")
         let table = try directory.write(bytes("<!ENTITY e \"secret\">"), to: "table.dtd")
@@ -72,7 +72,7 @@ import Testing
         "<!ENTITY e \"v\">", "<!ATTLIST a b ID #IMPLIED>", "<!ELEMENT a ANY>", "<!NOTATION n PUBLIC \"u\">",
         "<!ENTITY % p SYSTEM \"file:///etc/hostname\"> %p;",
     ])
-    func `a document with declarations of its own is an error, in any encoding`(declaration: String) throws {
+    func `a document with internal declarations is an error in any encoding`(declaration: String) throws {
         let text = "<!DOCTYPE a [\(declaration)]><a/>"
         let wide = try #require(text.data(using: .utf16LittleEndian))
         for serializer in [parser, document] as [any URLResponseSerialization] {
@@ -88,12 +88,12 @@ import Testing
         #expect(limit(failure { try tree(hidden) }) == .declarations)
     }
 
-    @Test func `the words of declarations may stand where they declare nothing`() throws {
+    @Test func `keywords of declarations are accepted where they declare nothing`() throws {
         let body = "<!DOCTYPE a><!--<!ENTITY--><a><![CDATA[<!ELEMENT]]></a>"
         #expect(try tree(bytes(body))?.rootElement()?.stringValue == "<!ELEMENT")
     }
 
-    @Test func `a document that would expand without limit is refused before it does`() {
+    @Test func `a document that would expand without limit is rejected before it does`() {
         let laughs = (1...9).map { "<!ENTITY e\($0) '\(String(repeating: "&e\($0 - 1);", count: 10))'>" }.joined()
         let blowUp = "<!ENTITY e '\(String(repeating: "x", count: 50_000))'>"
         let bodies = [
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `an error says what is wrong, and where`() {
+    @Test func `an error describes the problem and its position`() {
         let error = failure { try tree(bytes("<a>\n  <b></c>\n</a>")) }
         #expect(error?.code == 76, "XML_ERR_TAG_NAME_MISMATCH")
         #expect(error?.localizedDescription.contains("b line 2 and c, in line 2") == true, "\(error as Any)")
@@ -132,7 +132,7 @@ import Testing
         #expect(cut?.localizedDescription == "The document is truncated.")
     }
 
-    @Test func `neither documents nor refusals leak memory`() throws {
+    @Test func `neither documents nor errors leak memory`() throws {
         let bodies = [
             "<a b='c'><?x?>text<!--c--></a>", "<a><b></a>", "<!DOCTYPE a [<!ENTITY e 'v'>]><a>&e;</a>",
             "<!DOCTYPE a [<!ATTLIST a b (x|y|z) 'x'>]><a/>", "<!DOCTYPE a [<!ELEMENT a (b|(c,d))*>]><a/>",
@@ -156,7 +156,7 @@ import Testing
         #expect((try parser.responseObject(for: nil, data: bytes(body)) as? XMLParser)?.parse() == true)
     }
 
-    @Test func `nothing is fetched for a document`() throws {
+    @Test func `parsing a document sends no requests`() throws {
         let directory = try TemporaryDirectory()
         let pipe = directory.file("pipe").path
         try #require(mkfifo(pipe, 0o600) == 0)
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `a document that is cut anywhere is an error`() throws {
+    @Test func `a document truncated anywhere is an error`() throws {
         let whole = bytes("<?xml version='1.0'?><!DOCTYPE a><!--c--><a x='é'><?p?><![CDATA[<]]>&lt;<b/></a>")
         #expect(try tree(whole)?.rootElement()?.stringValue == "<<")
         for length in 1..<whole.count where !(length == 1 && whole[0] == 0x20) {
@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test(arguments: ["<!DOCTYPE a><a/>", "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML\" \"http://w3.org/x.dtd\"><a/>"])
-    func `a document type without declarations is read`(body: String) throws {
+    func `a document type without declarations is accepted`(body: String) throws {
         #expect(try tree(bytes(body))?.rootElement()?.name == "a")
     }
 
@@ -190,7 +190,7 @@ import Testing
         ("<!DOCTYPE a [<?x?>]><a/>", "<!DOCTYPE a [<?x ?>]><a/>"),
         ("\u{FEFF}<?xml version='1.0'?>\r\n<?x?><a/>", "\u{FEFF}<?xml version='1.0'?>\r\n<?x ?><a/>"),
     ])
-    func `an instruction with nothing but a name gets a space, without which the parser crashes`(
+    func `an instruction with only a name gets a space, without which the parser crashes`(
         body: String, spaced: String
     ) throws {
         #expect(text(try XMLInspection.document(of: bytes(body), maximumDepth: 10)) == spaced)
@@ -198,7 +198,7 @@ import Testing
         #expect(try document.responseObject(for: nil, data: bytes(body)) is XMLDocument)
     }
 
-    @Test func `instructions get their spaces wherever they stand in a long document`() throws {
+    @Test func `instructions get their spaces anywhere in a long document`() throws {
         let filling = String(repeating: "é<b/>", count: 60_000)
         let body = "<a>" + String(repeating: "\(filling)<?x?>", count: 8) + "</a>"
         let spaced = body.replacing("<?x?>", with: "<?x ?>")
@@ -208,13 +208,13 @@ import Testing
     @Test(arguments: [
         "<?xml?><a/>", "<?<a>\"<?x?>", "<?", "<??>", "<!--", "<!DOCTYPE '", "<?x?>", "<?x?", "<a/><?x", "<?x:y?><a/>",
     ])
-    func `a malformed instruction, or one alone, is an error and not a crash`(body: String) {
+    func `a malformed or lone instruction is an error, not a crash`(body: String) {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             #expect(failure { try serializer.responseObject(for: nil, data: bytes(body)) }?.domain == XMLParser.errorDomain)
         }
     }
 
-    @Test func `an instruction with nothing but a name reaches the parser's delegate`() throws {
+    @Test func `an instruction with only a name reaches the parser's delegate`() throws {
         final class Reader: NSObject, XMLParserDelegate {
             var targets: [String] = []
             func parser(_ parser: XMLParser, foundProcessingInstructionWithTarget target: String, data: String?) {
@@ -262,14 +262,14 @@ import Testing
         }
     }
 
-    @Test func `what looks like attributes in a text, a comment or a value is not counted`() throws {
+    @Test func `text that looks like attributes is not counted in text, comments and values`() throws {
         let many = String(repeating: "b='c' ", count: 2_000)
         let body = "<!--\(many)--><a b=\"\(many)\">\(many)<![CDATA[\(many)]]><b/>\(many)</a>"
         #expect(try tree(bytes(body))?.rootElement()?.stringValue == many + many + many)
     }
 
     /// libxml2 looks up each prefix among all namespaces in scope.
-    @Test func `namespaces within namespaces have a limit`() throws {
+    @Test func `nested namespaces have a limit`() throws {
         func nested(_ depth: Int) -> Data {
             let declarations = (0..<8).map { " xmlns:n\($0)='u'" }.joined()
             return bytes(String(repeating: "<a\(declarations)>", count: depth) + String(repeating: "</a>", count: depth))
@@ -280,7 +280,7 @@ import Testing
         #expect(try tree(bytes("<a>\(siblings)</a>"))?.rootElement()?.childCount == 300)
     }
 
-    @Test func `different names have a limit, in elements as in instructions`() throws {
+    @Test func `the number of different names is limited, in elements and instructions`() throws {
         func names(_ count: Int, _ begin: String, _ end: String) -> Data {
             bytes("<a>" + (0..<count).map { "\(begin)n\($0)\(end)" }.joined() + "</a>")
         }
@@ -291,7 +291,7 @@ import Testing
         }
     }
 
-    @Test func `the response's charset applies where the document declares none`() throws {
+    @Test func `the response's charset applies if the document declares none`() throws {
         let latin = bytes("<a>") + Data([0xE9]) + bytes("</a>")
         #expect(try tree(latin, type: "text/xml; charset=iso-8859-1")?.rootElement()?.stringValue == "é")
         let declared = bytes("<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><a>") + Data([0xE9]) + bytes("</a>")
@@ -304,7 +304,7 @@ import Testing
     @Test(arguments: [
         [0x3C, 0xE1, 0, 0x62], [0x3C, 0xE1, 0x3E], [0x3C, 0xC0, 0xAF, 0x2F, 0x3E], [0x3C, 0x61, 0, 0x2F, 0x3E],
     ])
-    func `bytes that are not text are an error, where Foundation's parser would crash`(body: [UInt8]) throws {
+    func `bytes that are not text are an error, not a crash of Foundation's parser`(body: [UInt8]) throws {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             for type in ["text/xml", "text/xml; charset=utf-8"] {
                 let error = failure { try serializer.responseObject(for: response(200, type: type), data: Data(body)) }
@@ -313,7 +313,7 @@ import Testing
         }
     }
 
-    @Test func `documents in other encodings are read`() throws {
+    @Test func `documents in other encodings are parsed`() throws {
         func element(_ name: String, _ bytes: [UInt8]) throws -> String? {
             let head = Data("<?xml version='1.0' encoding='\(name)'?><a>".utf8)
             return try tree(head + Data(bytes) + Data("</a>".utf8))?.rootElement()?.stringValue
@@ -345,19 +345,19 @@ import Testing
         }
     }
 
-    @Test func `a document in EBCDIC is read if the response says so`() throws {
+    @Test func `a document in EBCDIC is parsed if the response specifies it`() throws {
         let ebcdic = Data([0x4C, 0x81, 0x6E, 0xC1, 0x4C, 0x61, 0x81, 0x6E])
         #expect(try tree(ebcdic, type: "text/xml; charset=EBCDIC-CP-US")?.rootElement()?.stringValue == "A")
         #expect(failure { try tree(ebcdic) }?.domain == XMLParser.errorDomain)
     }
 
-    @Test func `the body of an error response goes with the error`() throws {
+    @Test func `an error contains the parsed body of the response`() throws {
         let error = failure { try tree(bytes("<why>gone</why>"), status: 410) }
         #expect(error?.code == -1011)
         #expect((error?.serializedResponseObject as? XMLDocument)?.rootElement()?.stringValue == "gone")
     }
 
-    @Test func `the size has a limit`() throws {
+    @Test func `the size is limited`() throws {
         var document = document
         document.limits.maximumBodySize = 3
         #expect(limit(failure { try document.responseObject(for: nil, data: bytes("<a/>")) }) == .bodySize)
