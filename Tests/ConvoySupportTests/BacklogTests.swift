@@ -4,7 +4,7 @@ import Testing
 
 /// Order and memory use of the queue.
 @Suite struct BacklogTests {
-    @Test func `elements come out in the order in which they went in`() {
+    @Test func `elements are removed in the order in which they were added`() {
         var backlog = Backlog<Int>()
         var (next, first) = (0, 0)
         // Fill and empty the queue by varying amounts.
@@ -27,7 +27,7 @@ import Testing
         #expect(first == next && backlog.isEmpty && backlog.popFirst() == nil)
     }
 
-    @Test func `its storage stays in proportion to its count`() {
+    @Test func `the storage stays proportional to the number of elements`() {
         var backlog = Backlog<Int>()
         for number in 0..<100_000 { backlog.append(number) }
         while backlog.count > 2 { _ = backlog.popFirst() }

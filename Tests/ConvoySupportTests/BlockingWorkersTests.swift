@@ -37,7 +37,7 @@ import Testing
         for _ in 0..<100 { goOn.signal() }
     }
 
-    @Test func `a finished call is released though others always wait`() {
+    @Test func `a finished call is released even if others always wait`() {
         let workers = BlockingWorkers(limit: 1)
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)
@@ -59,7 +59,7 @@ import Testing
 
     // MARK: Abandoned calls
 
-    @Test func `threads whose calls are given up are made up for, and end when the calls return`() {
+    @Test func `threads of abandoned calls are replaced, and end when the calls return`() {
         let workers = BlockingWorkers(limit: 2)
         let (entered, goOn, returned) = (
             DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
@@ -92,7 +92,7 @@ import Testing
         for _ in 0..<2 { #expect(both.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func `a call that is given up before a thread has taken it is not made`() {
+    @Test func `a call abandoned before a thread has taken it is not made`() {
         let workers = BlockingWorkers(limit: 1)
         let (goOn, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         workers.perform { goOn.wait() }
@@ -107,7 +107,7 @@ import Testing
         #expect(!wasMade.withLock { $0 })
     }
 
-    @Test func `of a call that ends and is given up at once, one counts`() async {
+    @Test func `a call that ends while it is abandoned has one outcome`() async {
         for _ in 0..<2_000 {
             let call = BlockingCall()
             _ = call.begin()
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func `if no more threads can be made, the existing ones do all the work`() {
+    @Test func `the existing threads do all the work if no more can be created`() {
         let threads = Threads(2)
         let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
         let ran = DispatchSemaphore(value: 0)
@@ -143,14 +143,14 @@ import Testing
         for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func `if no thread can be made, no work is lost`() {
+    @Test func `no work is lost if no thread can be created`() {
         let workers = BlockingWorkers(limit: 100) { _ in throw SystemError(code: EAGAIN) }
         let ran = DispatchSemaphore(value: 0)
         for _ in 0..<1000 { workers.perform { ran.signal() } }
         for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func `threads are made again once the system allows it`() {
+    @Test func `threads are created again once the system allows it`() {
         let threads = Threads(1)
         let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
         let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -168,7 +168,7 @@ import Testing
         for _ in 0..<2 { goOn.signal() }
     }
 
-    @Test func `a thread that the system refuses is an error`() {
+    @Test func `a thread that cannot be created is an error`() {
         final class Flag: Sendable { let isSet = Atomic<Bool>(false) }
         let flag = Flag()
         // A stack that is larger than the address space.
@@ -180,7 +180,7 @@ import Testing
 
     // MARK: Number of threads
 
-    @Test func `many short calls take few threads`() {
+    @Test func `many short calls need few threads`() {
         let made = Counter()
         let workers = BlockingWorkers(limit: 1024) {
             made.value.add(1, ordering: .relaxed)

@@ -34,7 +34,7 @@ import Testing
             ("iso-2022-jp", [0x1B, 0x24, 0x42, 0x2D, 0x21, 0x0A, 0x79, 0x21, 0x1B, 0x28, 0x42, 0x61], "①\n纊a"),
             ("iso-2022-jp", [0x1B, 0x28, 0x4A, 0x5C, 0x7E, 0x1B, 0x28, 0x49, 0x31], "¥‾ｱ"),
         ] as [(String, [UInt8], String)])
-    func `a charset is read by its name`(name: String, bytes: [UInt8], expected: String) throws {
+    func `a charset is recognized by its name`(name: String, bytes: [UInt8], expected: String) throws {
         #expect(try text(name, bytes)?.unicodeScalars.elementsEqual(expected.unicodeScalars) == true)
     }
 
@@ -42,7 +42,7 @@ import Testing
         "", " ", "x-no-such", "utf-8//IGNORE", "//TRANSLIT", "koi8-r/", "a b", "kœi8", "koi8-r\0", "\n",
         String(repeating: "x", count: 1_000_000),
     ])
-    func `an unknown name makes no charset`(name: String) {
+    func `an unknown name has no charset`(name: String) {
         #expect(Charset(named: name) == nil)
     }
 
@@ -109,7 +109,7 @@ import Testing
         #expect(Set(StandardCharset.all.flatMap(\.labels)).count == 228)
     }
 
-    @Test func `the encodings with one byte for each character are ASCII, and have no more gaps than the standard`() throws {
+    @Test func `single-byte encodings contain ASCII and have only the standard's gaps`() throws {
         let gaps = [
             "ISO-8859-3": 7, "ISO-8859-6": 45, "ISO-8859-7": 3, "ISO-8859-8": 36, "ISO-8859-8-I": 36, "windows-874": 8,
             "windows-1253": 3, "windows-1255": 10, "windows-1257": 2,
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func `a mark precedes a label, and JSON needs no label`() {
+    @Test func `a byte-order mark overrides a label, and JSON needs no label`() {
         let utf8 = Data("é".utf8)
         #expect(Charset.ofText(utf8, label: "iso-8859-1").name == "windows-1252")
         #expect(Charset.ofText(utf8, label: "x-none", otherwise: Charset(.shiftJIS)).name == "Shift_JIS")
@@ -142,7 +142,7 @@ import Testing
         #expect(Charset.ofJSON(Data([0xE9]), label: nil).isUTF8)
     }
 
-    @Test func `a mark names its charset`() {
+    @Test func `a byte-order mark identifies its charset`() {
         for (bytes, expected) in [
             ([0xEF, 0xBB, 0xBF, 0x61], "a"), ([0xFF, 0xFE, 0x61, 0], "a"), ([0xFE, 0xFF, 0, 0x61], "a"),
             ([0xFF, 0xFE, 0, 0, 0x61, 0, 0, 0], "a"), ([0, 0, 0xFE, 0xFF, 0, 0, 0, 0x61], "a"), ([0xFE, 0xFF], ""),

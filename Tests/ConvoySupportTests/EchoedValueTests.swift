@@ -7,7 +7,7 @@ import Testing
         EchoedValue(bytes).map { EchoedValue.bytes(of: $0.text) }
     }
 
-    @Test func `each byte comes back as it was, but for those that no field can carry`() {
+    @Test func `each byte that a field can contain survives a round trip`() {
         for byte in UInt8.min ... .max {
             let bytes = [UInt8(ascii: "\""), byte, UInt8(ascii: "\"")]
             let isSendable = byte == 0x09 || byte >= 0x20 && byte != 0x7F
@@ -16,13 +16,13 @@ import Testing
         }
     }
 
-    @Test func `text stays text, and is readable`() {
+    @Test func `text stays readable`() {
         for text in ["\"a\"", "W/\"é\"", "e\u{301}", "😀", "\u{FEFF}x", "\u{10FFFF}"] {
             #expect(EchoedValue(text.utf8)?.text.utf8.elementsEqual(text.utf8) == true, "\(text)")
         }
     }
 
-    @Test func `bytes that are no UTF-8, and those that are the text of others, come back as they were`() {
+    @Test func `invalid UTF-8 and escape-like text survive a round trip`() {
         let escape = Array("\u{10FE80}\u{10FEFF}".utf8)
         let cases: [[UInt8]] = [
             [0xE9], [0xC3], [0xC3, 0xA9, 0xE9], [0xED, 0xA0, 0x80], [0xC0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xFF, 0xFE],
@@ -40,13 +40,13 @@ import Testing
         }
     }
 
-    @Test func `nothing, and what is too long, is no value`() {
+    @Test func `an empty or too long value is rejected`() {
         #expect(EchoedValue([]) == nil)
         #expect(EchoedValue([UInt8](repeating: 0x61, count: EchoedValue.maximumLength)) != nil)
         #expect(EchoedValue([UInt8](repeating: 0x61, count: EchoedValue.maximumLength + 1)) == nil)
     }
 
-    @Test func `a text with one character for each byte gives the bytes`() {
+    @Test func `a Latin-1 text yields its bytes`() {
         #expect(EchoedValue(latin1: "\"\u{E9}\u{FF}\"")?.bytes == [0x22, 0xE9, 0xFF, 0x22])
         #expect(EchoedValue(latin1: "\u{100}") == nil)
         #expect(EchoedValue(latin1: "a\r\u{301}") == nil)

@@ -13,7 +13,7 @@ struct FileWorkersTests {
         let group = DispatchGroup()
     }
 
-    @Test func everyJobOfManyThreadsRunsOnce() {
+    @Test func `each job added by many threads runs once`() {
         let workers = FileWorkers()
         for _ in 0..<20 {
             let tally = Tally()
@@ -38,7 +38,7 @@ struct FileWorkersTests {
         }
     }
 
-    @Test func quickJobsRunInTheirOrderOnFewThreads() {
+    @Test func `quick jobs run in order on few threads`() {
         let workers = FileWorkers()
         let tally = Tally()
         let begin = DispatchSemaphore(value: 0)
@@ -63,7 +63,7 @@ struct FileWorkersTests {
         #expect(tally.threads.withLock { $0.count } < 50)
     }
 
-    @Test func aJobThatIsStuckKeepsNoOtherFromRunning() {
+    @Test func `a stuck job does not keep others from running`() {
         let workers = FileWorkers()
         let (stuck, isStuck) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         // Add several jobs, so that the helping thread gets stuck as well.

@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a file gets its name when it is committed, and leaves nothing when it is not`(commits: Bool) throws {
+    func `a file gets its name when committed, and leaves nothing otherwise`(commits: Bool) throws {
         var file: FileWriter? = writer()
         if let file {
             try write("new", to: file)
@@ -53,7 +53,7 @@ import Testing
         #expect(names == (commits ? ["file"] : []))
     }
 
-    @Test func `a file that was not opened is committed empty, and once`() throws {
+    @Test func `a file that was never opened is committed as an empty file, once`() throws {
         let file = writer()
         try file.commit()
         #expect(text(at: path) == "")
@@ -62,7 +62,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `a file that appears meanwhile is not replaced, unless that is allowed`() throws {
+    @Test func `a file that appears in the meantime is not replaced unless permitted`() throws {
         for replaces in [false, true] {
             let file = writer(replaces: replaces)
             try write("new", to: file)
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test(arguments: [ENOLCK, EOPNOTSUPP, ENOSYS, EINVAL], [true, false])
-    func `a file system without locks is written to, and a partial file there can be replaced`(
+    func `a partial file can be written and replaced without file locks`(
         code: Int32, isThere: Bool
     ) throws {
         var calls = FileCalls()
@@ -142,7 +142,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `it stays locked while it is closed and renamed`() throws {
+    @Test func `a partial file stays locked while it is closed and renamed`() throws {
         var calls = FileCalls()
         let others = Locked<[FileWritingError.Reason?]>([])
         let partial = partial
@@ -164,7 +164,7 @@ import Testing
     }
 
     @Test(arguments: [ENOSPC, EIO, EDQUOT])
-    func `an error when the file is closed prevents the commit`(code: Int32) throws {
+    func `an error on close prevents the commit`(code: Int32) throws {
         var calls = FileCalls()
         calls.close = { descriptor in
             _ = Glibc.close(descriptor)

@@ -13,7 +13,7 @@ struct HTTPDateTests {
     @Test(arguments: [
         "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
     ])
-    func `the three forms of the RFC are one time`(text: String) {
+    func `the three formats of the RFC give the same time`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == Self.example)
     }
 
@@ -22,7 +22,7 @@ struct HTTPDateTests {
         "Mon, 06 Nov 1994 08:49:37 GMT", "Sunday, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 UTC",
         "Sun, 06-Nov-1994 08:49:37 GMT", "Sun, 06-Nov-94 08:49:37 GMT", "Sun Nov 06 08:49:37 1994",
     ])
-    func `other unambiguous forms that servers send are accepted`(text: String) {
+    func `other unambiguous formats of servers are accepted`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == Self.example)
     }
 
@@ -50,7 +50,7 @@ struct HTTPDateTests {
     ]
 
     @Test(arguments: refused)
-    func `invalid dates are refused`(text: String) {
+    func `invalid dates are rejected`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == nil)
     }
 
@@ -61,7 +61,7 @@ struct HTTPDateTests {
             ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400), ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
             ("Tue, 19 Jan 2038 03:14:08 GMT", 2_147_483_648),
         ] as [(String, Int64)])
-    func `the ends of the calendar, leap days and leap seconds are right`(text: String, seconds: Int64) {
+    func `calendar limits, leap days and leap seconds are parsed correctly`(text: String, seconds: Int64) {
         #expect(HTTPDate.parse(text) == seconds)
     }
 
@@ -79,14 +79,14 @@ struct HTTPDateTests {
     }
 
     @Test(arguments: [.min, -1, 0, 253_402_300_799, .max] as [Int64])
-    func `the clock of the machine may be at any time`(now: Int64) {
+    func `a two-digit year is parsed at any time of the clock`(now: Int64) {
         for year in 0...99 {
             let text = "Sunday, 28-Feb-\(year < 10 ? "0" : "")\(year) 08:49:37 GMT"
             #expect(HTTPDate.parse(text, now: now) != nil)
         }
     }
 
-    @Test func `a formatted date parses to the same time, and has a fixed length`() {
+    @Test func `a formatted date has a fixed length and parses to the same time`() {
         var generator = SplitMix64.printingSeed()
         for _ in 0..<2_000 {
             let seconds = Int64.random(in: -62_167_219_200...253_402_300_799, using: &generator)
@@ -111,11 +111,11 @@ struct HTTPDateTests {
             (-.infinity, "Sat, 01 Jan 0000 00:00:00 GMT"), (.infinity, "Fri, 31 Dec 9999 23:59:59 GMT"),
             (.nan, "Sat, 01 Jan 0000 00:00:00 GMT"), (1e300, "Fri, 31 Dec 9999 23:59:59 GMT"),
         ] as [(Double, String)])
-    func `every Date can be written`(seconds: Double, text: String) {
+    func `every Date can be formatted`(seconds: Double, text: String) {
         #expect(HTTPDate.string(Date(timeIntervalSince1970: seconds)) == text)
     }
 
-    @Test func `no text traps: the forms with random damage`() {
+    @Test func `randomly damaged dates do not trap`() {
         var generator = SplitMix64.printingSeed()
         let forms = ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
         let pieces = Array("0123456789-+:, \u{0}é٣").map(String.init) + ["9223372036854775807", "-9223372036854775808"]

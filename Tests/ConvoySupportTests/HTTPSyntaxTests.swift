@@ -3,7 +3,7 @@ import Testing
 @testable import ConvoySupport
 
 struct HTTPSyntaxTests {
-    @Test func `a token is of letters, digits and fifteen signs`() {
+    @Test func `a token consists of letters, digits and fifteen symbols`() {
         let signs = "!#$%&'*+-.^_`|~"
         for byte in UInt8.min ... .max {
             let character = Character(Unicode.Scalar(byte))
@@ -13,12 +13,12 @@ struct HTTPSyntaxTests {
         #expect(!HTTPSyntax.isToken("") && !HTTPSyntax.isToken("é") && HTTPSyntax.isToken("Content-Type"))
     }
 
-    @Test func `a field value has no control character but the tab`() {
+    @Test func `a field value has no control characters except tabs`() {
         #expect(HTTPSyntax.isFieldValue("") && HTTPSyntax.isFieldValue("a\tb é"))
         for text in ["a\r\nb", "\u{0}", "\u{7F}", "\n"] { #expect(!HTTPSyntax.isFieldValue(text)) }
     }
 
-    @Test func `names of fields differ in more than the case of ASCII letters`() {
+    @Test func `field names ignore the case of ASCII letters only`() {
         #expect(HTTPSyntax.isSameField("ETag", "etag"))
         #expect(!HTTPSyntax.isSameField("ETag", "ETags") && !HTTPSyntax.isSameField("\u{212A}", "k"))
         #expect(!HTTPSyntax.isSameField("a@", "a`"))
@@ -45,7 +45,7 @@ struct HTTPSyntaxTests {
     @Test(arguments: [
         ("", 0), ("ab", 2), (",", 0), ("a,b", 1), (#"a=",",b"#, 5), (#"a="\",",b"#, 7), (#"a\,b"#, 2), (#"a","#, nil),
         (#"a="\","#, nil), (#"""#, nil),
-    ]) func `a separator in a quoted string is none`(text: String, position: Int?) {
+    ]) func `a separator in a quoted string does not separate`(text: String, position: Int?) {
         let bytes = Array("xx\(text)".utf8)
         #expect(HTTPSyntax.firstSeparator(",", in: bytes[2...]) == position.map { $0 + 2 })
     }

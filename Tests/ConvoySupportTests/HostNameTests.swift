@@ -38,11 +38,11 @@ import Testing
         ("localhost", true), ("LOCALHOST.", true), ("a.localhost", true), ("a.b.Localhost", true),
         ("localhost.example", false), ("notlocalhost", false), ("127.0.0.1", false), ("a_b.localhost", true),
     ])
-    func `localhost and the names below it are this machine`(host: String, isLocal: Bool) {
+    func `localhost and its subdomains are this machine`(host: String, isLocal: Bool) {
         #expect(HostName(host)?.isLocalhost == isLocal)
     }
 
-    @Test func `a domain contains itself and the names below it`() {
+    @Test func `a domain contains itself and its subdomains`() {
         for (host, domain, isBelow) in [
             ("a.example", "example", true), ("example", "example", true), ("b.a.example", "a.example", true),
             ("aexample", "example", false), ("example", "a.example", false), ("127.0.0.1", "0.0.1", false),

@@ -12,7 +12,7 @@ struct NanosecondsTests {
             (.greatestFiniteMagnitude, Nanoseconds.longest), (Double(UInt64.max), Nanoseconds.longest),
             (.leastNonzeroMagnitude, 0), ((1e9 as Double).nextDown, 999_999_999_999_999_872),
         ] as [(Double, UInt64)])
-    func `they become nanoseconds without a trap, whatever they are`(seconds: Double, nanoseconds: UInt64) {
+    func `any number of seconds is converted without a trap`(seconds: Double, nanoseconds: UInt64) {
         #expect(Nanoseconds.clamping(seconds: seconds) == nanoseconds)
     }
 
@@ -25,7 +25,7 @@ struct NanosecondsTests {
         #expect(Nanoseconds.deadline(.infinity, after: .max - 3) == .max)
     }
 
-    @Test func `times in the wrong order have no distance`() {
+    @Test func `the distance between times in the wrong order is zero`() {
         #expect(Nanoseconds.seconds(from: 1, to: 500_000_001) == 0.5)
         #expect(Nanoseconds.seconds(from: 2, to: 1) == 0)
         #expect(Nanoseconds.seconds(from: .max, to: 0) == 0)

@@ -23,7 +23,7 @@ struct PathTextTests {
         "file:///a/b.", "file:////a//b", "file:///a;b", "file:///a?b", "file:///a#b", "file://localhost/a", "FILE:///a",
         "file:a", "file:", "http://example.com/a",
     ])
-    func `the URL of a file has the path that Foundation says`(_ text: String) throws {
+    func `a file URL has the path that Foundation returns`(_ text: String) throws {
         let url = try #require(URL(string: text))
         let path = url.isFileURL && !url.hasDirectoryPath ? url.path : nil
         #expect(PathText.path(ofFile: url) == path)
@@ -32,7 +32,7 @@ struct PathTextTests {
     @Test(arguments: [
         ("a/b", ["a", "b"]), ("/a//b/", ["", "a", "", "b", ""]), ("", [""]), ("../\u{301}", ["..", "\u{301}"]),
         ("a\u{301}/é", ["a\u{301}", "é"]),
-    ]) func `components are those of the system`(_ path: String, _ components: [String]) {
+    ]) func `path components are the system's`(_ path: String, _ components: [String]) {
         #expect(PathText.components(of: path) == components)
     }
 }

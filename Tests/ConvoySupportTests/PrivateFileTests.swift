@@ -60,7 +60,7 @@ import Testing
 
     // MARK: Files
 
-    @Test func `a file is made for its owner only, whatever the umask takes away`() throws {
+    @Test func `a file is created for its owner only, whatever the umask`() throws {
         for lost in [0, 0o022, 0o077, 0o277, 0o777] as [mode_t] {
             var calls = FileCalls()
             calls.open = { path, flags, mode in
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `a file is made only where there is none, and no link is followed for it`() throws {
+    @Test func `a file is created only if none exists, and no link is followed`() throws {
         for make in [
             { try put() }, { try #require(symlink("nowhere", path) == 0) }, { try #require(mkfifo(path, 0o600) == 0) },
         ] {
@@ -88,7 +88,7 @@ import Testing
         #expect(names.isEmpty)
     }
 
-    @Test func `a file is judged by what was opened`() throws {
+    @Test func `a file is judged by its open descriptor`() throws {
         try put()
         #expect(opening() == nil)
         try put(mode: 0o644)
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: Replacing
 
-    @Test func `a file is replaced for its owner only, and what has a name beside it stays`() throws {
+    @Test func `a replaced file is readable only by its owner, and other files stay`() throws {
         try put(mode: 0o644)
         try put("mine", at: path + ".new")
         if geteuid() == 0 { try #require(lchown(path + ".new", Self.other, Self.other) == 0) }
@@ -139,7 +139,7 @@ import Testing
         #expect(stat(path, &facts) == 0 && facts.st_uid == geteuid())
     }
 
-    @Test func `file and name are on the disk when it is said to be there, and a failure leaves the old one`() throws {
+    @Test func `a replaced file and its name are synchronized, and a failure leaves the old file`() throws {
         let log = Locked<[String]>([])
         var calls = FileCalls()
         calls.synchronize = { descriptor in
@@ -184,7 +184,7 @@ import Testing
         return -1
     }
 
-    @Test func `links of one's own lead to the file that is replaced, those of others do not`() throws {
+    @Test func `the user's own links are followed, and those of others are not`() throws {
         let folder = directory.file("folder").path
         try #require(mkdir(folder, 0o700) == 0)
         try put(at: "\(folder)/file")
@@ -206,7 +206,7 @@ import Testing
         #expect(throws: PrivateFile.Failure.system(SystemError(code: ELOOP))) { try PrivateFile.replace(path, with: []) }
     }
 
-    @Test func `many writers at once leave one whole file and nothing else`() throws {
+    @Test func `concurrent writers leave one complete file and nothing else`() throws {
         let path = path
         DispatchQueue.concurrentPerform(iterations: 16) { number in
             let bytes = [UInt8](repeating: UInt8(number), count: 10_000)
@@ -219,7 +219,7 @@ import Testing
 
     // MARK: Directories
 
-    @Test func `a directory is made for its owner only, and one that is there is judged`() throws {
+    @Test func `a directory is created for its owner only, and an existing one is checked`() throws {
         func making(_ isChosen: Bool = true) -> FileFlaw? {
             flaw { () throws(PrivateFile.Failure) in try PrivateFile.makeDirectory(path, isChosen: isChosen) }
         }
@@ -250,7 +250,7 @@ import Testing
 
     // MARK: Partial files
 
-    @Test func `a partial file of another user's does not become a file of this one's`() throws {
+    @Test func `another user's partial file does not become this user's file`() throws {
         try put("theirs", at: path + ".part")
         guard try give(path + ".part") else { return }
         let writer = FileWriter(path: path, partialPath: path + ".part", replaces: true)

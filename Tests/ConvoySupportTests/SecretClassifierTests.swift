@@ -47,7 +47,7 @@ import Testing
     ]
 
     @Test(arguments: secrets)
-    func `a name that tells a secret is found, as a field and as an item`(name: String) {
+    func `a name of a secret is recognized, as a field and as an item`(name: String) {
         let classifier = SecretClassifier.standard
         #expect(classifier.contains(name))
         #expect(classifier.shown(name, "s3cr3t-value") == "***")
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: others)
-    func `a name that tells none is not`(name: String) {
+    func `other names are not recognized`(name: String) {
         let classifier = SecretClassifier.standard
         #expect(!classifier.contains(name))
         #expect(classifier.shown(name, "value-4711") == "value-4711")
@@ -69,7 +69,7 @@ import Testing
         ("X-Ratelimit-Remaining-Tokens", "149984", false), ("tokens", "a,b", true), ("cookies", "accepted", true),
         ("password", "1", true), ("token", "1", true), ("Authorization", "none", true), ("policy", "eyJTdGF0ZW1lbnQi", true),
     ])
-    func `a status, a number of tokens and a switch are no secrets where a word may mean those`(
+    func `a status, a token count or a flag under an ambiguous name is not a secret`(
         name: String, value: String, isHidden: Bool
     ) {
         #expect(SecretClassifier.standard.hides(field: name, value) == isHidden || value.isEmpty)
@@ -88,7 +88,7 @@ import Testing
         #expect(!value.hasPrefix("eyJ") || Redaction.text("It is \(value) now") == "It is *** now")
     }
 
-    @Test func `the user's additions count as whole names, without regard to case`() {
+    @Test func `the user's additions match whole names, case-insensitively`() {
         let classifier = SecretClassifier(fields: ["X-Own"], items: .init(SecretName.standard.union(["Own-Name"])))
         #expect(classifier.contains("x-own") && !classifier.contains("x-own-2"))
         #expect(classifier.shown("X-OWN", "v") == "***" && classifier.shown("Own-Name", "v") == "v")
@@ -97,7 +97,7 @@ import Testing
         #expect(classifier.hides(item: "token".utf8, "v".utf8))
     }
 
-    @Test func `a word that the user removes shows its items, and never a field`() {
+    @Test func `a word that the user removes affects items, but never fields`() {
         let classifier = SecretClassifier(items: .init(SecretName.standard.subtracting(["key"])))
         #expect(!classifier.hides(item: "key".utf8, "v".utf8) && classifier.hides(item: "api_key".utf8, "v".utf8))
         #expect(classifier.contains("X-Functions-Key"))
@@ -121,11 +121,11 @@ import Testing
         ("From", "ada@example.com", "ada@example.com"),
         ("Date", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Via", "1.1 h:8080", "1.1 h:8080"),
     ])
-    func `URLs in fields, relative ones too, are shown without their secrets`(name: String, value: String, shown: String) {
+    func `URLs in fields, even relative ones, are shown without their secrets`(name: String, value: String, shown: String) {
         #expect(SecretClassifier.standard.shown(name, value) == shown)
     }
 
-    @Test func `what is harmless at any origin is no secret`() {
+    @Test func `a field that is harmless at any origin is not a secret`() {
         for name in ["Accept", "Accept-Language", "accept-ch", "User-Agent", "Range", "If-Range", "Content-Type"] {
             #expect(SecretClassifier.isHarmless(name) && !SecretClassifier.standard.contains(name), "\(name)")
         }

@@ -9,13 +9,13 @@ import Testing
         (429, "too many requests"), (431, "request header fields too large"), (451, "unavailable for legal reasons"),
         (511, "network authentication required"),
     ])
-    func `a status that Apple does not name has the words of its reason phrase`(_ status: Int, _ text: String) {
+    func `a status without Apple's words has those of its reason phrase`(_ status: Int, _ text: String) {
         #expect(StatusText.localizedString(status) == text)
         #expect(StatusText.reasonPhrase(status).lowercased() == text)
     }
 
     @Test(arguments: [(200, "no error"), (404, "not found"), (410, "no longer exists"), (414, "requested URL too long")])
-    func `a status that Apple names has Apple's words`(_ status: Int, _ text: String) {
+    func `a status known to Apple has Apple's words`(_ status: Int, _ text: String) {
         #expect(StatusText.localizedString(status) == text)
     }
 

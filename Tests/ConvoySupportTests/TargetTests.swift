@@ -9,7 +9,7 @@ struct TargetTests {
         (Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost"), (Spelling.loopback6, "[::1]"),
         (Spelling.mapped, "[::ffff:127.0.0.1]"), (Spelling.international, "xn--bcher-kva.example"),
     ])
-    func `all spellings of a scheme, a host and a port are one target, and are sent as one`(
+    func `all spellings of a scheme, host and port are the same target`(
         hosts: [String], host: String
     ) throws {
         #expect(hosts.count >= 10 && Spelling.http.count >= 10 && Spelling.https.count >= 10)
@@ -39,7 +39,7 @@ struct TargetTests {
         ("http://a..b", "http://a..b"), ("http://-", "http://-"), ("http://08.1", "http://08.1"), ("http://u@h", "http://h"),
         ("http://u:80@h:81", "http://h:81"), ("http://u@v@h", "http://h"), ("http://@h", "http://h"),
     ])
-    func `a target has a host that is sent, and a port`(text: String, expected: String) throws {
+    func `a target has the host as sent, and a port`(text: String, expected: String) throws {
         for rest in ["", "/", "/x?y#z"] {
             let address = try #require(HTTPAddress(text + rest))
             #expect(address.target.description == expected)
@@ -56,7 +56,7 @@ struct TargetTests {
         ("http://127.0.0.1/", "http://[::ffff:127.0.0.1]/"), ("http://[fe80::1]/", "http://[fe80::1%25a]/"),
         ("http://[fe80::1%25b]/", "http://[fe80::1%25a]/"), ("http://xn--fa-hia.de/", "http://fass.de/"),
     ])
-    func `what may be another server is another target`(one: String, other: String) throws {
+    func `a URL that may lead to another server has another target`(one: String, other: String) throws {
         #expect(try #require(Target(one)) != #require(Target(other)))
         #expect(!Target.isSame(URL(string: one), URL(string: other)))
     }
@@ -75,12 +75,12 @@ struct TargetTests {
         "http\u{301}://h/", "ｈttp://h/", "file:///h", "ftp://h/", "ws://h/", "javascript://h/", "data:,http://h/",
         "http+unix://h/", "view-source:http://h/",
     ])
-    func `what no two parsers would read alike, and what is none of HTTP, is no target`(text: String) {
+    func `an ambiguous or non-HTTP URL has no target`(text: String) {
         #expect(Target(text) == nil)
         #expect(HTTPAddress(text) == nil)
     }
 
-    @Test func `what is wrong with a URL is reported`() {
+    @Test func `an invalid URL is reported with its problem`() {
         func problem(_ text: String) -> HTTPAddress.Problem? {
             do throws(HTTPAddress.Problem) {
                 _ = try HTTPAddress.reading(text)
@@ -99,20 +99,20 @@ struct TargetTests {
         ("HTTP://a.example:/", "https://a.example/"), ("hTTps://A.example:80/", "https://a.example:80/"),
         ("http://[fe80::1%25a]/#http://", "https://[fe80::1%25a]/#http://"), ("http://a/@b", "https://a/@b"),
     ])
-    func `over TLS, port 80 becomes 443 and others stay`(text: String, expected: String) throws {
+    func `an upgrade to TLS changes port 80 to 443 and keeps others`(text: String, expected: String) throws {
         let secured = try #require(HTTPAddress(text)).secured
         #expect(secured.text == expected)
         #expect(secured.target == Target(expected) && secured.target.isSecure)
     }
 
-    @Test func `web sockets count as what they are made over, where they count at all`() throws {
+    @Test func `a WebSocket URL has the target of its HTTP URL`() throws {
         for (text, same) in [("ws://H/", "http://h/"), ("WSS://h:443/", "https://h/"), ("https://h/", "https://h/")] {
             #expect(Target(ofWebSocketOrHTTP: try #require(URL(string: text))) == Target(same))
         }
         #expect(Target(ofWebSocketOrHTTP: try #require(URL(string: "ftp://h/"))) == nil)
     }
 
-    @Test func `the quick way reads what the thorough one reads`() throws {
+    @Test func `the fast parser agrees with the complete one`() throws {
         let pieces = [
             "a", "b", "z", "0", "1", "9", "127", "255", "256", "00", "0x1", ".", ".", "-", "_", ":", ":80", ":443", ":8080",
             ":0", ":65535", ":65536", "/", "/", "?", "#", "@", "%41", "A", "é", "[::1]", "\\", "\u{301}",

@@ -4,7 +4,7 @@ import Testing
 @testable import ConvoySupport
 
 struct TimerHeapTests {
-    @Test func `they fire in the order of their deadlines, and none before its own`() {
+    @Test func `timers fire in the order of their deadlines, and none too early`() {
         var heap = TimerHeap()
         let timers = [30, 10, 20, 50, 40].map { (RunLoopTimer {}, MonotonicTime($0)) }
         for (timer, deadline) in timers { heap.schedule(timer, at: deadline) }
@@ -30,7 +30,7 @@ struct TimerHeapTests {
         #expect(heap.popDue(now: 10) == nil && heap.nextDeadline == nil)
     }
 
-    @Test func `in any order of scheduling and cancelling, the earliest is on top`() {
+    @Test func `the earliest timer is on top in any order of scheduling and cancelling`() {
         var random = SplitMix64(seed: 1)
         var heap = TimerHeap()
         let timers = (0..<50).map { _ in RunLoopTimer {} }

@@ -25,7 +25,7 @@ struct URLReferenceTests {
     ]
 
     @Test(arguments: examples)
-    func `the examples of RFC 3986 are resolved as written there`(reference: String, target: String) {
+    func `the examples of RFC 3986 are resolved as specified`(reference: String, target: String) {
         #expect(URLReference.text(reference, relativeTo: "http://a/b/c/d;p?q") == target)
         guard target != "http:g" else {
             // In strict mode, the result has no host to send a request to.
@@ -52,7 +52,7 @@ struct URLReferenceTests {
     }
 
     @Test(arguments: ["", "x", "/x", "//h/x", "?q", "#f", "1a:b", ":b", "é:x"])
-    func `without a base only an absolute reference has a URL`(reference: String) {
+    func `only an absolute reference has a URL without a base`(reference: String) {
         #expect(URLReference.url(reference) == nil)
         #expect(URLReference.url(reference, relativeTo: URL(string: "relative/x")) == nil)
     }
@@ -93,13 +93,13 @@ struct URLReferenceTests {
         #expect(URLReference.url(reference) == nil)
     }
 
-    @Test func `a path without an authority does not become one`() {
+    @Test func `a path is not taken for an authority`() {
         #expect(URLReference.text("x:/.//h/", relativeTo: nil) == nil)
         #expect(URLReference.text("x:a/..//h/", relativeTo: nil) == nil)
         #expect(URLReference.text(".//h/", relativeTo: "x:/a") == nil)
     }
 
-    @Test func `bytes that are not UTF-8 are encoded as they are, but not in a host`() {
+    @Test func `invalid UTF-8 is percent-encoded, except in a host`() {
         let base = URL(string: "http://h/")
         #expect(URLReference.url([0x61, 0xFF, 0x3F, 0xE9], relativeTo: base)?.absoluteString == "http://h/a%FF?%E9")
         #expect(URLReference.url(Array("http://b".utf8) + [0xFC] + Array("cher/".utf8)) == nil)
@@ -116,7 +116,7 @@ struct URLReferenceTests {
             .map { _ in pieces.randomElement(using: &generator) ?? "" }.joined()
     }
 
-    @Test func `the host changes only where a reference names one, and nothing is encoded twice`() throws {
+    @Test func `a reference without a host keeps the host, and nothing is encoded twice`() throws {
         var generator = SplitMix64.printingSeed()
         let base = try #require(URL(string: "http://u@base.example:81/d/e?f"))
         for _ in 0..<20_000 {
