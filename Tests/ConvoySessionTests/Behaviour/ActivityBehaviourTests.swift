@@ -11,7 +11,7 @@ import Testing
 
 /// How a monitor counts tasks and downloads.
 @Suite struct ActivityBehaviourTests {
-    @Test func `a task counts once, as its operation does`() async throws {
+    @Test func `a task counts once, like its operation`() async throws {
         let fixture = try SessionFixture()
         let gate = TestServer.Gate()
         fixture.server.route("/held", .text("held").held(by: gate))

@@ -25,14 +25,16 @@ import Testing
             ("http://example.com", "foo", "http://example.com/foo"),
             ("http://example.com/v1/", "../foo", "http://example.com/foo"),
         ])
-    func `a relative URL is under the base`(kind: ManagerKind, example: (base: String, text: String, url: String)) throws {
+    func `a relative URL is resolved under the base URL`(
+        kind: ManagerKind, example: (base: String, text: String, url: String)
+    ) throws {
         let api = kind.make(URL(string: example.base))
         #expect(try api.operationManager.url(for: example.text).absoluteString == example.url)
         #expect(try api.makeOperation(.get, example.text).request.url?.absoluteString == example.url)
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a serializer's token goes to the base's origin, and to those that are named`(kind: ManagerKind) async throws {
+    func `a serializer's token is sent only to the base URL's origin and to listed origins`(kind: ManagerKind) async throws {
         let (home, other) = (try TestServer(), try TestServer())
         for server in [home, other] { server.echo(at: "/echo") }
         let api = kind.make(home.url("/"))
@@ -55,7 +57,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an absolute URL needs no base`(kind: ManagerKind) async throws {
+    func `an absolute URL needs no base URL`(kind: ManagerKind) async throws {
         let server = try TestServer()
         server.echo(at: "/echo")
         let api = kind.make()
@@ -70,7 +72,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a copy sends and reads what the first manager would`(kind: ManagerKind) async throws {
+    func `a copy sends and parses like the original manager`(kind: ManagerKind) async throws {
         let server = try TestServer()
         server.route("/v1/name", .json(text: #"{"first_name":"Ada"}"#))
         let api = kind.make(server.url("/v1"))
@@ -95,7 +97,7 @@ import Testing
         #expect(other.connectionConfiguration == manager.connectionConfiguration && other.networkThreadCount == 2)
     }
 
-    @Test func `a session posts no notifications of operations, whatever settings it is given`() async throws {
+    @Test func `a session posts no operation notifications, whatever its settings`() async throws {
         let server = try TestServer()
         server.route("/name", .json(text: "{}"))
         let session = HTTPSessionManager(baseURL: server.url)
@@ -119,7 +121,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `what is changed in a copy stays as it was in the first manager, and the other way round`(
+    func `changes to a copy do not affect the original manager, and vice versa`(
         kind: ManagerKind
     ) throws {
         let api = kind.make()
@@ -136,7 +138,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a copy outlives the first manager`(kind: ManagerKind) async throws {
+    func `a copy outlives the original manager`(kind: ManagerKind) async throws {
         let server = try TestServer()
         server.echo(at: "/echo")
         var first: (any HTTPManager)? = kind.make(server.url)

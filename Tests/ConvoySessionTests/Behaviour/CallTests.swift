@@ -42,7 +42,7 @@ import Testing
     // MARK: Parameters
 
     @Test(arguments: ManagerKind.allCases)
-    func `parameters may be variables of any type, and nil leaves its key out`(kind: ManagerKind) async throws {
+    func `parameters can be variables of any type, and nil omits its key`(kind: ManagerKind) async throws {
         let api = api(kind)
         let (page, user, none): (Int, String, Int?) = (2, "ada", nil)
         try await api.get("items", parameters: ["page": page])
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a tree of parameters may be a literal of any depth`(kind: ManagerKind) async throws {
+    func `parameters can be a literal of any depth`(kind: ManagerKind) async throws {
         let api = api(kind)
         let operation = try api.makeOperation(.get, "items", parameters: ["a": ["b": 1, "c": ["x", 2]], "d": "e"])
         try await api.enqueue(operation).finished()
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a value that cannot be sent is an error that names its key`(kind: ManagerKind) async throws {
+    func `a value that cannot be sent is an error with its key`(kind: ManagerKind) async throws {
         let api = api(kind)
         final class Thing: Sendable {}
         let parameters: [String: Any] = ["outer": ["inner": Thing()]]
@@ -94,7 +94,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `objects of Foundation's are what they stand for`() throws {
+    @Test func `Foundation objects are encoded as the values they represent`() throws {
         let value: [String: Any] = [
             "yes": NSNumber(value: true), "one": NSNumber(value: 1), "half": NSNumber(value: 0.5), "null": NSNull(),
             "max": NSNumber(value: UInt64.max), "text": NSString(string: "t"), "list": NSArray(array: [1, "x"]),
@@ -114,14 +114,14 @@ import Testing
         #expect(try ParameterValue.converting(Float(0.1)) == 0.1)
     }
 
-    @Test func `parameters that nest without end are an error`() throws {
+    @Test func `endlessly nested parameters are an error`() throws {
         var deep: Any = 1
         for _ in 0..<(ParameterValue.maximumDepth + 2) { deep = ["d": deep] }
         #expect(throws: NSError.self) { try ParameterValue.converting(deep) }
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a form is sent by default, and JSON by choice`(kind: ManagerKind) async throws {
+    func `parameters are sent as a form by default, and as JSON on request`(kind: ManagerKind) async throws {
         let api = api(kind)
         try await api.post("items", parameters: ["a": 1])
         #expect(try sent.text == "a=1" && sent.headers["Content-Type"] == "application/x-www-form-urlencoded")
@@ -133,7 +133,7 @@ import Testing
     // MARK: Bodies
 
     @Test(arguments: ManagerKind.allCases)
-    func `a body is anything that can be encoded, by the manager's encoder`(kind: ManagerKind) async throws {
+    func `a body can be any encodable value, encoded by the manager's encoder`(kind: ManagerKind) async throws {
         let api = api(kind)
         let item = Item(itemName: "x", pageCount: 3)
         let answer: Item = try await api.post("items", parameters: ["draft": true], body: item)
@@ -154,7 +154,7 @@ import Testing
     // MARK: Responses
 
     @Test(arguments: ManagerKind.allCases)
-    func `a response is a value of the type that is asked for`(kind: ManagerKind) async throws {
+    func `a response is decoded as the requested type`(kind: ManagerKind) async throws {
         let api = api(kind)
         let item: Item = try await api.get("items")
         #expect(item == Item(itemName: "Nautilus", pageCount: 3))
@@ -168,7 +168,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `bytes and text come whatever their content type, unless one is asked for`(kind: ManagerKind) async throws {
+    func `data and text accept any content type, unless one is required`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/page", .bytes(Data("<p>".utf8), type: "text/html"))
         #expect(try await api.get("page", as: String.self) == "<p>")
@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an empty response is no text, no data, nil or an error`(kind: ManagerKind) async throws {
+    func `an empty response is empty text, empty data, nil or an error`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("DELETE", "/gone", .status(204))
         try await api.delete("gone")
@@ -190,7 +190,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the serializer that was set counts for awaited values too`(kind: ManagerKind) async throws {
+    func `the response serializer's settings also apply to awaited values`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/teapot", .json(text: #"{"item_name": "tea"}"#, status: 418))
         server.route("/other", .bytes(Data(#"{"item_name": "tea"}"#.utf8), type: "application/vnd.tea"))
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a handler gets the value or the error as a result`(kind: ManagerKind) async throws {
+    func `a handler receives the value or the error as a result`(kind: ManagerKind) async throws {
         let api = api(kind)
         func results(_ api: some HTTPManager) async -> (name: String, isError: Bool) {
             await withCheckedContinuation { continuation in
@@ -222,7 +222,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a URL is taken as well as a text`(kind: ManagerKind) async throws {
+    func `a URL is accepted as well as a string`(kind: ManagerKind) async throws {
         let api = api(kind)
         let url = try #require(URL(string: "\(server.url)/items?x=1"))
         try await api.get(url, parameters: ["y": 2])
@@ -236,7 +236,7 @@ import Testing
     // MARK: Time
 
     @Test(arguments: ManagerKind.allCases)
-    func `each limit of time is for what it is called`(kind: ManagerKind) async throws {
+    func `each timeout limits what its name says`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
         server.route("/never", .text("x").stalls(afterBytes: 0))

@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a request uses what its dependency has brought`(kind: ManagerKind) async throws {
+    func `a request uses the response of its dependency`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let login = try api.makeOperation(.post, "login", parameters: ["user": "ada"])
         let profile = try api.makeOperation(.get, "echo")
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `what a verb has begun may be a dependency too`(kind: ManagerKind) async throws {
+    func `a request started by a verb can be a dependency`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
             let order = Locked<[String]>([])
             let gate = TestServer.Gate()
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a chain ends in its order, and its handlers run in it`(kind: ManagerKind) async throws {
+    func `the operations of a chain and their handlers run in order`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let order = Locked<[Int]>([])
         var chain: [HTTPRequestOperation] = []
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a dependent of what has failed runs, unless it says otherwise`(kind: ManagerKind) async throws {
+    func `a dependent of a failed request runs, unless configured otherwise`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let bad = try api.makeOperation(.get, "missing")
         let (runs, ends) = (try api.makeOperation(.get, "echo"), try api.makeOperation(.get, "echo"))
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a paused request waits for its resume, and holds no place`(kind: ManagerKind) async throws {
+    func `a paused request waits to be resumed and holds no slot`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         api.operationManager.maxConcurrentOperationCount = 1
         let (paused, other) = (try api.makeOperation(.get, "echo"), try api.makeOperation(.get, "login"))
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a batch that is awaited has all its members, also what has failed`(kind: ManagerKind) async throws {
+    func `an awaited batch returns all its members, including failed ones`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let members = try (0..<20).map { try api.makeOperation(.get, $0 % 4 == 0 ? "missing" : "echo") }
         let counts = Locked<[Int]>([])
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a task that is cancelled before sends nothing`(kind: ManagerKind) async throws {
+    func `a task cancelled beforehand sends nothing`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let task = Task {
             withUnsafeCurrentTask { $0?.cancel() }
@@ -173,7 +173,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `requests of both managers may depend on each other`(kind: ManagerKind) async throws {
+    func `requests of both managers can depend on each other`(kind: ManagerKind) async throws {
         let (api, other) = (kind.make(server.url), ManagerKind.allCases.first { $0 != kind }?.make(server.url))
         let first = try #require(other).makeOperation(.get, "login")
         let second = try api.makeOperation(.get, "echo")

@@ -138,7 +138,7 @@ import Testing
         return "\(object)"
     }
 
-    @Test func `no request has another result with another manager, or in another form`() async throws {
+    @Test func `every request has the same result with each manager and in each form`() async throws {
         var differences: [String: [String: [String]]] = [:]
         for trial in Self.trials {
             var results: [[String]: [String]] = [:]

@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an error response is one line, without its header and its body`(kind: ManagerKind) async throws {
+    func `an error response is described in one line, without its header and body`(kind: ManagerKind) async throws {
         let api = api(kind)
         let error = await error(api, "problem")
         let line = "Request failed: not found (404) \(server.url)/problem (com.alamofire.error.serialization.response -1011)"
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an error response has its status, its head, its body and its URL`(kind: ManagerKind) async throws {
+    func `an error response has its status, head, body and URL`(kind: ManagerKind) async throws {
         let api = api(kind)
         let error = try #require(await error(api, "problem") as? HTTPError)
         #expect(error.statusCode == 404 && error.url == URL(string: "\(server.url)/problem"))
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `it is an NSError to those who look for one`(kind: ManagerKind) async throws {
+    func `an error response can be caught as an NSError`(kind: ManagerKind) async throws {
         let api = api(kind)
         do {
             try await api.get("problem")
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a failure on the way is one line with its URL`(kind: ManagerKind) async throws {
+    func `a transfer failure is described in one line with its URL`(kind: ManagerKind) async throws {
         let api = api(kind)
         let port = server.port
         server.stop()
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a URL with a password is refused without printing it`(kind: ManagerKind) async throws {
+    func `a URL with a password is rejected without printing it`(kind: ManagerKind) async throws {
         let api = api(kind)
         let line = "\(await error(api, "http://ada:s3cret@127.0.0.1:\(server.port)/x"))"
         #expect(line.contains("http://127.0.0.1:\(server.port)/x") && line.contains("(NSURLErrorDomain -1000)"))
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a value that does not decode names the URL and the path`(kind: ManagerKind) async throws {
+    func `a decoding error names the URL and the coding path`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/users", .json(text: #"{"users": [{"name": "ada"}, {"name": 7}]}"#))
         let error = try #require(await error(api, "users") as? HTTPError)
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a request that cannot be made is one line, too`(kind: ManagerKind) throws {
+    func `a request that cannot be made is described in one line`(kind: ManagerKind) throws {
         let api = api(kind)
         let error = #expect(throws: NSError.self) { try api.makeOperation("G T", "x") }
         #expect(error?.description.hasPrefix("The method is not a token (RFC 9110, section 5.6.2).") == true)

@@ -27,7 +27,9 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a download stands in its place when it is whole, over a file only if allowed`(kind: ManagerKind) async throws {
+    func `a download appears at its destination when complete, and replaces a file only if permitted`(
+        kind: ManagerKind
+    ) async throws {
         let api = api(kind)
         server.route("/file", .pattern(count: 300_000))
         let file = directory.url.appendingPathComponent("file.bin")
@@ -45,7 +47,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a download that fails leaves the old file as it was, and goes on later`(kind: ManagerKind) async throws {
+    func `a failed download keeps the old file and can be resumed`(kind: ManagerKind) async throws {
         let api = api(kind)
         let whole = PatternBytes.data(count: 300_000)
         server.serve(whole, at: "/short", etag: "\"1\"") { $1.truncated(afterBytes: 100_000) }
@@ -75,7 +77,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a file, data and a stream are uploaded with their length`(kind: ManagerKind) async throws {
+    func `files, data and streams are uploaded with their length`(kind: ManagerKind) async throws {
         let api = api(kind)
         let body = PatternBytes.data(count: 200_000)
         let file = directory.url.appendingPathComponent("photo.png")
@@ -92,7 +94,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a file is sent again after a redirect, and a stream is not`(kind: ManagerKind) async throws {
+    func `a file is sent again after a redirect, but a stream is not`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.redirect("/moved", to: "/up", status: 307)
         let file = directory.url.appendingPathComponent("body")
@@ -106,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a stream that ends before its length is an error, and of a longer one so much is sent`(
+    func `a short stream is an error, and a long one is cut at its announced length`(
         kind: ManagerKind
     ) async throws {
         let api = api(kind)
@@ -118,7 +120,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `what cannot be uploaded is an error before anything is sent`(kind: ManagerKind) async throws {
+    func `an invalid upload is an error before anything is sent`(kind: ManagerKind) async throws {
         let api = api(kind)
         await #expect(throws: NSError.self) {
             try await api.upload("up", fromFile: directory.url.appendingPathComponent("missing"))
@@ -130,7 +132,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a form with parts is awaited as any other call`(kind: ManagerKind) async throws {
+    func `a multipart form can be awaited like any other call`(kind: ManagerKind) async throws {
         let api = api(kind)
         let receipt: Receipt = try await api.post("up", parameters: ["title": "Dawn"]) { form in
             form.appendPart(formData: Data("1".utf8), name: "one")

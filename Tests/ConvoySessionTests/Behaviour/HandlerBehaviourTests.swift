@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the handlers get the request that the verb has returned`(kind: ManagerKind) async throws {
+    func `handlers receive the request that the verb returned`(kind: ManagerKind) async throws {
         func check<Manager: HTTPManager>(_ api: Manager) async {
             let given = Locked<[ObjectIdentifier]>([])
             let note: @Sendable (Manager.Request) -> Void = { request in
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a request without handlers, or with one, ends as well`(kind: ManagerKind) async throws {
+    func `a request without handlers, or with one, also ends`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async {
             let notes = Notes()
             #expect(await api.get("echo", success: nil).operation.end() == nil)
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `on a serial queue the handlers run in the order in which the requests ended`(kind: ManagerKind) async throws {
+    func `handlers on a serial queue run in the order in which requests end`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
             api.operationManager.maxConcurrentOperationCount = 1
             let notes = Notes()
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `handlers run on the completion queue, which may be changed`(kind: ManagerKind) async throws {
+    func `handlers run on the completion queue, which can be changed`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
             let key = DispatchSpecificKey<String>()
             let places = Notes()
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `without a completion queue the handlers run on the main queue`(kind: ManagerKind) async throws {
+    func `handlers run on the main queue without a completion queue`(kind: ManagerKind) async throws {
         let key = DispatchSpecificKey<String>()
         DispatchQueue.main.setSpecific(key: key, value: "main")
         defer { DispatchQueue.main.setSpecific(key: key, value: nil) }
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the completion group balances whatever ends a request`(kind: ManagerKind) async throws {
+    func `the completion group is balanced however a request ends`(kind: ManagerKind) async throws {
         let group = DispatchGroup()
         func check(_ api: some HTTPManager) async throws {
             api.completionGroup = group
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a form with parts, an upload and a download have handlers as well`(kind: ManagerKind) async throws {
+    func `multipart forms, uploads and downloads have handlers`(kind: ManagerKind) async throws {
         let directory = try TemporaryDirectory()
         func check(_ api: some HTTPManager) async throws {
             let notes = Notes()
@@ -210,7 +210,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `nothing is kept of a request whose handlers have run`(kind: ManagerKind) async throws {
+    func `a request is released after its handlers have run`(kind: ManagerKind) async throws {
         final class Witness: Sendable {}
         func check(_ api: some HTTPManager) async throws {
             weak var witness: Witness?

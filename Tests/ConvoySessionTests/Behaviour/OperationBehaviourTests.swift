@@ -27,7 +27,7 @@ import Testing
     private func api(_ kind: ManagerKind) -> any HTTPManager { kind.make(server.url("/api")) }
 
     @Test(arguments: ManagerKind.allCases)
-    func `every verb takes a tree of parameters, with handlers`(kind: ManagerKind) async throws {
+    func `every verb accepts nested parameters with handlers`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
             let parameters: ParameterValue = ["a": "b c"]
             let calls = Locked(0)
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an operation that was made is not sent until it is enqueued, and then once`(kind: ManagerKind) async throws {
+    func `an operation is sent only when enqueued, and once`(kind: ManagerKind) async throws {
         let api = api(kind)
         let operation = try api.makeOperation(.get, "echo")
         #expect(!operation.isExecuting && api.operationManager.queuedOperationCount == 0)
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an operation that was cancelled before it is enqueued does no harm`(kind: ManagerKind) async throws {
+    func `an operation cancelled before it is enqueued is harmless`(kind: ManagerKind) async throws {
         let api = api(kind)
         let operation = try api.makeOperation(.get, "echo")
         operation.cancel()
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `operations run in a queue of Foundation's as well`(kind: ManagerKind) async throws {
+    func `operations also run in Foundation's OperationQueue`(kind: ManagerKind) async throws {
         let api = api(kind)
         let queue = OperationQueue()
         queue.maxConcurrentOperationCount = 2
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a multipart form that is redirected is sent again`(kind: ManagerKind) async throws {
+    func `a redirected multipart form is sent again`(kind: ManagerKind) async throws {
         server.redirect("/api/form", to: "/api/echo", status: 307)
         let api = api(kind)
         let operation = try api.makeMultipartOperation("form", parameters: ["name": "ada"]) { form in
@@ -161,7 +161,7 @@ import Testing
     // MARK: Settings
 
     @Test(arguments: ManagerKind.allCases, [true, false])
-    func `headers are set on the serializer in its place`(kind: ManagerKind, isJSON: Bool) async throws {
+    func `a manager's request serializer can be changed in place`(kind: ManagerKind, isJSON: Bool) async throws {
         let api = api(kind)
         if isJSON { api.requestSerializer = JSONRequestSerializer() }
         api.requestSerializer.setValue("one", forHTTPHeaderField: "X-One")
@@ -180,7 +180,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an operation's serializer is set up in its place`(kind: ManagerKind) async throws {
+    func `an operation's response serializer can be changed in place`(kind: ManagerKind) async throws {
         server.route("/api/text", .bytes(Data(#"{"a":1}"#.utf8), type: "text/plain"))
         let api = api(kind)
         let operation = try api.makeOperation(.get, "text")
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `identical requests in flight share a transfer, if that is wanted`(kind: ManagerKind) async throws {
+    func `identical requests in flight share a transfer if enabled`(kind: ManagerKind) async throws {
         let gate = TestServer.Gate()
         var server = server
         // A server that used this port earlier may have requested a client certificate, in which case nothing is

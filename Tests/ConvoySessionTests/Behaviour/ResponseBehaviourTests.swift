@@ -18,7 +18,7 @@ import Testing
     private func api(_ way: Way) -> any HTTPManager { way.manager.make(server.url("/v1")) }
 
     @Test(arguments: Way.all, ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
-    func `each verb sends itself with its parameters`(way: Way, verb: String) async throws {
+    func `each verb sends its method and parameters`(way: Way, verb: String) async throws {
         let outcome = await api(way).outcome(
             way.form, HTTPMethod(verb), "echo", parameters: ["a": "b c", "n": [1, 2], "none": nil])
         #expect(outcome.error == nil && outcome.isTold && outcome.status == 200)
@@ -67,7 +67,7 @@ import Testing
         #expect(outcomes.allSatisfy(\.isTold) && server.requests.isEmpty)
     }
 
-    @Test(arguments: Way.all) func `an error response with JSON has both an object and an error`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a JSON error response has both an object and an error`(way: Way) async throws {
         server.route("/v1/missing", .json(text: #"{"title": "no such user"}"#, status: 404))
         let outcome = await api(way).outcome(way.form, .get, "missing")
         let error = try #require(outcome.error as? HTTPError)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Way.all) func `empty bodies are no error, and no object`(way: Way) async throws {
+    @Test(arguments: Way.all) func `an empty body is neither an error nor an object`(way: Way) async throws {
         server.route("/v1/204", .status(204))
         server.route("/v1/205", .status(205))
         server.route("/v1/empty", .json(text: ""))
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Way.all) func `what the response serializer does not accept is an error`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a response that the serializer rejects is an error`(way: Way) async throws {
         server.route("/v1/text", .text("plain"))
         server.route("/v1/broken", .json(text: #"{"a": "#))
         let api = api(way)
@@ -109,7 +109,7 @@ import Testing
         #expect(await api.outcome(way.form, .get, "json").error is HTTPError)
     }
 
-    @Test(arguments: Way.all) func `header fields of a call come first, and nil takes one away`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a call's header fields take precedence, and nil removes one`(way: Way) async throws {
         let api = api(way)
         api.requestSerializer.setValue("one", forHTTPHeaderField: "X-One")
         api.requestSerializer.setValue("two", forHTTPHeaderField: "X-Two")
@@ -124,7 +124,7 @@ import Testing
         #expect(server.requests.last?.headers["X-Two"] == "two" && server.requests.last?.headers["Authorization"] == nil)
     }
 
-    @Test(arguments: Way.all) func `each limit of time ends a request once`(way: Way) async throws {
+    @Test(arguments: Way.all) func `each timeout ends a request once`(way: Way) async throws {
         server.route("/v1/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
         server.route("/v1/never", .text("x").stalls(afterBytes: 0))
         let api = api(way)
@@ -139,7 +139,7 @@ import Testing
         #expect(outcome.error?.localizedDescription == "No data was transferred for 0.1 seconds.")
     }
 
-    @Test(arguments: Way.all) func `a connection that is lost, and one that is refused, are errors`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a lost or refused connection is an error`(way: Way) async throws {
         server.route("/v1/reset", .text("x").resetBeforeHead())
         server.route("/v1/short", .pattern(count: 100_000).resets(afterBytes: 50_000))
         let api = api(way)
@@ -165,7 +165,7 @@ import Testing
         #expect(loop.code == .httpTooManyRedirects && loop.isTold)
     }
 
-    @Test(arguments: Way.all) func `a credential is for the base URL's server alone`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a credential is sent only to the base URL's server`(way: Way) async throws {
         let other = try TestServer()
         let isLetIn: @Sendable (RecordedRequest) -> TestServer.Response = { request in
             request.headers["Authorization"] == "Basic YWRhOnNlY3JldA=="
@@ -182,7 +182,7 @@ import Testing
         #expect(other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
-    @Test(arguments: Way.all) func `cookies come back to who has set them`(way: Way) async throws {
+    @Test(arguments: Way.all) func `cookies are sent back to their server`(way: Way) async throws {
         server.route("/v1/set", .json(text: "{}").header("Set-Cookie", "a=1; Path=/"))
         let api = api(way)
         _ = await api.outcome(way.form, .get, "set")
@@ -209,7 +209,7 @@ import Testing
         #expect(post.status == 503 && post.isTold && server.requests("/v1/always").count == 4)
     }
 
-    @Test(arguments: Way.all) func `many at once all arrive, each once`(way: Way) async throws {
+    @Test(arguments: Way.all) func `concurrent requests all arrive, each once`(way: Way) async throws {
         let api = api(way)
         let outcomes = await withTaskGroup(of: Outcome.self) { group in
             for number in 0..<300 {

@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the value of one operation is the input of the next, in a chain of three`(kind: ManagerKind) async throws {
+    func `each operation in a chain of three uses the previous value`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let login = api.operation(.post, "login", parameters: ["user": "ada"], as: Login.self)
         let limits = api.operation(.get, "limits", as: Limits.self)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `awaiting the last starts all of them`(kind: ManagerKind) async throws {
+    func `awaiting the last operation starts the whole chain`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let login = api.operation(.post, "login", as: Login.self)
         let last = try api.makeOperation(.get, "echo")
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `one operation takes the values of several, and prepare sees what they have written`(
+    func `an operation can use several values, and prepare sees the changed request`(
         kind: ManagerKind
     ) async throws {
         let api = kind.make(server.url)
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases, ["missing", "odd"])
-    func `one whose dependency has failed is not sent without its value, unless that was chosen`(
+    func `an operation whose dependency failed is sent only if its policy is run`(
         kind: ManagerKind, path: String
     ) async throws {
         let api = kind.make(server.url)
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `one whose dependency was cancelled, lost its connection or was taken away is not sent without its value`(
+    func `an operation is not sent without the value of a cancelled, failed or removed dependency`(
         kind: ManagerKind
     ) async throws {
         let api = kind.make(server.url)
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a closure that throws, and a dependency that brings nothing, fail the operation before anything is sent`(
+    func `a throwing closure or a missing value fails the operation before anything is sent`(
         kind: ManagerKind
     ) async throws {
         let api = kind.make(server.url)
@@ -161,7 +161,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the closure runs once, whatever is retried and paused`(kind: ManagerKind) async throws {
+    func `the closure runs once despite retries and pauses`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let calls = Atomic(0)
         let gate = TestServer.Gate()
@@ -189,7 +189,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a copy waits for the same value, or has it in its request`(kind: ManagerKind) async throws {
+    func `a copy waits for the same value or already has it in its request`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let login = api.operation(.get, "login", as: Login.self)
         let last = api.operation(.get, "echo", as: Data.self)
@@ -205,7 +205,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases, [true, false])
-    func `nothing is held when the operation has finished`(kind: ManagerKind, runs: Bool) async throws {
+    func `nothing is retained after the operation has finished`(kind: ManagerKind, runs: Bool) async throws {
         weak var token: Token?
         weak var dependency: HTTPRequestOperation?
         let api = kind.make(server.url)
@@ -227,7 +227,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the handler gets the value, and a request that cannot be made fails`(kind: ManagerKind) async throws {
+    func `the handler receives the value, and a request that cannot be made fails`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let outcomes = Locked<[String]>([])
         let login = api.operation(.get, "login", as: Login.self)

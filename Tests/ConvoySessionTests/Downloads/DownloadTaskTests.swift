@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `the file goes where its destination says`() async throws {
+    @Test func `a file is moved to its destination`() async throws {
         let asked = Locked<[String]>([])
         let place = fixture.file("done.bin")
         let task = manager.downloadTask(
@@ -49,7 +49,7 @@ import Testing
         #expect(fixture.parts.isEmpty)
     }
 
-    @Test func `without a destination the file stays, and is the user's`() async throws {
+    @Test func `a file without a destination stays and belongs to the user`() async throws {
         let task = manager.downloadTask(with: fixture.request("/file"))
         task.resume()
         try await task.finished()
@@ -61,7 +61,7 @@ import Testing
         #expect(mode[.posixPermissions] as? Int == 0o700)
     }
 
-    @Test func `the manager's handler has the say before the task's destination`() async throws {
+    @Test func `the manager's handler overrides the task's destination`() async throws {
         let place = fixture.file("manager.bin")
         manager.downloadTaskDidFinishDownloadingHandler = { _, _ in place }
         let other = fixture.file("task.bin")
@@ -72,7 +72,7 @@ import Testing
         #expect(task.fileURL == place && fixture.contents("task.bin") == nil)
     }
 
-    @Test func `a file that is there is not replaced, and the new one is kept`() async throws {
+    @Test func `an existing file is not replaced, and the new one is kept`() async throws {
         try Data("mine".utf8).write(to: fixture.file("taken"))
         let (stream, continuation) = AsyncStream.makeStream(of: URL?.self)
         let observer = NotificationCenter.default.addObserver(
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: ["/nowhere/at/all", "/"])
-    func `a place that cannot be is an error`(path: String) async throws {
+    func `an impossible destination is an error`(path: String) async throws {
         let task = manager.downloadTask(
             with: fixture.request("/file"), destination: { _, _ in URL(fileURLWithPath: path) }, completionHandler: nil)
         task.resume()
@@ -105,7 +105,7 @@ import Testing
         #expect(task.fileURL == nil)
     }
 
-    @Test func `a file goes to another file system whole`() async throws {
+    @Test func `a file is moved completely to another file system`() async throws {
         guard FileSystems.differ(fixture.directory.url.path, "/dev/shm") else {
             print("skipped, because /dev/shm is not a separate file system")
             return
@@ -120,7 +120,7 @@ import Testing
         #expect(fixture.parts.isEmpty)
     }
 
-    @Test func `a directory that others can write to is not used`() async throws {
+    @Test func `a directory that others can write to is rejected`() async throws {
         let parts = fixture.directory.url.appendingPathComponent("parts")
         try FileManager.default.createDirectory(at: parts, withIntermediateDirectories: false)
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: parts.path)
@@ -134,7 +134,7 @@ import Testing
         #expect(await other.end() is SessionError && fixture.server.requests.isEmpty)
     }
 
-    @Test func `a download that was suspended goes on, and tells where`() async throws {
+    @Test func `a suspended download resumes and reports the offset`() async throws {
         let gate = TestServer.Gate()
         hold("/held", by: gate)
         manager.downloadTaskDidWriteDataHandler = { [fixture] _, _, total, expected in
@@ -159,7 +159,7 @@ import Testing
 
     // MARK: Resume data
 
-    @Test func `what a cancelled download has left goes on in another session`() async throws {
+    @Test func `a cancelled download resumes in another session`() async throws {
         let gate = TestServer.Gate()
         hold("/held", by: gate)
         let task = manager.downloadTask(with: fixture.request("/held"))
@@ -187,7 +187,7 @@ import Testing
         #expect(fixture.parts.isEmpty)
     }
 
-    @Test func `a download that is only cancelled leaves nothing`() async throws {
+    @Test func `a download cancelled without resume data leaves nothing`() async throws {
         let gate = TestServer.Gate()
         hold("/held", by: gate)
         let task = manager.downloadTask(with: fixture.request("/held"))
@@ -200,7 +200,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `a download that failed can go on`() async throws {
+    @Test func `a failed download can be resumed`() async throws {
         fixture.server.servePattern(count: 300_000, at: "/broken", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 120_000) : response
         }
@@ -215,7 +215,7 @@ import Testing
         #expect(fixture.server.requests.count == 2)
     }
 
-    @Test func `resume data whose file is gone starts over, and one that is in use is an error`() async throws {
+    @Test func `resume data starts over if its file is missing, and fails if it is in use`() async throws {
         let gate = TestServer.Gate()
         hold("/held", by: gate)
         let task = manager.downloadTask(with: fixture.request("/held"))
@@ -241,7 +241,7 @@ import Testing
         #expect(try Data(contentsOf: #require(three.fileURL)) == PatternBytes.data(count: 300_000))
     }
 
-    @Test func `there is no resume data without bytes, without validators, and after the end`() async throws {
+    @Test func `resume data is nil without bytes or validators, and after the end`() async throws {
         let task = manager.downloadTask(with: fixture.request("/file"))
         #expect(await task.cancelProducingResumeData() == nil)
         let whole = manager.downloadTask(with: fixture.request("/file"))
@@ -279,7 +279,7 @@ import Testing
         #expect(task.operation.responseData == nil && fixture.parts.isEmpty)
     }
 
-    @Test func `one that became a download goes on after a suspension, and leaves nothing if cancelled`() async throws {
+    @Test func `a data task that became a download can be suspended, and leaves nothing if cancelled`() async throws {
         let gate = TestServer.Gate()
         hold("/held", by: gate)
         manager.dataTaskDidReceiveResponseHandler = { _, _ in .becomeDownload }
@@ -304,7 +304,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `one that cannot have its place fails, and keeps the file`() async throws {
+    @Test func `a data task that became a download fails if its destination exists, and keeps the file`() async throws {
         try Data("mine".utf8).write(to: fixture.file("became"))
         let place = fixture.file("became")
         manager.dataTaskDidReceiveResponseHandler = { _, _ in .becomeDownload }

@@ -7,7 +7,7 @@ import Testing
 
 /// Resume data for files whose entity tags contain arbitrary bytes.
 @Suite struct EchoedResumeDataTests {
-    @Test func `resume data has the bytes of the tag, and there is none for a tag that cannot be sent`() async throws {
+    @Test func `resume data preserves the bytes of the tag, and is nil for a tag that cannot be sent`() async throws {
         let (server, fixture) = (try ValidatorServer(), try SessionFixture())
         for (byte, tag, isSendable) in ValidatorServer.tags {
             server.tag = tag

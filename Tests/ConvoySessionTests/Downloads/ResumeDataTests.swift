@@ -23,7 +23,7 @@ import Testing
         resumeData = try #require(task.resumeData)
     }
 
-    @Test func `it is read as it was written, and by other decoders`() throws {
+    @Test func `resume data survives a round trip, also through other coders`() throws {
         #expect(try ResumeData(resumeData.data) == resumeData)
         let list = PropertyListEncoder()
         list.outputFormat = .binary
@@ -31,7 +31,7 @@ import Testing
         #expect(resumeData.description.hasSuffix("/file?b=2&a=%20: 90000 of 200000 bytes"), "\(resumeData)")
     }
 
-    @Test func `what an interrupted download has left is found by its URL`() async throws {
+    @Test func `the partial file of an interrupted download is found by its URL`() async throws {
         let url = fixture.server.url("/file?b=2&a=%20")
         #expect(await fixture.manager.resumeData(ofInterruptedDownload: url) == resumeData)
         #expect(await fixture.manager.resumeData(ofInterruptedDownload: fixture.server.url("/other")) == nil)
@@ -42,7 +42,7 @@ import Testing
         #expect(await fixture.manager.resumeData(ofInterruptedDownload: url) == nil)
     }
 
-    @Test func `a partial file that a download is writing is no one else's to continue`() async throws {
+    @Test func `a partial file in use cannot be resumed by another download`() async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         fixture.server.servePattern(count: 200_000, at: "/file", etag: "\"1\"") { _, response in
@@ -57,7 +57,7 @@ import Testing
         await task.end()
     }
 
-    @Test func `cut anywhere, it is refused`() {
+    @Test func `resume data truncated anywhere is rejected`() {
         let data = resumeData.data
         for count in 0..<data.count {
             #expect(throws: ResumeDataError.self, "\(count) bytes") { try ResumeData(data.prefix(count)) }
@@ -67,7 +67,7 @@ import Testing
         #expect(throws: ResumeDataError.self) { try ResumeData(Data(repeating: UInt8(ascii: "["), count: 60_000)) }
     }
 
-    @Test func `with any byte changed, it is refused`() {
+    @Test func `resume data with a changed byte is rejected`() {
         let data = resumeData.data
         for index in data.indices {
             for value in [data[index] ^ 1, data[index] ^ 0x20, data[index] ^ 0x80, 0, UInt8(ascii: "\""), UInt8(ascii: "9")]
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `of a later version, it is refused by its number`() {
+    @Test func `resume data of a later version is rejected with its number`() {
         for version in [0, 2, 3, Int(Int32.max), -1, Int.max] {
             let changed = String(decoding: resumeData.data, as: UTF8.self)
                 .replacingOccurrences(of: "\"version\":1", with: "\"version\":\(version)")
@@ -89,7 +89,7 @@ import Testing
         #expect(throws: ResumeDataError.unsupportedVersion(7)) { try ResumeData(Data(#"{"version":7,"new":[]}"#.utf8)) }
     }
 
-    @Test func `of another URL, it is refused`() throws {
+    @Test func `resume data of another URL is rejected`() throws {
         #expect(throws: ResumeDataError.otherURL) {
             try fixture.manager.downloadTask(
                 with: resumeData, request: fixture.request("/other"), completionHandler: nil)
@@ -109,7 +109,7 @@ import Testing
         ("file", String(repeating: "é", count: 16)), ("journal", ""), ("journal", "convoy-journal 1 1 2 00\n{}"),
         ("journal", "convoy-journal 2 1 2 00\n{}\n"),
     ])
-    func `made by hand, it names no file and no URL but its own`(member: String, value: String) throws {
+    func `forged resume data cannot name another file or URL`(member: String, value: String) throws {
         struct Content: Codable {
             var digest: String, file: String, journal: String, url: String, version: Int
         }
@@ -126,7 +126,7 @@ import Testing
         #expect(throws: ResumeDataError.self) { try ResumeData(JSONEncoder().encode(content)) }
     }
 
-    @Test func `it is believed no further than what lies beside the partial file`() async throws {
+    @Test func `resume data is trusted only as far as the journal confirms it`() async throws {
         // Another file with the same name, whose bytes are not part of the download and are not in the journal.
         let directory = fixture.directory.url.appendingPathComponent("parts")
         for name in fixture.parts {
@@ -144,7 +144,7 @@ import Testing
         #expect(try Data(contentsOf: #require(task.fileURL)) == PatternBytes.data(count: 200_000))
     }
 
-    @Test func `a file that has changed on the server is fetched anew`() async throws {
+    @Test func `a file that has changed on the server is downloaded again`() async throws {
         fixture.server.servePattern(count: 190_000, at: "/file", etag: "\"2\"")
         let task = fixture.manager.downloadTask(with: resumeData)
         task.resume()

@@ -26,7 +26,7 @@ import Testing
             [.modificationDate: Date(timeIntervalSinceNow: -age)], ofItemAtPath: file.path)
     }
 
-    @Test func `what is older than a week is removed, and nothing else`() throws {
+    @Test func `only files older than a week are removed`() throws {
         let old = files.newFile().lastPathComponent, new = files.newFile().lastPathComponent
         let week: TimeInterval = 7 * 86400
         for suffix in ["", ".convoypart", ".convoyjournal"] {
@@ -38,7 +38,7 @@ import Testing
         #expect(names == ["mine.convoypart", new, new + ".convoyjournal", new + ".convoypart"].sorted())
     }
 
-    @Test func `what a download has open stays`() throws {
+    @Test func `a file that a download has open is kept`() throws {
         let name = files.newFile().lastPathComponent
         try leave(name + ".convoypart", age: 30 * 86400)
         let descriptor = open(files.file(name + ".convoypart").path, O_RDWR | O_CLOEXEC)

@@ -34,7 +34,7 @@ import Testing
 
     // MARK: Redirects
 
-    @Test func `redirects are followed, unless the handler has another idea`() async throws {
+    @Test func `redirects are followed unless the handler decides otherwise`() async throws {
         #expect(await run("/there").operation.responseString == "hello")
         manager.taskWillPerformHTTPRedirectionHandler = { task, response, request in
             #expect(task.taskIdentifier == 2 && response?.statusCode == 302)
@@ -52,14 +52,14 @@ import Testing
 
     // MARK: Responses
 
-    @Test func `a response is refused`() async throws {
+    @Test func `a response can be rejected`() async throws {
         manager.dataTaskDidReceiveResponseHandler = { task, response in response.statusCode == 404 ? .cancel : .allow }
         #expect((await run("/gone").error as? URLError)?.code == .cancelled)
         #expect(await run("/text").operation.responseString == "hello")
     }
 
     @Test(arguments: ["/text", "/gone", "/empty", "/held"])
-    func `a task whose response is not decided about can be suspended and cancelled`(path: String) async throws {
+    func `a task waiting for a response decision can be suspended and cancelled`(path: String) async throws {
         let gate = TestServer.Gate()
         fixture.server.route("/empty", .status(204))
         fixture.server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: ["/text", "/empty"])
-    func `a task that was suspended before the decision asks anew`(path: String) async throws {
+    func `a task suspended before the decision asks again`(path: String) async throws {
         fixture.server.route("/empty", .status(204))
         let (asked, decided) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let count = Locked(0)
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `data is reported as it comes, and is there in the end`() async throws {
+    @Test func `data is reported as it arrives, and is complete at the end`() async throws {
         let data = Locked(Data())
         manager.dataTaskDidReceiveDataHandler = { _, bytes in data.withLock { $0.append(bytes) } }
         fixture.server.route("/large", .pattern(count: 5_000_000))
@@ -148,7 +148,7 @@ import Testing
         #expect(taken.withLock { $0 } == 64 << 20)
     }
 
-    @Test func `sent bytes are reported`() async throws {
+    @Test func `sent bytes are reported as they are sent`() async throws {
         let total = Locked<[Int64]>([])
         manager.taskDidSendBodyDataHandler = { _, _, sent, expected in total.withLock { $0 += [sent, expected] } }
         let task = manager.uploadTask(with: fixture.request("/echo"), from: Data(count: 200_000))
@@ -161,7 +161,7 @@ import Testing
     // MARK: Challenges
 
     @Test(arguments: ["use", "default", "cancel", "reject"])
-    func `a challenge has four outcomes`(outcome: String) async throws {
+    func `a challenge has the chosen one of four outcomes`(outcome: String) async throws {
         fixture.server.route("/secret") { request in
             request.headers["Authorization"] == "Basic dXNlcjpwYXNz"
                 ? .text("in") : .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""])
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func `the session's handler answers where the task's does not`() async throws {
+    @Test func `the session's handler responds if the task's does not`() async throws {
         fixture.server.route("/secret") { request in
             request.headers["Authorization"] == nil
                 ? .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""]) : .text("in")
@@ -198,7 +198,7 @@ import Testing
 
     // MARK: Bodies and caching
 
-    @Test func `a body that must be sent again comes from the handler`() async throws {
+    @Test func `the handler provides a body that must be sent again`() async throws {
         fixture.server.route("/moved", .redirect(to: "/echo", status: 307))
         func upload() -> SessionUploadTask {
             var request = fixture.request("/moved", method: "POST")
@@ -215,7 +215,7 @@ import Testing
         #expect(fixture.server.requests.last?.text == "again")
     }
 
-    @Test func `what is cached is the handler's to say`() async throws {
+    @Test func `the handler decides what is cached`() async throws {
         let fixture = try SessionFixture { $0.cache = HTTPCache() }
         fixture.server.route("/cached", .text("body").header("Cache-Control", "max-age=600"))
         fixture.manager.dataTaskWillCacheResponseHandler = { task, candidate in
@@ -239,7 +239,7 @@ import Testing
 
     // MARK: Ends
 
-    @Test func `the end of a task is reported after its own handlers, with what it has`() async throws {
+    @Test func `the end of a task is reported after its own handlers, with its results`() async throws {
         manager.taskDidCompleteHandler = { [fixture] task, error in
             fixture.note("did complete \(task.taskIdentifier) \(error == nil)")
         }
@@ -265,7 +265,7 @@ import Testing
             ], "\(fixture.notes)")
     }
 
-    @Test func `what a verb begins is posted, once`() async throws {
+    @Test func `the start of a verb's task is posted once`() async throws {
         let observer = NotificationCenter.default.addObserver(
             forName: .networkingTaskDidResume, object: nil, queue: nil
         ) { [fixture] notification in
@@ -282,7 +282,7 @@ import Testing
         #expect(fixture.notes == ["/text", "/echo"])
     }
 
-    @Test func `resuming and suspending are posted, once each`() async throws {
+    @Test func `resuming and suspending are each posted once`() async throws {
         let names: [Notification.Name] = [.networkingTaskDidResume, .networkingTaskDidSuspend]
         let observers = names.map { name in
             NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { [fixture] notification in

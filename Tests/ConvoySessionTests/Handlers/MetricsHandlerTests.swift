@@ -9,7 +9,7 @@ import Testing
 
 /// The metrics of tasks.
 @Suite struct MetricsHandlerTests {
-    @Test func `metrics are reported before the end, once they are asked for`() async throws {
+    @Test func `metrics are reported before the end if requested`() async throws {
         let fixture = try SessionFixture()
         fixture.server.route("/text", .text("hello"))
         fixture.server.route("/there", .redirect(to: "/text"))
@@ -32,7 +32,7 @@ import Testing
         #expect(metrics.redirectCount == 1 && metrics.transactions.count == 2 && metrics.retryCount == 0)
     }
 
-    @Test func `a suspension is a wait, and a download has the requests of its parts`() async throws {
+    @Test func `metrics include suspensions as waits, and the requests of a download's parts`() async throws {
         let fixture = try SessionFixture()
         fixture.manager.collectsMetrics = true
         let gate = TestServer.Gate()

@@ -31,7 +31,7 @@ import Testing
         return task
     }
 
-    @Test func `the redirect of a download is decided by the session's handler, which knows the task`() async throws {
+    @Test func `the session's handler decides about a download's redirect and receives the task`() async throws {
         let tasks = Locked<[Int]>([])
         manager.taskWillPerformHTTPRedirectionHandler = { [fixture] task, response, request in
             tasks.withLock { $0.append(task.taskIdentifier) }
@@ -44,7 +44,7 @@ import Testing
         #expect(tasks.withLock { $0 } == [task.taskIdentifier])
     }
 
-    @Test func `a challenge to a download is answered by the session's handler`() async throws {
+    @Test func `the session's handler responds to a download's challenge`() async throws {
         let file = PatternBytes.data(count: 1000)
         fixture.server.route("/secret") { request in
             request.headers["Authorization"] == nil
@@ -61,7 +61,7 @@ import Testing
         #expect(realms.withLock { $0 } == ["files"])
     }
 
-    @Test func `tasks share a transfer, but not where a delegate receives its data`() async throws {
+    @Test func `tasks share a transfer unless a handler receives the data`() async throws {
         manager.operationManager.coalescesIdenticalRequests = true
         func run(_ path: String, expecting count: Int) async throws {
             let gate = TestServer.Gate()
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(.enabled(if: NTLMServer.isInstalled, Comment(rawValue: NTLMServer.installHint)))
-    func `who authenticates a connection is asked of the session's handler`() async throws {
+    func `the session's handler is called for connection-based authentication`() async throws {
         let server = try NTLMServer()
         let asked = Locked<[String]>([])
         manager.sessionDidReceiveAuthenticationChallengeHandler = { challenge, answer in

@@ -10,7 +10,7 @@ import Testing
 
 /// The effects of a configuration on a session.
 @Suite struct ConfigurationTests {
-    @Test func `header fields and the cache policy are those of requests that have none`() async throws {
+    @Test func `the header fields and cache policy apply to requests without their own`() async throws {
         let fixture = try SessionFixture {
             $0.httpAdditionalHeaders = ["X-All": "1", "accept-language": "de"]
             $0.requestCachePolicy = .reloadIgnoringLocalCacheData
@@ -33,7 +33,7 @@ import Testing
         #expect(requests.map { $0.headers["Accept-Language"] } == ["de", "fr", "de"])
     }
 
-    @Test func `header fields that are secrets are for the origin of the base URL`() async throws {
+    @Test func `secret header fields are sent only to the base URL's origin`() async throws {
         let fixture = try SessionFixture { $0.httpAdditionalHeaders = ["X-All": "1", "Authorization": "Bearer hidden"] }
         let (other, third) = (try TestServer(), try TestServer())
         defer { for server in [other, third] { server.stop() } }
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `a header field that HTTP does not allow is an error, and is not lost`() async throws {
+    @Test func `an invalid header field is an error and is not dropped`() async throws {
         let fixture = try SessionFixture { $0.httpAdditionalHeaders = ["X-Bad": "a\r\nb"] }
         fixture.server.echo(at: "/echo")
         let task = fixture.manager.dataTask(with: fixture.request("/echo"))
@@ -58,7 +58,7 @@ import Testing
         #expect(await task.end() is URLError && fixture.server.requests.isEmpty)
     }
 
-    @Test func `the times of a request and of a task are limited`() async throws {
+    @Test func `the times of requests and tasks are limited`() async throws {
         let fixture = try SessionFixture {
             $0.timeoutIntervalForRequest = 0.2
             $0.timeoutIntervalForResource = 1.5
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `ephemeral sessions share no cookies, and default ones do`() async throws {
+    @Test func `default sessions share cookies, and ephemeral ones do not`() async throws {
         let server = try TestServer()
         defer { server.stop() }
         server.route("/set", .text("x").header("Set-Cookie", "c=1; Path=/"))
@@ -115,7 +115,7 @@ import Testing
         #expect(Set(fixture.server.requests.map(\.connection)).count <= 2)
     }
 
-    @Test func `a copy has the settings, and no tasks`() async throws {
+    @Test func `a copy has the same settings and no tasks`() async throws {
         let fixture = try SessionFixture()
         fixture.manager.requestSerializer.setValue("v", forHTTPHeaderField: "X-One")
         fixture.manager.taskDidCompleteHandler = { _, _ in Issue.record("The handlers are not copied.") }
@@ -127,7 +127,7 @@ import Testing
         #expect(copy.description.hasSuffix("baseURL: \(fixture.server.url("/")), 0 tasks>"), "\(copy)")
     }
 
-    @Test func `what is a value is coded, and bad values are refused`() throws {
+    @Test func `values are encoded, and invalid ones are rejected when decoded`() throws {
         var configuration = SessionConfiguration.ephemeral
         configuration.timeoutIntervalForRequest = 3
         configuration.timeoutIntervalForResource = nil

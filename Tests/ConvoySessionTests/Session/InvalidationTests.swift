@@ -59,7 +59,7 @@ import Testing
         return fixture
     }
 
-    @Test func `cancelled in the middle, each task completes once, and nothing is left`() async throws {
+    @Test func `tasks cancelled midway complete once and leave nothing behind`() async throws {
         let ends = Ends()
         weak var manager: HTTPSessionManager?
         var sockets = 0
@@ -94,7 +94,7 @@ import Testing
         withExtendedLifetime(kept) {}
     }
 
-    @Test func `tasks that are suspended and let go of keep neither threads nor descriptors`() async throws {
+    @Test func `released suspended tasks retain neither threads nor descriptors`() async throws {
         let server = try TestServer()
         defer { server.stop() }
         server.route("/held", .pattern(count: 100_000).bandwidth(bytesPerSecond: 20_000))
@@ -130,7 +130,7 @@ import Testing
         }.count
     }
 
-    @Test func `without cancelling, those that run go on, and those that are suspended are waited for`() async throws {
+    @Test func `an invalidation without cancelling awaits running and suspended tasks`() async throws {
         let ends = Ends()
         let fixture = try fixture(ends)
         let running = fixture.manager.dataTask(with: fixture.request("/text")) { _, _, error in
@@ -152,7 +152,7 @@ import Testing
         #expect(ends.completions.withLock { $0 } == [1: 1, 2: 1])
     }
 
-    @Test func `a task that is let go of before it has begun is not waited for`() async throws {
+    @Test func `a task released before it starts is not awaited`() async throws {
         let ends = Ends()
         let fixture = try fixture(ends)
         var task: SessionTask? = fixture.manager.dataTask(with: fixture.request("/text"))
@@ -170,7 +170,7 @@ import Testing
         try await waitUntil("the session is invalid") { ends.invalidations.withLock { $0 } == 1 }
     }
 
-    @Test func `after a reset the manager goes on with new connections and its handlers`() async throws {
+    @Test func `a reset manager continues with new connections and the same handlers`() async throws {
         let ends = Ends()
         let fixture = try fixture(ends)
         let old = fixture.manager.dataTask(with: fixture.request("/held"))
@@ -191,7 +191,7 @@ import Testing
         try await waitUntil("the third is invalid") { ends.invalidations.withLock { $0 } == 3 }
     }
 
-    @Test func `a manager without a reference is gone when its tasks have ended, with its thread`() async throws {
+    @Test func `an unreferenced manager and its thread end after its tasks`() async throws {
         let server = try TestServer()
         defer { server.stop() }
         server.route("/text", .text("hello"))

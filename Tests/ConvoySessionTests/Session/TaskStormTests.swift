@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `two thousand tasks in a storm end once each, with the right bytes or an error`() async throws {
+    @Test func `two thousand tasks under load each end once, with the right bytes or an error`() async throws {
         let seed = UInt64(ProcessInfo.processInfo.environment["CONVOY_SEED"] ?? "") ?? .random(in: 1...9999)
         let fixture = try SessionFixture { $0.httpMaximumConnectionsPerHost = 32 }
         for kind in 0..<7 {
@@ -141,7 +141,7 @@ import Testing
         print("tasks: \(seen.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", "))")
     }
 
-    @Test func `one task that all threads handle ends once`() async throws {
+    @Test func `a task controlled by many threads ends once`() async throws {
         let fixture = try SessionFixture()
         fixture.server.servePattern(count: 40_000, at: "/file", etag: "\"1\"")
         for round in 0..<60 {

@@ -39,7 +39,7 @@ struct ResumableUploadTests {
         return stored
     }
 
-    @Test func aTaskGoesOnWhereAnotherHasStopped() async throws {
+    @Test func `an upload task resumes where another stopped`() async throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory(prefix: "convoy-session-upload")
         let bytes = Data((0..<30_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })

@@ -40,7 +40,7 @@ import Testing
         #expect(task.state == .completed && fixture.server.requests.count == 1)
     }
 
-    @Test func `a task that was never resumed is cancelled and ends, once`() async throws {
+    @Test func `a task that was never resumed can be cancelled, and ends once`() async throws {
         let calls = Locked(0)
         let task = manager.dataTask(with: fixture.request("/text")) { _, _, error in
             #expect((error as? URLError)?.code == .cancelled)
@@ -53,7 +53,7 @@ import Testing
         #expect(calls.withLock { $0 } == 1 && task.state == .completed && fixture.server.requests.isEmpty)
     }
 
-    @Test func `a task that was never resumed and is not referenced is gone`() throws {
+    @Test func `an unreferenced task that was never resumed is released`() throws {
         weak var operation: HTTPRequestOperation?
         do {
             let task = manager.dataTask(with: fixture.request("/text")) { _, _, _ in Issue.record("It has not started.") }
@@ -72,7 +72,7 @@ import Testing
         #expect(await stream.first { _ in true } == "hello")
     }
 
-    @Test func `a suspended transfer goes on where it was`() async throws {
+    @Test func `a suspended transfer resumes where it stopped`() async throws {
         let gate = TestServer.Gate()
         fixture.server.servePattern(count: 200_000, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 50_000) : response
@@ -91,7 +91,7 @@ import Testing
         #expect(fixture.server.requests.count == 2)
     }
 
-    @Test func `numbers, descriptions and priorities are those of a task`() async throws {
+    @Test func `each task has its own number, description and priority`() async throws {
         let first = manager.dataTask(with: fixture.request("/text"))
         let second = manager.uploadTask(with: fixture.request("/echo"), from: Data("body".utf8))
         #expect(first.taskIdentifier == 1 && second.taskIdentifier == 2)
@@ -111,7 +111,7 @@ import Testing
         #expect(second.countOfBytesSent == 4)
     }
 
-    @Test func `uploads send files, data and streams`() async throws {
+    @Test func `upload tasks send files, data and streams`() async throws {
         let file = fixture.file("up.txt")
         try Data("from a file".utf8).write(to: file)
         var streamed = fixture.request("/echo", method: "PUT")
@@ -151,7 +151,7 @@ import Testing
         try await waitUntil("the progress") { sent.withLock { $0 } == 100_000 && received.withLock { $0 } == 5 }
     }
 
-    @Test func `a task's Progress controls it`() async throws {
+    @Test func `a task's Progress controls the task`() async throws {
         let task = manager.dataTask(with: fixture.request("/text"))
         let progress = task.progress
         progress.resume()
@@ -164,7 +164,7 @@ import Testing
 
     // MARK: Operations
 
-    @Test func `an operation of a task is a dependency, and has some`() async throws {
+    @Test func `a task's operation can have and be a dependency`() async throws {
         let first = manager.dataTask(with: fixture.request("/text"))
         let second = manager.dataTask(with: fixture.request("/echo"))
         second.operation.addDependency(first.operation)
@@ -175,7 +175,7 @@ import Testing
         #expect(fixture.server.requests.map(\.path) == ["/text", "/echo"])
     }
 
-    @Test func `a task in a queue of one's own waits there until it is resumed`() async throws {
+    @Test func `a task in a custom queue waits there until it is resumed`() async throws {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let tasks = (0..<20).map { _ in manager.dataTask(with: fixture.request("/text")) }
@@ -186,7 +186,7 @@ import Testing
         #expect(fixture.server.requests.count == 20 && manager.queuedOperationCount == 0)
     }
 
-    @Test func `tasks travel in a batch`() async throws {
+    @Test func `tasks can be members of a batch`() async throws {
         let tasks = (0..<5).map { _ in manager.dataTask(with: fixture.request("/text")) }
         let (stream, continuation) = AsyncStream.makeStream(of: Int.self)
         let batch = URLConnectionOperation.batch(of: tasks.map(\.operation), progress: nil) { operations in
