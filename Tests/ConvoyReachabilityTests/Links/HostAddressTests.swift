@@ -6,7 +6,7 @@ import Testing
 /// Addresses from text.
 @Suite struct HostAddressTests {
     @Test(arguments: ["192.0.2.1", "2001:db8::1", "[2001:db8::1]", "fe80::1%eth0", "[fe80::1%2]", "::", "::ffff:192.0.2.1"])
-    func `an address in one of its spellings is one`(_ text: String) {
+    func `an address is recognized in each of its spellings`(_ text: String) {
         #expect(HostAddress(text) != nil)
     }
 
@@ -14,7 +14,7 @@ import Testing
         "", "example.com", "127.1", "0x7f.0.0.1", "[192.0.2.1]", "192.0.2.1%eth0", "fe80::1%", "fe80::1%eth0\0", "[::1",
         "::1]", "%eth0", "1:2", "192.0.2.1 ",
     ])
-    func `anything else is none`(_ text: String) {
+    func `any other text is not an address`(_ text: String) {
         #expect(HostAddress(text) == nil)
     }
 
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `a zone is a link's name or number, and may be of a link that is not there`() throws {
+    @Test func `a zone is the name or number of a link, which need not exist`() throws {
         #expect(try #require(HostAddress("fe80::1%lo")).zoneIndex == 1)
         #expect(try #require(HostAddress("fe80::1%17")).zoneIndex == 17)
         #expect(try #require(HostAddress("fe80::1%nolink9")).zoneIndex == nil)

@@ -11,21 +11,21 @@ import Testing
         return LinkKind(ofLink: name, in: tree.folder)
     }
 
-    @Test func `a card and its cable are wire`() throws {
+    @Test func `a network card is wired`() throws {
         #expect(try kind("eth0") { try $0.add("eth0") } == .wire)
         #expect(
             try kind("enp0s3") { try $0.add("enp0s3", links: ["device/driver": "../../bus/pci/drivers/e1000"]) } == .wire)
         #expect(try kind("lo") { _ in } == .wire)
     }
 
-    @Test func `a wireless LAN is known by any of its marks, whatever its name is`() throws {
+    @Test func `a wireless LAN is recognized by any of its marks, whatever its name`() throws {
         #expect(try kind("net0") { try $0.add("net0", ["wireless/": ""]) } == .wifi)
         #expect(try kind("net0") { try $0.add("net0", links: ["phy80211": "../../ieee80211/phy0"]) } == .wifi)
         #expect(try kind("net0") { try $0.add("net0", ["uevent": "DEVTYPE=wlan\nINTERFACE=net0\n"]) } == .wifi)
         #expect(try kind("wlan0") { try $0.add("wlan0") } == .wire, "a cable with such a name")
     }
 
-    @Test func `a modem is known by its driver's word, its packets, or its name`() throws {
+    @Test func `a modem is recognized by its driver, its packets, or its name`() throws {
         #expect(try kind("net0") { try $0.add("net0", ["uevent": "DEVTYPE=wwan\nINTERFACE=net0\n"]) } == .mobile)
         #expect(try kind("net0") { try $0.add("net0", type: 519) } == .mobile)
         #expect(try kind("wwan0") { try $0.add("wwan0") } == .mobile)
@@ -33,7 +33,7 @@ import Testing
         #expect(try kind("rmnet_data0") { try $0.add("rmnet_data0", type: 519) } == .mobile)
     }
 
-    @Test func `PPP is mobile where there is a modem, and wire where there is none, as on a line with PPPoE`() throws {
+    @Test func `PPP is mobile if there is a modem, and wired otherwise, as with PPPoE`() throws {
         #expect(try kind("ppp0") { try $0.add("ppp0", type: 512) } == .wire)
         #expect(
             try kind("ppp0") {
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `what lies on another link is of its kind`() throws {
+    @Test func `a link on top of another has its kind`() throws {
         let tree = try LinkTree()
         try tree.add("eth0")
         try tree.add("wlan0", ["wireless/": ""])
@@ -72,7 +72,7 @@ import Testing
         #expect(kinds == [.wifi, .wifi, .wire, .wifi, .mobile, .wifi, .wire])
     }
 
-    @Test func `links that lie on each other in a circle end the search`() throws {
+    @Test func `a cycle of links ends the search`() throws {
         let tree = try LinkTree()
         try tree.add("a0", links: ["lower_b0": "../b0"])
         try tree.add("b0", links: ["lower_a0": "../a0"])
@@ -84,12 +84,12 @@ import Testing
         ("tun0", .wire),
         ("ppp0", .wire), ("", .wire), ("..", .wire), ("wlan0/../eth0", .wifi),
     ])
-    func `where there are no files, as in a container, the name decides`(_ name: String, _ expected: LinkKind) throws {
+    func `the name decides without files, as in a container`(_ name: String, _ expected: LinkKind) throws {
         #expect(LinkKind(ofLink: name, in: try LinkTree().folder) == expected)
         #expect(LinkKind(ofLink: name, in: "/nowhere") == expected)
     }
 
-    @Test func `a file that is damaged, empty or a folder is as none`() throws {
+    @Test func `a file that is damaged, empty or a folder is ignored`() throws {
         #expect(try kind("net0") { try $0.add("net0", ["type": "many\n", "uevent": "\u{0}\n\n=DEVTYPE\n"]) } == .wire)
         #expect(try kind("net0") { try $0.add("net0", ["type": "", "uevent": "", "bonding/active_slave/": ""]) } == .wire)
     }

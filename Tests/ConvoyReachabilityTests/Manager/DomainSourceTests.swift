@@ -44,17 +44,17 @@ import Testing
         try body(heard)
     }
 
-    @Test func `a name with an address to which there is a way is reachable`() throws {
+    @Test func `a name is reachable if one of its addresses has a route`() throws {
         try run(Resolver([Self.loopback])) { heard in try eventually { heard.all == [.reachableViaWire] } }
     }
 
-    @Test func `a name that does not exist, or that is unknown, is not`() throws {
+    @Test func `a name that does not exist or cannot be resolved is not reachable`() throws {
         for answer in [NameLookup.doesNotExist, .failure] {
             try run(Resolver([answer])) { heard in try eventually { heard.all.contains(.notReachable) } }
         }
     }
 
-    @Test func `nothing is said before the first answer, and the watching thread does not wait for it`() throws {
+    @Test func `nothing is reported before the first lookup, and the monitor thread does not wait`() throws {
         let answering = DispatchSemaphore(value: 0)
         let watch = NetworkWatch()
         let slow = Resolver([Self.loopback]) { _ in answering.wait() }
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(.enabled(if: Self.isOnline, "this requires a route to the Internet"))
-    func `a lookup that fails is tried again a few times, and then no more`() throws {
+    func `a failed lookup is retried a few times`() throws {
         let resolver = Resolver([.failure, .failure, Self.loopback])
         try run(resolver, delays: [0.01, 0.02, 0.03]) { heard in
             try eventually { heard.all.last == .reachableViaWire }

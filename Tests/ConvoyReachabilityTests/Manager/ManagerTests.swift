@@ -11,7 +11,7 @@ import Testing
 
     private func makeManager() -> NetworkReachabilityManager { NetworkReachabilityManager(source: source, queue: queue) }
 
-    @Test func `the status is unknown until the first report, and then what is reported`() throws {
+    @Test func `the status is unknown until the first report`() throws {
         let manager = makeManager()
         #expect(manager.networkReachabilityStatus == .unknown && !manager.isReachable && !manager.isMonitoring)
         try manager.startMonitoring()
@@ -58,7 +58,7 @@ import Testing
         #expect(heard.all == all)
     }
 
-    @Test func `observers hear the changes of what they observe, as long as they are kept`() throws {
+    @Test func `observers are notified of the changes they observe, as long as they are retained`() throws {
         let manager = makeManager()
         let (reachable, wifi, everything) = (Record<[Bool]>(), Record<Bool>(), Record<NetworkReachabilityStatus>())
         let first = manager.observe(.isReachable) { _, change in reachable.add([change.oldValue, change.newValue]) }
@@ -80,7 +80,7 @@ import Testing
         withExtendedLifetime(third) {}
     }
 
-    @Test func `the notification has the manager and the status`() throws {
+    @Test func `the notification contains the manager and the status`() throws {
         let manager = makeManager()
         let heard = Record<Int?>()
         let observer = NotificationCenter.default.addObserver(
@@ -98,7 +98,7 @@ import Testing
         #expect(heard.all == [1, 0])
     }
 
-    @Test func `the sequence begins with the status that there is, has the last, and ends with the manager`() async throws {
+    @Test func `the sequence starts with the current status and ends with the manager`() async throws {
         var manager: NetworkReachabilityManager? = makeManager()
         try manager?.startMonitoring()
         source.report(.notReachable)
@@ -116,7 +116,7 @@ import Testing
         #expect(source.ends == 1)
     }
 
-    @Test func `after a stop nothing is reported, and what is reported late is ignored`() throws {
+    @Test func `nothing is reported after a stop, and late reports are ignored`() throws {
         let manager = makeManager()
         let heard = Record<NetworkReachabilityStatus>()
         manager.reachabilityStatusChangeHandler = { heard.add($0) }
@@ -139,7 +139,7 @@ import Testing
         #expect(source.ends == 1, "it ends once")
     }
 
-    @Test func `a start while it monitors begins anew, and tells the status again`() throws {
+    @Test func `starting again reports the status again`() throws {
         let manager = makeManager()
         let heard = Record<NetworkReachabilityStatus>()
         manager.reachabilityStatusChangeHandler = { heard.add($0) }
@@ -155,14 +155,14 @@ import Testing
         #expect(heard.all == [.reachableViaWire, .reachableViaWire])
     }
 
-    @Test func `a source that cannot begin makes the start fail, and the next one can succeed`() throws {
+    @Test func `a start fails if its source does, and the next start can succeed`() throws {
         let manager = makeManager()
         source.refuse()
         #expect(throws: ScriptedSource.Refusal.self) { try manager.startMonitoring() }
         #expect(!manager.isMonitoring && manager.networkReachabilityStatus == .unknown)
     }
 
-    @Test func `starts and stops from many threads leave one that monitors, or none`() throws {
+    @Test func `concurrent starts and stops leave one monitor or none`() throws {
         let manager = makeManager()
         DispatchQueue.concurrentPerform(iterations: 400) { number in
             if number % 2 == 0 { try? manager.startMonitoring() } else { manager.stopMonitoring() }
@@ -172,7 +172,7 @@ import Testing
         #expect(source.begins == source.ends)
     }
 
-    @Test func `a released manager ends, also while a handler holds nothing but the status`() throws {
+    @Test func `a released manager ends, even while a handler runs`() throws {
         var manager: NetworkReachabilityManager? = makeManager()
         weak let released = manager
         manager?.reachabilityStatusChangeHandler = { _ in }
@@ -183,13 +183,13 @@ import Testing
         #expect(source.ends == 1)
     }
 
-    @Test func `an address that is none makes no manager`() {
+    @Test func `an invalid address has no manager`() {
         #expect(NetworkReachabilityManager(address: "example.com") == nil)
         #expect(NetworkReachabilityManager(address: "") == nil)
     }
 
     @Test(arguments: ["localhost", "app.localhost", "App.Localhost.", "127.0.0.1", "[::1]"])
-    func `operations need no network for this machine`(host: String) {
+    func `an operation needs no network to reach this machine`(host: String) {
         let target = NetworkTarget(host: host)
         #expect(target.isAddress && target.name == nil && !target.isOutOfReach)
         #expect(!target.addresses.contains { !$0.isLoopback })

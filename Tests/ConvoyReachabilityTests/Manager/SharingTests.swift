@@ -6,7 +6,7 @@ import Testing
 
 /// The cost of many managers.
 @Suite(.serialized) struct SharingTests {
-    @Test func `a hundred managers share one descriptor and one thread, which go with the last of them`() throws {
+    @Test func `a hundred managers share one descriptor and thread, which end with the last manager`() throws {
         let queue = DispatchQueue(label: "handlers")
         try eventually("the sockets of other tests to close") { NetworkWatch.shared.counts == WatchSession.Counts() }
         let sockets = netlinkSockets
@@ -30,7 +30,7 @@ import Testing
         managers[0].stopMonitoring()
     }
 
-    @Test func `what is started and stopped a thousand times leaves nothing behind`() throws {
+    @Test func `starting and stopping a thousand times leaves nothing behind`() throws {
         let queue = DispatchQueue(label: "handlers")
         let manager = NetworkReachabilityManager(queue: queue)
         try manager.startMonitoring()

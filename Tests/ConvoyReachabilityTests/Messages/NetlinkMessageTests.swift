@@ -17,7 +17,7 @@ import Testing
         return try #require(NetlinkMessage.all(in: bytes[...]).first)
     }
 
-    @Test func `a message that is written is read as it was`() throws {
+    @Test func `a message survives a round trip`() throws {
         let bytes =
             NetlinkMessage.request(
                 type: 18, sequence: 7, structure: [1, 2, 3, 4, 5], attributes: [(3, Array("eth0\0".utf8))])
@@ -29,7 +29,7 @@ import Testing
         #expect(messages[1].payload.isEmpty)
     }
 
-    @Test func `what is cut off at any place or damaged in any byte is read without harm`() throws {
+    @Test func `a message truncated or damaged anywhere is parsed safely`() throws {
         let bytes = NetlinkMessage.request(
             type: Int(RTM_NEWLINK), sequence: 1, structure: [UInt8](repeating: 9, count: MemoryLayout<ifinfomsg>.size),
             attributes: [(Int(IFLA_IFNAME), Array("eth0\0".utf8)), (4, [1, 2, 3, 4])])
@@ -50,7 +50,7 @@ import Testing
         #expect(NetlinkMessage.all(in: bytes[..<(bytes.count - 1)]).isEmpty)
     }
 
-    @Test func `there is no way where the kernel throws packets away or refuses them`() throws {
+    @Test func `a blackhole or prohibited route is not a route`() throws {
         for kind in [RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, RTN_THROW, RTN_UNSPEC] {
             #expect(try NetworkPath(route(kind: kind, source: "192.0.2.2")) == nil)
         }
@@ -65,7 +65,7 @@ import Testing
             ("2001:db8::1", "2001:db8::2", true), ("2001:db8::1", "fe80::2", false), ("fe80::1", "fe80::2", true),
             ("ff02::1", "fe80::2", true), ("2001:db8::1", nil, false), ("2001:db8::1", "::1", false),
         ] as [(String, String?, Bool)])
-    func `a way needs an address to come from that means something there`(
+    func `a route needs a source address of suitable scope`(
         _ target: String, _ source: String?, _ expected: Bool
     ) throws {
         let path = try #require(NetworkPath(route(kind: RTN_UNICAST, source: source)))
