@@ -10,7 +10,7 @@ import Testing
 @Suite(.enabled(if: ApacheServer.isInstalled, "not installed: \(ApacheServer.installHint)"))
 struct ApacheAuthenticationTests {
     @Test(arguments: ["basic", "digest"], [false, true])
-    func `apache lets in who knows the password, over HTTP/1.1 and HTTP/2`(method: String, isSecure: Bool) async throws {
+    func `Apache accepts the right password, over HTTP/1.1 and HTTP/2`(method: String, isSecure: Bool) async throws {
         let server = try ApacheServer(users: ["ada": "secret", "jäsøn": "päss\"wörd"])
         let base = isSecure ? server.secureURL : server.url
         let url = base.appendingPathComponent("\(method)/small")
@@ -25,7 +25,7 @@ struct ApacheAuthenticationTests {
         #expect(await manager.status(url) == 401)
     }
 
-    @Test func `uploads are authenticated, in memory and as streams that can be read again`() async throws {
+    @Test func `uploads from memory and replayable streams are authenticated`() async throws {
         let server = try ApacheServer()
         let manager = Protected.manager()
         let body = Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0) })
@@ -40,7 +40,7 @@ struct ApacheAuthenticationTests {
         #expect(try await manager.get(other, as: Data.self) == body)
     }
 
-    @Test func `apache's proof that it knows the password is right, also after redirects and for what is not there`()
+    @Test func `Apache's proof of the password is verified, also after redirects and for a 404`()
         async throws
     {
         let server = try ApacheServer()
@@ -58,14 +58,14 @@ struct ApacheAuthenticationTests {
         }
     }
 
-    @Test func `a nonce that is good for once is asked for anew, and costs no password`() async throws {
+    @Test func `a one-time nonce is requested again without rejecting the password`() async throws {
         let server = try ApacheServer(nonceLifetime: 0)
         let manager = Protected.manager()
         let url = server.url.appendingPathComponent("digest/small")
         for _ in 0..<5 { #expect(await manager.status(url) == 200) }
     }
 
-    @Test func `a hundred requests at once use one nonce, each with a count of its own`() async throws {
+    @Test func `a hundred concurrent requests share a nonce, each with its own count`() async throws {
         let server = try ApacheServer()
         let manager = Protected.manager()
         let url = server.url.appendingPathComponent("digest/small")

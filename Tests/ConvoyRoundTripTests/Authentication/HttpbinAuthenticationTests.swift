@@ -19,7 +19,7 @@ import Testing
 
     private struct Answer: Decodable { let authenticated: Bool }
 
-    @Test func `Basic is sent when it is asked for`() async throws {
+    @Test func `Basic credentials are sent when requested`() async throws {
         let manager = try manager()
         let answer: Answer = try await manager.get("basic-auth/ada/\(Self.password)")
         #expect(answer.authenticated)
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(arguments: ["auth", "auth-int"], ["MD5", "SHA-256"])
-    func `Digest is computed as httpbin does`(protection: String, algorithm: String) async throws {
+    func `Digest agrees with httpbin`(protection: String, algorithm: String) async throws {
         let manager = try manager()
         manager.credential = URLCredential(user: "ada", password: "secret", persistence: .none)
         for _ in 0..<2 {
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `a wrong password, and an unknown algorithm, are a 401`() async throws {
+    @Test func `a wrong password and an unknown algorithm result in a 401`() async throws {
         let manager = try manager()
         for path in ["digest-auth/auth/ada/other/MD5", "digest-auth/auth/ada/secret/SHA-512", "basic-auth/ada/other"] {
             let (refused, error) = try await manager.failure(.get, path)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `a bearer's token is asked for`() async throws {
+    @Test func `a bearer token is requested`() async throws {
         let manager = try manager()
         manager.authenticationChallengeHandler = { _, challenge, answer in
             #expect(challenge.protectionSpace.method == .bearer && challenge.proposedCredential == nil)

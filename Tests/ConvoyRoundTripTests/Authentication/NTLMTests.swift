@@ -8,7 +8,7 @@ import Testing
 
 /// NTLM, which libcurl speaks, with an acceptor of another make.
 @Suite(.enabled(if: NTLMServer.isInstalled, "not installed: \(NTLMServer.installHint)")) struct NTLMTests {
-    @Test func `a connection is authenticated for one request, and no one else's`() async throws {
+    @Test func `an authenticated connection is not used for other requests`() async throws {
         let server = try NTLMServer()
         let manager = Protected.manager()
         let url = server.url.appendingPathComponent("path")
@@ -30,7 +30,7 @@ import Testing
         #expect(await manager.status(url) == 401)
     }
 
-    @Test func `a proxy is authenticated, for requests and for tunnels`() async throws {
+    @Test func `NTLM authenticates to a proxy, for requests and tunnels`() async throws {
         let proxy = try NTLMServer(.proxy), server = try NTLMServer()
         let url = server.url.appendingPathComponent("path")
         let manager = Protected.manager()
@@ -43,7 +43,7 @@ import Testing
         #expect(await manager.status(url) == 407)
     }
 
-    @Test func `a large body in memory arrives whole`() async throws {
+    @Test func `a large body in memory arrives complete`() async throws {
         let server = try NTLMServer()
         let manager = Protected.manager()
         var request = URLRequest(url: server.url.appendingPathComponent("path"))

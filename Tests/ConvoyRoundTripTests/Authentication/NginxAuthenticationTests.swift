@@ -8,7 +8,7 @@ import Testing
 /// Basic as nginx checks it.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct NginxAuthenticationTests {
     @Test(arguments: [false, true])
-    func `nginx lets in who knows the password, over HTTP/1.1 and HTTP/2`(isSecure: Bool) async throws {
+    func `nginx accepts the right password, over HTTP/1.1 and HTTP/2`(isSecure: Bool) async throws {
         let nginx = try Nginx()
         _ = try nginx.add(Data("private".utf8), as: "file.txt")
         let url = isSecure ? nginx.secureURL("private/file.txt") : nginx.url("private/file.txt")

@@ -12,7 +12,7 @@ import Testing
     @Test(
         .enabled(if: SquidProxy.isInstalled, "not installed: \(SquidProxy.installHint)"),
         arguments: [[SquidProxy.Scheme.basic], [.digest], [.digest, .basic]])
-    func `squid forwards and tunnels for who knows the password`(schemes: [SquidProxy.Scheme]) async throws {
+    func `Squid forwards and tunnels with the right password`(schemes: [SquidProxy.Scheme]) async throws {
         let proxy = try SquidProxy(schemes)
         let server = try TestServer()
         server.route("/", .text("plain"))
@@ -38,7 +38,7 @@ import Testing
         #expect(server.requests.count == 2 && secure.requests.count == 2)
     }
 
-    @Test func `a handler is asked for the proxy of a request and of a tunnel`() async throws {
+    @Test func `the challenge handler is called for the proxy of a request and of a tunnel`() async throws {
         guard SquidProxy.isInstalled else { return print("skipped: not installed: \(SquidProxy.installHint)") }
         let proxy = try SquidProxy([.digest])
         let certificate = try TestCertificate.selfSigned()
@@ -57,7 +57,7 @@ import Testing
         #expect(await manager.status(secure.url("/")) == 200)
     }
 
-    @Test func `a proxy receives nothing that is for the server, and an origin that plays the proxy nothing`() async throws {
+    @Test func `neither a proxy nor an origin that imitates one receives the other's credentials`() async throws {
         // A server that answers CONNECT with 407 and keeps what it was sent.
         let proxy = try TestServer()
         proxy.route(nil, "*", .status(407).header("Proxy-Authenticate", "Basic realm=\"p\""))

@@ -23,7 +23,7 @@ import Testing
 
     // MARK: Multipart
 
-    @Test func `two files and fields arrive as they are`() async throws {
+    @Test func `two files and fields arrive unchanged`() async throws {
         let file = try directory.write(bytes, to: "naïve \"name\".bin")
         let operation = try manager.makeMultipartOperation(
             "post",
@@ -49,7 +49,7 @@ import Testing
         #expect(echo.header("Transfer-Encoding") == nil)
     }
 
-    @Test func `the media type of a file is that of its name`() async throws {
+    @Test func `a file has the media type of its extension`() async throws {
         let file = try directory.write(bytes, to: "picture.png")
         let operation = try manager.makeMultipartOperation("post") { try $0.appendPart(fileURL: file, name: "picture") }
         let echo = try await finish(operation)
@@ -68,7 +68,7 @@ import Testing
         #expect(echo.file("a%0D%0Ab") == Data("3".utf8))
     }
 
-    @Test func `parts from streams and with headers of their own arrive`() async throws {
+    @Test func `parts from streams and with custom headers arrive`() async throws {
         let (bytes, text) = (bytes, text)
         let operation = try manager.makeMultipartOperation("put", method: .put) { form in
             form.appendPart(
@@ -85,7 +85,7 @@ import Testing
         #expect(echo.form == ["own": "body"])
     }
 
-    @Test func `a file that grew after it was added is an error and not a corrupt body`() async throws {
+    @Test func `a file that grew after it was added is an error, not a corrupt body`() async throws {
         let file = try directory.write(Data("short".utf8), to: "file.txt")
         let operation = try manager.makeMultipartOperation("post") { try $0.appendPart(fileURL: file, name: "file") }
         try Data("longer than before".utf8).write(to: file)

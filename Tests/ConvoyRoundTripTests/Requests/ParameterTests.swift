@@ -44,7 +44,7 @@ import Testing
             (.indices, ["a[0]": "1", "a[1]": "2", "b[c]": "3"]), (.noBrackets, ["a": ["1", "2"], "b[c]": "3"]),
             (.dots, ["a[0]": "1", "a[1]": "2", "b.c": "3"]),
         ] as [(QueryStringStyle, [String: JSON])])
-    func `every query style is read as it is written`(style: QueryStringStyle, expected: [String: JSON]) async throws {
+    func `every query style decodes back to its parameters`(style: QueryStringStyle, expected: [String: JSON]) async throws {
         var serializer = HTTPRequestSerializer()
         serializer.queryStringStyle = style
         manager.requestSerializer = serializer
@@ -61,7 +61,7 @@ import Testing
         #expect(post.form == [:] && post.header("Content-Length") == "0")
     }
 
-    @Test func `a JSON body is read as the same tree`() async throws {
+    @Test func `a JSON body decodes to the same tree`() async throws {
         manager.requestSerializer = JSONRequestSerializer()
         let parameters: ParameterValue = [
             "name": "Ada", "nothing": .null, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [.null, false]],
@@ -76,7 +76,7 @@ import Testing
         #expect(echo.header("Content-Type") == "application/json" && echo.form == [:])
     }
 
-    @Test func `an encodable is sent as its JSON`() async throws {
+    @Test func `an encodable value is sent as JSON`() async throws {
         struct User: Codable, Equatable, Sendable {
             var name: String
             var ages: [Int]
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
-    func `a property list arrives as the same tree`(format: PropertyListSerialization.PropertyListFormat) async throws {
+    func `a property list decodes to the same tree`(format: PropertyListSerialization.PropertyListFormat) async throws {
         manager.requestSerializer = PropertyListRequestSerializer(format: format)
         let parameters: ParameterValue = [
             "name": "Ada é", "list": [1, 2.5, true], "bytes": .data(Data([0, 1, 254, 255])),
@@ -108,7 +108,7 @@ import Testing
         #expect(list.count == 3 && list[1] as? Double == 2.5 && list[2] as? Bool == true)
     }
 
-    @Test func `a compressed body says so and is what gzip reads`() async throws {
+    @Test func `a compressed body is labelled and can be read by gzip`() async throws {
         var serializer = JSONRequestSerializer()
         serializer.http.compressesBody = true
         manager.requestSerializer = serializer

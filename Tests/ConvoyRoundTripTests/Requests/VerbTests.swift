@@ -11,7 +11,7 @@ import Testing
 
     init() throws { manager = try Shared.manager() }
 
-    @Test func `every verb with an endpoint of its own reaches it`() async throws {
+    @Test func `every verb reaches its endpoint`() async throws {
         let parameters: ParameterValue = ["a": "b c"]
         let get: Echo = try await manager.get("get", parameters: parameters)
         let post: Echo = try await manager.post("post", parameters: parameters)
@@ -35,7 +35,7 @@ import Testing
         #expect(echo.method == verb && echo.json == ["a": [1, 2]] && echo.args.isEmpty)
     }
 
-    @Test func `a trace and an options arrive`() async throws {
+    @Test func `TRACE and OPTIONS requests arrive`() async throws {
         let echo: Echo = try await manager.value(.trace, "anything")
         #expect(echo.method == "TRACE")
         let options = try await manager.send(.options, "anything")
@@ -43,14 +43,14 @@ import Testing
         #expect(Set(["GET", "POST", "PATCH", "OPTIONS"]).isSubset(of: allowed))
     }
 
-    @Test func `the wrong verb is refused with what is allowed`() async throws {
+    @Test func `the wrong verb is rejected with the allowed methods`() async throws {
         let (operation, error) = try await manager.failure(.delete, "post")
         #expect((error as NSError?)?.code == NSURLErrorBadServerResponse)
         #expect(operation.statusCode == 405)
         #expect(operation.response?.value(forHTTPHeaderField: "Allow")?.contains("POST") == true)
     }
 
-    @Test func `raw bytes of all values arrive as they are`() async throws {
+    @Test func `raw bytes of all values arrive unchanged`() async throws {
         let bytes = Data((0..<70_000).map { UInt8(truncatingIfNeeded: $0) })
         let operation = try await manager.send(
             .put, "put", body: bytes, headers: ["Content-Type": "application/octet-stream"]

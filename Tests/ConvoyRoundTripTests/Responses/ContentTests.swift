@@ -41,13 +41,13 @@ import Testing
         #expect(one.uuid != other.uuid)
     }
 
-    @Test func `a value of another shape is an error that says where`() async throws {
+    @Test func `a value of another shape is an error with its coding path`() async throws {
         struct Answer: Decodable, Sendable { var uuid: Int }
         let error = await #expect(throws: HTTPError.self) { let _: Answer = try await manager.get("uuid") }
         #expect(error?.decodingError != nil && error?.localizedDescription.contains("At uuid: ") == true)
     }
 
-    @Test func `a sample of JSON is read whole`() async throws {
+    @Test func `a JSON sample is parsed completely`() async throws {
         struct Sample: Decodable, Sendable {
             struct Show: Decodable, Sendable {
                 struct Slide: Decodable, Sendable { var title: String, type: String, items: [String]? }
@@ -60,7 +60,7 @@ import Testing
         #expect(sample.slideshow.slides.last?.items?.count == 2)
     }
 
-    @Test func `a sample of XML is a parser that has not begun`() async throws {
+    @Test func `an XML sample becomes a parser that has not started`() async throws {
         final class Counter: NSObject, XMLParserDelegate {
             var elements: [String] = []
             func parser(
@@ -77,7 +77,7 @@ import Testing
         #expect(counter.elements.filter { $0 == "slide" }.count == 2)
     }
 
-    @Test func `a sample of XML is a document`() async throws {
+    @Test func `an XML sample becomes a document`() async throws {
         let operation = try await manager.send(.get, "xml") { $0.responseSerializer = XMLDocumentResponseSerializer() }
         let document = try #require(operation.responseObject as? XMLDocument)
         let root = try #require(document.rootElement())
@@ -87,7 +87,7 @@ import Testing
         #expect(titles == ["Wake up to WonderWidgets!", "Overview"])
     }
 
-    @Test func `an HTML page is not XML by its content type`() async throws {
+    @Test func `an HTML page is rejected as XML by its content type`() async throws {
         manager.responseSerializer = XMLDocumentResponseSerializer()
         let (_, error) = try await manager.failure(.get, "html")
         #expect((error as NSError?)?.code == NSURLErrorCannotDecodeContentData)
@@ -105,7 +105,7 @@ import Testing
         ("png", "image/png", "pig_icon.png"), ("jpeg", "image/jpeg", "jackal.jpg"),
         ("webp", "image/webp", "wolf_1.webp"), ("svg", "image/svg+xml", "svg_logo.svg"),
     ])
-    func `an image arrives as its bytes with its type`(kind: String, type: String, file: String) async throws {
+    func `an image arrives unchanged, with its content type`(kind: String, type: String, file: String) async throws {
         var serializer = HTTPResponseSerializer()
         serializer.acceptableContentTypes = [type]
         manager.responseSerializer = serializer
@@ -117,7 +117,7 @@ import Testing
         #expect(asked.responseData == operation.responseData)
     }
 
-    @Test func `headers that come twice are joined`() async throws {
+    @Test func `repeated headers are joined`() async throws {
         let operation = try await manager.response(
             .get, "response-headers?X-Twice=one&X-Twice=two&X-Once=%C3%A9&Cache-Control=no-store")
         let response = try #require(operation.response)

@@ -26,7 +26,7 @@ import Testing
         #expect((error as? URLError)?.code == .httpTooManyRedirects)
     }
 
-    @Test func `each redirect can be seen and the last refused`() async throws {
+    @Test func `each redirect can be observed, and the last one rejected`() async throws {
         let operation = try manager.makeOperation(.get, "relative-redirect/3")
         operation.responseSerializer = HTTPResponseSerializer()
         let seen = Locked<[String]>([])
@@ -76,13 +76,13 @@ import Testing
 
     // MARK: Cookies
 
-    @Test func `a cookie sent by hand arrives`() async throws {
+    @Test func `a manually set cookie arrives`() async throws {
         let answer: [String: [String: String]] = try await manager.get(
             "cookies", headers: ["Cookie": "flavour=chocolate; size=large"])
         #expect(answer == ["cookies": ["flavour": "chocolate", "size": "large"]])
     }
 
-    @Test func `a cookie sent by hand stays on a redirect to the same host`() async throws {
+    @Test func `a manually set cookie is kept on a redirect to the same host`() async throws {
         let answer: [String: [String: String]] = try await manager.get(
             "redirect-to?url=/cookies", headers: ["Cookie": "flavour=chocolate"])
         #expect(answer == ["cookies": ["flavour": "chocolate"]])

@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH", "DELETE"])
-    func `a status is the same for every verb`(verb: String) async throws {
+    func `every verb reports the same status`(verb: String) async throws {
         let (operation, error) = try await manager.failure(HTTPMethod(verb), "status/503", parameters: ["a": "b"])
         #expect(operation.statusCode == 503 && (error as NSError?)?.code == NSURLErrorBadServerResponse)
     }
@@ -62,7 +62,7 @@ import Testing
         #expect(operation.response?.value(forHTTPHeaderField: "X-More-Info") == "http://tools.ietf.org/html/rfc2324")
     }
 
-    @Test func `an HTML page is not taken for JSON`() async throws {
+    @Test func `an HTML page is not parsed as JSON`() async throws {
         let (operation, error) = try await manager.failure(.get, "html")
         let failure = try #require(error as NSError?)
         #expect(failure.code == NSURLErrorCannotDecodeContentData)
@@ -71,7 +71,7 @@ import Testing
         #expect(operation.responseObject == nil && operation.responseString?.contains("Herman Melville") == true)
     }
 
-    @Test func `an HTML error page gives both errors in a chain`() async throws {
+    @Test func `an HTML error page has a chain of both errors`() async throws {
         let (_, error) = try await manager.failure(.get, "nowhere")
         let failure = try #require(error as NSError?)
         #expect(failure.code == NSURLErrorBadServerResponse)
@@ -82,7 +82,7 @@ import Testing
         #expect(underlying.localizedDescription == "Request failed: unacceptable content-type: text/html")
     }
 
-    @Test func `what is denied is still text`() async throws {
+    @Test func `a denied page is still readable as text`() async throws {
         let (operation, error) = try await manager.failure(.get, "deny")
         #expect((error as NSError?)?.localizedDescription == "Request failed: unacceptable content-type: text/plain")
         #expect(operation.responseString?.contains("YOU SHOULDN'T BE HERE") == true)

@@ -15,7 +15,7 @@ import Testing
     /// What `/range/COUNT` serves.
     static func alphabet(_ range: Range<Int>) -> Data { Data(range.map { UInt8(ascii: "a") + UInt8($0 % 26) }) }
 
-    @Test func `a stream of JSON lines is text of that many documents`() async throws {
+    @Test func `a stream of JSON lines has the requested number of documents`() async throws {
         let operation = try await manager.send(.get, "stream/20") { $0.responseSerializer = StringResponseSerializer() }
         let text = try #require(operation.responseObject as? String)
         struct Line: Decodable { var id: Int, url: String }
@@ -33,7 +33,7 @@ import Testing
         #expect(one.responseData?.count == 50_000 && one.responseData == bytes.responseData)
     }
 
-    @Test func `a delay longer than the timeout is a timeout`() async throws {
+    @Test func `a delay longer than the timeout times out`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 0.5
         manager.requestSerializer = serializer
@@ -53,7 +53,7 @@ import Testing
         #expect(secondsSince(start) >= 1)
     }
 
-    @Test func `many delays pass at the same time and each has its own answer`() async throws {
+    @Test func `concurrent delays each get their own response`() async throws {
         let manager = manager
         let answers = try await withThrowingTaskGroup(of: (Int, String?).self) { group in
             for number in 0..<8 {
@@ -67,7 +67,7 @@ import Testing
         #expect(answers == Dictionary(uniqueKeysWithValues: (0..<8).map { ($0, "\($0)") }))
     }
 
-    @Test func `a drip is awaited to its end though it takes longer than the timeout`() async throws {
+    @Test func `a slow body is received completely even if it takes longer than the timeout`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 2
         manager.requestSerializer = serializer
@@ -79,7 +79,7 @@ import Testing
         #expect(secondsSince(start) >= 2.7)
     }
 
-    @Test func `a drip begins after its delay with its status`() async throws {
+    @Test func `a slow body starts after its delay, with its status`() async throws {
         let start = DispatchTime.now()
         let (operation, error) = try await manager.failure(.get, "drip?numbytes=5&duration=0.1&delay=0.5&code=503")
         #expect(operation.statusCode == 503 && (error as NSError?)?.code == NSURLErrorBadServerResponse)
@@ -87,7 +87,7 @@ import Testing
         #expect(secondsSince(start) >= 0.45)
     }
 
-    @Test func `a range gives that part`() async throws {
+    @Test func `a range request returns that part`() async throws {
         manager.responseSerializer = HTTPResponseSerializer()
         let part = try await manager.send(.get, "range/1000", headers: ["Range": "bytes=100-199"])
         #expect(part.statusCode == 206 && part.responseData == Self.alphabet(100..<200))
@@ -100,7 +100,7 @@ import Testing
 
     /// httpbin's ETag has no quotes and is thus no entity tag (RFC 9110, section 8.8.3): nothing proves that two parts
     /// belong together, and the engine fetches the whole again rather than put them together.
-    @Test func `a body that is paused in its middle arrives whole`() async throws {
+    @Test func `a body that is paused midway arrives complete`() async throws {
         let size = 102_400
         let operation = try manager.makeOperation(.get, "range/\(size)?duration=2&chunk_size=1024")
         operation.responseSerializer = HTTPResponseSerializer()
@@ -119,7 +119,7 @@ import Testing
         #expect(operation.statusCode == 200 && operation.responseData == Self.alphabet(0..<size))
     }
 
-    @Test func `a manager works on after a transfer is cancelled in its middle`() async throws {
+    @Test func `a manager keeps working after a transfer is cancelled midway`() async throws {
         let operation = try manager.makeOperation(.get, "drip?numbytes=100&duration=30")
         operation.responseSerializer = HTTPResponseSerializer()
         operation.downloadProgressHandler = { [unowned operation] _, _, _ in operation.cancel() }

@@ -19,7 +19,7 @@ import Testing
         manager.completionQueue = DispatchQueue(label: "Convoy.RoundTrips.Replay")
     }
 
-    @Test func `a part from a stream that is made anew is sent again`() async throws {
+    @Test func `a part from a recreated stream is sent again`() async throws {
         let data = data
         let operation = try manager.makeMultipartOperation("here") { form in
             form.appendPart(

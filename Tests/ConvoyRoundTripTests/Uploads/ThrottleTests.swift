@@ -27,7 +27,7 @@ struct ThrottleTests {
         }
     }
 
-    @Test func `a throttled upload takes as long as its rate demands`() async throws {
+    @Test func `a throttled upload takes as long as its rate requires`() async throws {
         let operation = try upload(90_000, packetSize: 10_000, delay: 0.1)
         try await manager.enqueue(operation).finished()
         let request = try #require(server.requests.last)
@@ -37,7 +37,7 @@ struct ThrottleTests {
         #expect(request.body.range(of: PatternBytes.data(count: 90_000)) != nil)
     }
 
-    @Test func `other transfers go on while an upload waits`() async throws {
+    @Test func `other transfers continue while an upload waits`() async throws {
         // It would take an hour, if it were not ended.
         let slow = try upload(60_000, packetSize: 1_000, delay: 60)
         manager.enqueue(slow)
@@ -87,13 +87,13 @@ struct ThrottleTests {
             (100, -.infinity), (100, -1), (100, 0), (100, .nan), (0, 1), (-1, 1), (.max, 1), (1_000, 1e-300),
             (.max - 1, .leastNonzeroMagnitude),
         ] as [(Int, Double)])
-    func `packets and pauses that name no rate are no limit`(packetSize: Int, delay: Double) async throws {
+    func `packet sizes and delays that define no rate do not limit`(packetSize: Int, delay: Double) async throws {
         let operation = upload(OddStream(packetSize, delay))
         try await manager.enqueue(operation).finished()
         #expect(server.requests.last?.bodyLength == 1_000)
     }
 
-    @Test func `endless pauses hold the upload back until it is cancelled`() async throws {
+    @Test func `endless delays hold an upload until it is cancelled`() async throws {
         let operation = upload(OddStream(100, .infinity))
         manager.enqueue(operation)
         while !operation.isExecuting { await Task.yield() }
