@@ -18,7 +18,7 @@ import Testing
     private static let hasKerberos = KerberosRealm.isInstalled && ApacheServer.hasNegotiate
 
     @Test(.enabled(if: ApacheServer.isInstalled, apacheHint), arguments: ["basic", "digest"])
-    func `apache lets in who knows the password, over HTTP/1.1 and HTTP/2`(scheme: String) throws {
+    func `Apache accepts the right password, over HTTP/1.1 and HTTP/2`(scheme: String) throws {
         let server = try ApacheServer(users: ["ada": "secret", "jäsøn": "päss\"wörd"])
         let path = "\(scheme)/small"
         let url = server.url.appendingPathComponent(path).absoluteString
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(.enabled(if: ApacheServer.isInstalled, apacheHint))
-    func `apache keeps what is uploaded after authentication`() throws {
+    func `Apache stores an upload after authentication`() throws {
         let server = try ApacheServer()
         let url = server.url.appendingPathComponent("digest/new").absoluteString
         let directory = try TemporaryDirectory()
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(.enabled(if: hasKerberos, kerberosHint))
-    func `apache lets in who has a ticket of Kerberos`() throws {
+    func `Apache accepts a Kerberos ticket`() throws {
         let realm = try KerberosRealm()
         let server = try ApacheServer(kerberos: realm)
         let url = server.url.appendingPathComponent("negotiate/small").absoluteString
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(.enabled(if: hasKerberos, kerberosHint))
-    func `a center that is paused hangs, and one that is halted is refused`() throws {
+    func `a paused key distribution center hangs, and a halted one refuses connections`() throws {
         let realm = try KerberosRealm()
         realm.pause()
         // The connection is accepted, and nothing comes.
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(.enabled(if: SquidProxy.isInstalled, squidHint), arguments: [SquidProxy.Scheme.basic, .digest])
-    func `squid forwards and tunnels for who knows the password`(scheme: SquidProxy.Scheme) throws {
+    func `Squid forwards and tunnels with the right password`(scheme: SquidProxy.Scheme) throws {
         let server = try OpenSSLServer()
         let proxy = try SquidProxy([scheme])
         let tunnel = ["--cacert", server.certificates.certificateAuthority.path, "-x", proxy.address]
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(.enabled(if: SquidProxy.isInstalled, squidHint))
-    func `squid leaves nothing behind, and takes away nothing of others`() throws {
+    func `Squid leaves nothing behind and removes nothing of others`() throws {
         func memory() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: "/dev/shm") }
         let other = "convoy-neighbor-\(UUID().uuidString)"
         #expect(FileManager.default.createFile(atPath: "/dev/shm/\(other)", contents: Data()))
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test(.enabled(if: hasKerberos && SquidProxy.isInstalled, squidHint))
-    func `squid forwards for who has a ticket of Kerberos`() throws {
+    func `Squid forwards with a Kerberos ticket`() throws {
         let realm = try KerberosRealm()
         try realm.logIn()
         let proxy = try SquidProxy([.negotiate], kerberos: realm)
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test(.enabled(if: NTLMServer.isInstalled, "not installed: \(NTLMServer.installHint)"))
-    func `a server and a proxy ask each connection once for NTLM`() throws {
+    func `a server and a proxy request NTLM once per connection`() throws {
         let server = try NTLMServer()
         let url = server.url.appendingPathComponent("path").absoluteString
         #expect(try curl([url]) == "who is it? 401")

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 struct CrashTests {
-    @Test func `a child whose parent is killed without warning is gone with its group`() async throws {
+    @Test func `a child process and its group end when the parent is killed`() async throws {
         let directory = try TemporaryDirectory()
         // The body runs in a process of its own, which knows nothing but its environment.
         setenv("CONVOY_CRASH_TEST", directory.url.path, 1)

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 struct ProcessTests {
-    @Test func `a program gets arguments, input, environment and directory, and gives back status, output and errors`()
+    @Test func `a program receives arguments, input, environment and directory, and returns its output`()
         throws
     {
         let directory = try TemporaryDirectory()
@@ -14,7 +14,7 @@ struct ProcessTests {
         #expect(result.text == "in\na b y\n\(directory.url.path)\n")
     }
 
-    @Test func `much output on both sides, and input that is not read, deadlock nothing`() throws {
+    @Test func `large outputs and unread input do not deadlock`() throws {
         let script = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2"
         let result = try ProcessRunner.run("sh", ["-c", script], input: Data(count: 5_000_000))
         #expect(result.output.count == 3_000_000 && result.errors.count == 3_000_000)
@@ -22,7 +22,7 @@ struct ProcessTests {
         #expect(copied.output.count == 5_000_000)
     }
 
-    @Test func `a program that takes too long is killed with all its children`() throws {
+    @Test func `a program that exceeds its timeout is killed with all its children`() throws {
         let start = Date()
         let result = try ProcessRunner.run("sh", ["-c", "sleep 100 & sleep 100"], timeout: 0.1)
         #expect(result.timedOut && result.status == 137)
@@ -30,7 +30,7 @@ struct ProcessTests {
         #expect(Date().timeIntervalSince(start) < 80)
     }
 
-    @Test func `a child that holds the output open after its parent's end is not waited for`() throws {
+    @Test func `a child that keeps the output open after its parent is not awaited`() throws {
         let start = Date()
         let result = try ProcessRunner.run("sh", ["-c", "echo done; sleep 50 & exit 0"])
         #expect(result.status == 0 && result.text == "done\n")
@@ -38,11 +38,11 @@ struct ProcessTests {
         #expect(Date().timeIntervalSince(start) < 40)
     }
 
-    @Test func `a program that is not there is named`() {
+    @Test func `the error names a missing program`() {
         #expect(throws: ProcessError.notInstalled("no-such-program")) { try ProcessRunner.run("no-such-program") }
     }
 
-    @Test func `a stopped child is gone, with all of its group, though it ignores the request to end`() throws {
+    @Test func `a stopped child and its group end even if they ignore SIGTERM`() throws {
         let directory = try TemporaryDirectory()
         let child = try ChildProcess(
             "sh", ["-c", "trap '' TERM; sleep 100 & echo $!; wait"], directory: directory.url, log: directory.file("log"))

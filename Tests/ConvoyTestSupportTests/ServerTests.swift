@@ -37,7 +37,7 @@ struct ServerTests {
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "not installed: \(Nginx.installHint)"))
-    func `two nginx side by side have ports of their own`() throws {
+    func `two nginx servers have different ports`() throws {
         let first = try Nginx(), second = try Nginx()
         #expect(Set([first.port, first.securePort, second.port, second.securePort]).count == 4)
         first.stop()
@@ -47,7 +47,7 @@ struct ServerTests {
     @Test(
         .enabled(if: OpenSSLServer.isInstalled, "not installed: \(OpenSSLServer.installHint)"),
         arguments: [OpenSSLServer.Version.tls12, .tls13])
-    func `openssl s_server speaks exactly the TLS version that the test sets`(version: OpenSSLServer.Version) throws {
+    func `openssl s_server uses exactly the TLS version that the test sets`(version: OpenSSLServer.Version) throws {
         let server = try OpenSSLServer(version: version)
         let trust = ["--cacert", server.certificates.certificateAuthority.path, server.url.absoluteString]
         let result = try curl(trust)
@@ -57,7 +57,7 @@ struct ServerTests {
     }
 
     @Test(.enabled(if: OpenSSLServer.isInstalled, "not installed: \(OpenSSLServer.installHint)"))
-    func `openssl s_server serves files, and asks for a client certificate when the test says so`() throws {
+    func `openssl s_server serves files, and requests a client certificate if configured`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(Data("HTTP/1.0 299 Odd\r\n\r\nodd".utf8), to: "odd")
         let server = try OpenSSLServer(.responses(directory.url), requiresClientCertificate: true)
@@ -73,7 +73,7 @@ struct ServerTests {
     }
 
     @Test(.enabled(if: Httpbin.isInstalled, "not installed: \(Httpbin.installHint)"))
-    func `httpbin answers`() throws {
+    func `httpbin responds`() throws {
         let httpbin = try Httpbin()
         #expect(try RawClient(port: httpbin.port).exchange("GET", "/status/418").status == 418)
         #expect(try RawClient(port: httpbin.port).exchange("GET", "/brotli")["Content-Encoding"] == "br")

@@ -4,14 +4,14 @@ import Testing
 
 @Suite(.serialized)
 struct ToolTests {
-    @Test func `the generator gives the same bytes for the same seed, and the published first numbers`() {
+    @Test func `the generator is reproducible and returns the published first numbers`() {
         var first = SplitMix64(seed: 1_234_567), second = first
         #expect(first.data(count: 1003) == second.data(count: 1003))
         var known = SplitMix64(seed: 1_234_567)
         #expect(known.next() == 6_457_827_717_110_365_317 && known.next() == 3_203_168_211_198_807_973)
     }
 
-    @Test func `a temporary directory goes with its owner`() throws {
+    @Test func `a temporary directory is removed with its owner`() throws {
         var directory: TemporaryDirectory? = try TemporaryDirectory()
         let path = try #require(directory).write(Data("x".utf8), to: "a/b").path
         #expect(FileManager.default.fileExists(atPath: path))
@@ -19,7 +19,7 @@ struct ToolTests {
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
-    @Test func `waiting in vain fails with what was waited for and where`() throws {
+    @Test func `a wait that times out fails with its condition and location`() throws {
         let error = #expect(throws: TimeoutError.self) {
             try eventually(timeout: 0.01, "the impossible") { false }
         }
@@ -31,7 +31,7 @@ struct ToolTests {
         #expect(throws: TimeoutError.self) { try semaphore.waitOrThrow(timeout: 0.01) }
     }
 
-    @Test func `the meters see a descriptor, threads and memory`() throws {
+    @Test func `the meters report descriptors, threads and memory`() throws {
         let (listener, port) = try LoopbackPort.listener()
         #expect(ProcessMeters.descriptorTargets.contains { $0.hasPrefix("\(listener) socket:") })
         #expect(ProcessMeters.openDescriptors > 3 && ProcessMeters.threads >= 1 && port > 0)
