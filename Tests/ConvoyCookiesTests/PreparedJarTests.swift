@@ -23,7 +23,7 @@ import Testing
         return lstat(url.path, &facts) == 0 ? facts.st_uid : nil
     }
 
-    @Test func `an export leaves a file with the jar's name and another ending alone, and is this user's`() throws {
+    @Test func `an export belongs to this user and leaves files with another extension alone`() throws {
         try directory.write(Data("mine".utf8), to: "jar.new")
         if geteuid() == 0 { try #require(chown(directory.file("jar.new").path, 65534, 65534) == 0) }
         try #require(chmod(directory.file("jar.new").path, 0o666) == 0)
@@ -43,7 +43,7 @@ import Testing
         #expect(try Data(contentsOf: directory.file("diary")) == Data("mine".utf8))
     }
 
-    @Test func `a jar to which others can write is refused, and says what to do`() throws {
+    @Test func `a jar that others can write to is rejected with an error that says what to do`() throws {
         do {
             let store = try CookieStore(file: jar, keepsSessionCookies: true)
             #expect(store.setCookie(Cookie(name: "sid", value: "planted", domain: "example.org")))

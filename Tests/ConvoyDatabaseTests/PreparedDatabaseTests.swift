@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: ["store.db", "store.db-wal", "store.db-shm", "store.db.lock"])
-    func `a file to which others can write, or that is another user's, is refused`(_ name: String) throws {
+    func `a file that others can write to, or that another user owns, is rejected`(_ name: String) throws {
         try fill()
         let file = directory.file(name).path
         for mode in [0o606, 0o660, 0o666] as [mode_t] {
@@ -42,14 +42,14 @@ import Testing
     }
 
     @Test(arguments: ["store.db-wal", "store.db-shm", "store.db-journal"])
-    func `what was put beside a database that is yet to be made is refused`(_ name: String) throws {
+    func `files planted beside a new database are rejected`(_ name: String) throws {
         try directory.write(Data("prepared".utf8), to: name)
         try #require(chmod(directory.file(name).path, 0o666) == 0)
         expectRefusal(name)
         #expect(try Data(contentsOf: directory.file(name)) == Data("prepared".utf8))
     }
 
-    @Test func `a file of the name that was once a temporary one stays`() throws {
+    @Test func `a file with the name of an earlier temporary file is kept`() throws {
         try directory.write(Data("mine".utf8), to: "store.db.new")
         try #require(chmod(directory.file("store.db.new").path, 0o666) == 0)
         try fill()
@@ -60,7 +60,7 @@ import Testing
         #expect(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
     }
 
-    @Test func `looking at the files does not drop the locks of a connection of this process`() throws {
+    @Test func `checking the files does not release this process's locks`() throws {
         let one = try Database(path: path, schema: .notes)
         try one.execute("BEGIN IMMEDIATE")
         for _ in 0..<3 { _ = try Database(path: path, schema: .notes) }

@@ -9,7 +9,7 @@ import Testing
     private static let subjects = FuzzSubject.all + FuzzSubject.ofTool
     private static let names = subjects.map(\.name)
 
-    @Test(arguments: Self.names) func `valid inputs and those that were found are read or refused`(
+    @Test(arguments: Self.names) func `valid and previously found inputs are parsed or rejected`(
         _ name: String
     ) throws {
         let subject = try #require(Self.subjects.first { $0.name == name })
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Self.names) func `random changes of valid inputs are read or refused`(
+    @Test(arguments: Self.names) func `randomly mutated inputs are parsed or rejected`(
         _ name: String
     ) throws {
         let subject = try #require(Self.subjects.first { $0.name == name })

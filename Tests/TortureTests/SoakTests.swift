@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func `nothing grows with the number of requests and each operation ends once`() throws {
+    @Test func `resource use does not grow with the number of requests, and each operation ends once`() throws {
         let server = try TestServer(.withoutRecording)
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         server.route("GET", "/busy", .status(503))
