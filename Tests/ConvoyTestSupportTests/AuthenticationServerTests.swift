@@ -2,9 +2,9 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The servers and proxies that ask who their client is, asked by curl.
+/// Servers and proxies that request authentication, called by curl.
 @Suite struct AuthenticationServerTests {
-    /// What curl got, and the status at the end.
+    /// The output of curl, followed by the status.
     private func curl(_ arguments: [String], environment: [String: String] = [:]) throws -> String {
         let result = try ProcessRunner.run(
             "curl", ["-sS", "--max-time", "20", "--noproxy", "", "-o", "-", "-w", " %{http_code}"] + arguments,
@@ -63,7 +63,7 @@ import Testing
     func `a paused key distribution center hangs, and a halted one refuses connections`() throws {
         let realm = try KerberosRealm()
         realm.pause()
-        // The connection is accepted, and nothing comes.
+        // The connection is accepted, but nothing is sent.
         let client = try RawClient(port: realm.port, timeout: 0.2)
         try client.send(Data([0, 0, 0, 1, 0]))
         #expect(throws: RawClient.Failure.timedOut) { try client.read(1) }
@@ -84,7 +84,7 @@ import Testing
         let result = try curl(tunnel + ["--proxy-\(scheme)", "-U", "ada:secret", url])
         #expect(result.hasSuffix(" 200"), "\(result)")
         #expect(try curl(tunnel + ["--proxy-\(scheme)", "-U", "ada:wrong", url]).hasSuffix(" 000"))
-        // No server listens there: it is squid that answers.
+        // No server listens there, so Squid responds.
         let plain = "http://127.0.0.1:1/"
         #expect(try curl(["-x", proxy.address, plain]).hasSuffix(" 407"))
         #expect(try curl(["-x", proxy.address, "--proxy-\(scheme)", "-U", "ada:secret", plain]).hasSuffix(" 503"))
@@ -122,7 +122,7 @@ import Testing
         let url = server.url.appendingPathComponent("path").absoluteString
         #expect(try curl([url]) == "who is it? 401")
         let ntlm = ["--ntlm", "-u", "ada:secret"]
-        // The second request uses the connection of the first, and is not asked again.
+        // The second request reuses the connection of the first, and is not challenged again.
         #expect(
             try curl(ntlm + ["-d", "abc", url, url, "-w", " %{num_connects}\n"])
                 == "POST /path by ada with 3 bytes 1\nPOST /path by ada with 3 bytes 0\n", "\(server.process.output)")

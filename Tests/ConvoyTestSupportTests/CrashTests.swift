@@ -5,7 +5,7 @@ import Testing
 struct CrashTests {
     @Test func `a child process and its group end when the parent is killed`() async throws {
         let directory = try TemporaryDirectory()
-        // The body runs in a process of its own, which knows nothing but its environment.
+        // The body runs in a separate process, which can only read the environment.
         setenv("CONVOY_CRASH_TEST", directory.url.path, 1)
         await #expect(processExitsWith: .signal(SIGKILL)) {
             let directory = URL(fileURLWithPath: String(cString: try #require(getenv("CONVOY_CRASH_TEST"))))

@@ -34,7 +34,7 @@ struct ProcessTests {
         let start = Date()
         let result = try ProcessRunner.run("sh", ["-c", "echo done; sleep 50 & exit 0"])
         #expect(result.status == 0 && result.text == "done\n")
-        // The child takes 50 seconds: no clock but the real one tells whether it was waited for.
+        // The child takes 50 seconds. Only real time shows whether it was awaited.
         #expect(Date().timeIntervalSince(start) < 40)
     }
 

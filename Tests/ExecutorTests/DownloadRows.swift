@@ -2,7 +2,7 @@ import ConvoyDownloads
 import ConvoyOperations
 import Foundation
 
-/// The queue of downloads that survive the process.
+/// Downloads that survive the process.
 enum DownloadRows {
     static let all = [
         row("DownloadQueue.enqueue(_:)", [.success, .error]) { actor, attempt in
@@ -36,7 +36,7 @@ enum DownloadRows {
 }
 
 extension Attempt {
-    /// A queue, which is closed where the call must fail.
+    /// A queue, which is closed if the call must fail.
     fileprivate func queue() async throws -> DownloadQueue {
         let queue = try DownloadQueue(directory: file("queue"), manager: manager)
         if ending == .error { await queue.close() }

@@ -33,8 +33,8 @@ private final class QueueExecutor: SerialExecutor {
 }
 
 extension Actor {
-    /// Whether the calling code really runs on the actor. The functions of the standard library end the process where it
-    /// does not, and a test must name the function that is to blame, so this asks the runtime. nil if it has no answer.
+    /// Whether the calling code runs on the actor; nil if the runtime does not report it. The functions of the standard
+    /// library would end the process instead, and a test must name the function at fault.
     nonisolated var isCurrent: Bool? {
         guard let symbol = dlsym(nil, "swift_task_isCurrentExecutorWithFlags") else { return nil }
         typealias Check = @convention(c) (UInt, UInt, UInt64) -> Bool

@@ -10,16 +10,16 @@ enum Ending: String, CaseIterable {
     case success, error, cancellation
 }
 
-/// A call of a public async function, from an actor. Its closure begins with `defer { attempt.check(actor) }`, in the
-/// function that calls: a caller further away is back on its executor in any case.
+/// A call of a public async function from an actor. Its closure begins with `defer { attempt.check(actor) }`, in the
+/// calling function, because callers further up return to their executor in any case.
 struct ExecutorRow: Sendable, CustomStringConvertible {
     typealias Call = @Sendable (_ actor: isolated any Actor, _ attempt: Attempt) async throws -> Void
 
     /// The name of the declaration in Tests/API. Tests/api requires one row for each declaration of that name.
     let declaration: String
-    /// The ways in which this function can end.
+    /// The results that this function can have.
     let endings: [Ending]
-    /// Whether the task is cancelled before the call, as no request reaches the server.
+    /// Whether the task is cancelled before the call, because no request reaches the server.
     let isCancelledFirst: Bool
     let call: Call
 
@@ -33,7 +33,7 @@ func row(
     ExecutorRow(declaration: declaration, endings: endings, isCancelledFirst: isCancelledFirst, call: call)
 }
 
-/// What a call needs, and where it notes its executor.
+/// The resources for a call, and the executor on which it continued.
 final class Attempt: Sendable {
     let ending: Ending
     let directory: TemporaryDirectory
@@ -48,15 +48,15 @@ final class Attempt: Sendable {
 
     deinit { directory.remove() }
 
-    /// Whether the code after the call has run on the actor; nil if it has not run.
+    /// Whether the code after the call ran on the actor; nil if it did not run.
     var keepsExecutor: Bool? { executorIsKept.withLock { $0 } }
 
-    /// Notes whether the caller runs on its actor.
+    /// Records whether the caller runs on its actor.
     func check(_ actor: isolated any Actor) { executorIsKept.withLock { $0 = actor.isCurrent } }
 
     // MARK: Requests
 
-    /// A URL whose request ends as the attempt is to end, or in another way.
+    /// A URL whose request ends like the attempt, or in the given way.
     func url(_ path: String = "value", _ ending: Ending? = nil) -> URL {
         server.url("/\((ending ?? self.ending).rawValue)/\(path)")
     }
@@ -69,13 +69,11 @@ final class Attempt: Sendable {
 
     func file(_ name: String = "file") -> URL { directory.url.appendingPathComponent(name) }
 
-    /// A file with a few bytes.
     func writtenFile() throws -> URL {
         try Data("text".utf8).write(to: file("written"))
         return file("written")
     }
 
-    /// Pieces of bytes.
     var pieces: AsyncStream<Data> {
         AsyncStream { continuation in
             continuation.yield(Data("text".utf8))

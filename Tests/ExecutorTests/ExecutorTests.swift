@@ -4,8 +4,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The executor of the caller after each public async function. The compilers up to Swift 6.3.1 lose it where a function
-/// that is `nonisolated(nonsending)` passes on an error (swiftlang/swift#88259).
+/// The executor of the caller after each public async function. Compilers up to Swift 6.3.1 lose it if a
+/// `nonisolated(nonsending)` function rethrows an error (swiftlang/swift#88259).
 @Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
     static let rows =
         HTTPManagerRows.all + OperationRows.all + StreamRows.all + ObjectStorageRows.all + SharedQueueRows.all
@@ -45,7 +45,7 @@ import Testing
 }
 
 extension TestServer {
-    /// Sets the routes of success and error.
+    /// Sets up the routes for success and error.
     fileprivate func prepare() {
         route("/error/*", .status(403))
         route("/success/*", .json(text: "[1]"))
@@ -54,7 +54,7 @@ extension TestServer {
         for bucket in ["/success/storage/bucket", "/success/storage/bucket/*"] {
             route(bucket, .bytes(Data(Samples.storageResult.utf8), type: "application/xml").header("ETag", "\"a\""))
         }
-        // A plain upload is begun, and then its bytes are refused, so that there is something to terminate.
+        // A plain upload starts and then its bytes are rejected, so that there is an upload to terminate.
         for ending in Ending.allCases {
             let upload = "/\(ending)/tus/1"
             route("POST", "/\(ending)/tus", .status(201, headers: ["Location": "\(upload)", "Tus-Resumable": "1.0.0"]))
@@ -66,7 +66,6 @@ extension TestServer {
 }
 
 private enum Samples {
-    /// An image of one pixel.
     static let png =
         Data(
             base64Encoded:

@@ -3,11 +3,11 @@ import ConvoySharedQueue
 import ConvoySupport
 import Foundation
 
-/// The queue that processes share.
+/// The queue shared by processes.
 enum SharedQueueRows {
     static let all = entries + worker
 
-    /// A row for a task that is cancelled before the call, as the queue sends no request itself.
+    /// A row for a task that is cancelled before the call, because the queue itself sends no request.
     private static func row(_ declaration: String, _ call: @escaping ExecutorRow.Call) -> ExecutorRow {
         ExecutorRow(declaration: declaration, endings: Ending.allCases, isCancelledFirst: true, call: call)
     }
@@ -114,7 +114,7 @@ enum SharedQueueRows {
             defer { attempt.check(actor) }
             let queue = try attempt.queue()
             if attempt.ending == .success { try await queue.enqueue(attempt.shared()) }
-            // The worker is stopped by its first request.
+            // The worker is stopped when it makes its first request.
             let stop = Locked<(@Sendable () -> Void)?>(nil)
             let worker = SharedQueueWorker(queue: queue, manager: attempt.manager) { _, _ in stop.withLock { $0 }?() }
             stop.withLock { $0 = { [weak worker] in worker?.stop() } }
@@ -124,7 +124,7 @@ enum SharedQueueRows {
 }
 
 extension Attempt {
-    /// A queue in a database, which is none where the call must fail.
+    /// A queue in a database, which is damaged if the call must fail.
     fileprivate func queue() throws -> SharedQueue {
         if ending == .error { try Data(repeating: 1, count: 10_000).write(to: file("queue.sqlite")) }
         return SharedQueue(store: .sqlite(file("queue.sqlite")))
@@ -132,7 +132,7 @@ extension Attempt {
 
     fileprivate func shared() -> SharedRequest { SharedRequest(request()) }
 
-    /// An entry of the queue. Of a queue that fails, there is none.
+    /// An entry of the queue; for a damaged queue, a random identifier.
     fileprivate func entry(in queue: SharedQueue) async throws -> UUID {
         ending == .error ? UUID() : try await queue.enqueue(shared())
     }

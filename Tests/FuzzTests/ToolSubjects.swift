@@ -3,11 +3,11 @@ import Foundation
 @testable import ConvoyTool
 @testable import FuzzProgram
 
-/// What the tool reads. A program cannot contain another one: libFuzzer does not reach it.
+/// The parsers of the tool. libFuzzer does not reach them, because its program cannot contain another program.
 extension FuzzSubject {
     static let ofTool = [list, configuration]
 
-    /// The options that are always there.
+    /// The values in a configuration file.
     private static let configuration = FuzzSubject(
         "configuration",
         seeds: [
@@ -16,10 +16,9 @@ extension FuzzSubject {
         ]
     ) { bytes in
         let values = try Configuration.values(in: Data(bytes), home: "/home/u")
-        try expect(values.keys.allSatisfy { name in OptionTable.all.contains { $0.name == name } }, "an option that is none")
+        try expect(values.keys.allSatisfy { name in OptionTable.all.contains { $0.name == name } }, "an unknown option")
     }
 
-    /// Lists of downloads.
     private static let list = FuzzSubject(
         "list",
         seeds: [
@@ -31,7 +30,7 @@ extension FuzzSubject {
         try expect(entries <= bytes.count { $0 == 0x0A } + 1, "more files than lines")
     }
 
-    /// Reads the files of a list, and counts them.
+    /// Reads the entries of a list and counts them.
     private static func readList(_ reader: ListReader) throws -> Int {
         var entries = 0
         while true {
@@ -41,9 +40,9 @@ extension FuzzSubject {
                 let item = try DownloadList.item(entry, "list")
                 try expect(!item.urls.isEmpty, "a file without a URL")
                 let parts = item.name?.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) ?? []
-                try expect(!parts.contains { ["", ".", ".."].contains(text($0)) }, "a path that leads elsewhere")
+                try expect(!parts.contains { ["", ".", ".."].contains(text($0)) }, "a path that leaves the directory")
             } catch is ToolError {
-                // The next call goes on behind the line.
+                // The next call continues after the line.
             }
         }
     }

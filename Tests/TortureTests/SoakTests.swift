@@ -3,14 +3,14 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Requests of every kind for a long time: memory, descriptors and threads stay, and each operation ends once.
+/// Requests of every kind for a long time. Memory, descriptors and threads do not grow, and each operation ends once.
 ///
-/// `CONVOY_SOAK` is how many requests there are (4,000); `Tests/long soak` sends ten million.
-@Suite(.enabled(if: Nginx.isInstalled, "soak: there is no \(Nginx.installHint)")) struct SoakTests {
+/// `CONVOY_SOAK` is the number of requests (4,000 by default). `Tests/long soak` sends ten million.
+@Suite(.enabled(if: Nginx.isInstalled, "soak: not installed: \(Nginx.installHint)")) struct SoakTests {
     private struct Line {
         let begun: Int, ended: Int, twice: Int, resident: Int, descriptors: Int, threads: Int
 
-        /// "5 begun 5 ended 0 twice 20000 KiB 20 descriptors 12 threads".
+        /// Parses "5 begun 5 ended 0 twice 20000 KiB 20 descriptors 12 threads".
         init?(_ text: Substring) {
             let numbers = text.split(separator: " ").compactMap { Int($0) }
             guard numbers.count == 6 else { return nil }
@@ -49,11 +49,11 @@ import Testing
         #expect(last.begun == last.ended && last.twice == 0)
         #expect(result.status == 0, "\(result.errorText.suffix(8_000))")
         #expect(last.begun > count / 2)
-        // Both libraries keep what the largest number at once has needed, so that a short run has not seen it all.
+        // Both libraries keep the memory of their peak load, which a short run may not reach until its end.
         let isLong = count >= 1_000_000
         #expect(last.resident - first.resident < (isLong ? 4096 : 65_536))
         guard isLong else { return }
-        // They come and go: what is lost with each request would never be as few again as they were at first.
+        // These numbers fluctuate, but with a leak per request they would never return to their initial range.
         for count in [\Line.descriptors, \.threads] {
             let (earlier, later) = (lines[..<5].map { $0[keyPath: count] }, lines[5...].map { $0[keyPath: count] })
             #expect(later.min() ?? .max <= earlier.max() ?? 0, "\(earlier) \(later)")
@@ -62,7 +62,7 @@ import Testing
 }
 
 extension TestServer.Configuration {
-    /// Requests are not recorded.
+    /// A configuration that records no requests.
     fileprivate static var withoutRecording: Self {
         var configuration = Self()
         configuration.recordingLimit = 0

@@ -4,13 +4,13 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Each call into libcurl, OpenSSL, SQLite, zlib and the system that a program with Convoy makes fails once, and from once on,
-/// whichever call of its kind it is; so does each allocation of libcurl and SQLite. The program must not crash or hang, every
-/// operation ends once, and no body or file is wrong.
+/// Makes each call into libcurl, OpenSSL, SQLite, zlib and the system, and each allocation of libcurl and SQLite, fail
+/// once, and from some call on. The program must not crash or hang, every operation must end once, and no body or file
+/// may be wrong.
 ///
-/// Eight failures of each scene are tried, at random. With `CONVOY_TORTURE`, that many failures of each call are, once and from
-/// once on (`Tests/long torture`); `CONVOY_TORTURE_CALLS` takes only those calls, `CONVOY_TORTURE_SCENES` those scenes, and
-/// `CONVOY_TORTURE_PART` such as 2/5 every fifth of them, so that five processes share them.
+/// By default, eight random failures per scene are tried. `CONVOY_TORTURE` sets the number of failures per call, each
+/// once and permanently (`Tests/long torture`). `CONVOY_TORTURE_CALLS` and `CONVOY_TORTURE_SCENES` select calls and
+/// scenes. `CONVOY_TORTURE_PART`, such as 2/5, selects every fifth failure, so that five processes can share the work.
 @Suite(
     .enabled(if: Torture.isPossible, "torture: cc is not installed, or this is not 64-bit Linux: apt-get install gcc"),
     .enabled(if: !Torture.isSanitized, "torture: a sanitizer must be the first library of a process")
@@ -21,7 +21,7 @@ struct TortureTests {
     ) throws {
         let torture = try Torture(scene)
         let reached = try torture.reachedCalls()
-        // Without a failure, all is well, and the scene makes the calls that it is there for.
+        // Without a failure, the scene succeeds and makes the calls under test.
         try #require(reached.contains { $0.count > 0 })
         let environment = ProcessInfo.processInfo.environment
         let depth = environment["CONVOY_TORTURE"].flatMap { Int($0) }
@@ -37,7 +37,7 @@ struct TortureTests {
             }
             for number in numbers.sorted() {
                 cases.append((call, number, false))
-                // No signal interrupts a call again and again.
+                // A signal does not interrupt a call permanently.
                 if depth != nil, !call.isInterrupted { cases.append((call, number, true)) }
             }
         }
@@ -51,13 +51,14 @@ struct TortureTests {
             cases = cases.indices.filter { $0 % parts == number % parts }.map { cases[$0] }
         }
         let calls = reached.reduce(0) { $0 + $1.count }
-        if depth != nil { print("torture: \(scene): \(calls) calls are made, \(cases.count) runs are to come") }
+        if depth != nil { print("torture: \(scene): \(calls) calls, \(cases.count) runs") }
         var hits = 0
         for (run, (call, number, always)) in cases.enumerated() {
             if run > 0, run % 1000 == 0 { print("torture: \(scene): run \(run)") }
             let outcome = try torture.run(call, number: number, always: always)
             if outcome.hasFailed { hits += 1 }
-            // Where libcurl has no memory to note who waits for a socket, it divides by zero with the next change of that socket.
+            // If libcurl has no memory to record the transfers waiting for a socket, it divides by zero when that
+            // socket next changes.
             if call.name == "libcurl's memory", outcome.problem?.hasPrefix("status 136") ?? false { continue }
             #expect(
                 outcome.problem == nil,
@@ -67,24 +68,24 @@ struct TortureTests {
         print(
             "torture: \(scene): \(runs) runs, \(hits) with a failure, \(reached.filter { $0.count > 0 }.count) kinds of calls"
         )
-        // A choice of calls may hold none that the scene makes.
+        // The selected calls may not occur in the scene.
         if runs > 0 { #expect(hits * 2 > runs) }
     }
 }
 
-/// The program of a scene, with the library that makes its calls fail.
+/// Runs the program of a scene with a library that makes calls fail.
 final class Torture {
     struct Call {
         let index: Int
         let name: String
-        /// How often it is called without a failure.
+        /// The number of calls in a run without a failure.
         let count: Int
-        /// Whether its failure is that a signal interrupts it.
+        /// Whether the failure is an interruption by a signal.
         let isInterrupted: Bool
     }
 
     struct Outcome {
-        /// What is wrong; nil if nothing is.
+        /// The problem; nil if there is none.
         let problem: String?
         /// Whether a call has failed.
         let hasFailed: Bool
@@ -92,11 +93,11 @@ final class Torture {
 
     struct Failure: Error, CustomStringConvertible { let description: String }
 
-    /// Calls whose failure once was a crash, a hang or a lost entry, and how many of each are tried in each run.
+    /// Calls whose failure once caused a crash, a hang or a lost entry, and how many of each are tried in every run.
     static let mended: [String: [String: Int]] = [
         "downloads": ["curl_easy_pause": 1, "curl_multi_setopt": 1, "curl_multi_socket_action": 1],
         "queue": ["sqlite3_column_text": 1, "sqlite3_column_blob": 1],
-        // All options of a first request with a body.
+        // All options of the first request with a body.
         "uploads": ["curl_easy_setopt": 60],
         "postgres": ["PQsocket": 1],
     ]
@@ -106,7 +107,7 @@ final class Torture {
         if PostgresServer.isInstalled {
             all.append("postgres")
         } else {
-            print("torture: no scene on PostgreSQL: there is no \(PostgresServer.installHint)")
+            print("torture: no scene on PostgreSQL: not installed: \(PostgresServer.installHint)")
         }
         #else
         print("torture: no scene on PostgreSQL: it needs --traits Postgres")
@@ -117,11 +118,11 @@ final class Torture {
     static let isPossible =
         MemoryLayout<Int>.size == 8 && (try? ProcessRunner.run("sh", ["-c", "command -v cc"]))?.status == 0
 
-    /// Whether this is a build with the address or the thread sanitizer.
+    /// Whether this is a build with the address or thread sanitizer.
     static let isSanitized = dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
     static let findsLeaks = dlsym(nil, "__lsan_do_recoverable_leak_check") != nil
 
-    /// The tests run in an executable beside these.
+    /// The path of an executable beside that of the tests.
     static let program = path(of: "TortureProgram")
     private static let tool = path(of: "convoy")
 
@@ -188,7 +189,7 @@ final class Torture {
         }
     }
 
-    /// One upload by tus at a time.
+    /// Serves a single tus upload.
     private func serveUploads() {
         let stored = Locked((data: Data(), length: 0))
         @Sendable func offset() -> TestServer.Response {
@@ -212,7 +213,7 @@ final class Torture {
         server.route("GET", "/uploads/1") { _ in TestServer.Response(status: 200, body: .data(stored.withLock { $0.data })) }
     }
 
-    /// How often the scene makes each call.
+    /// The number of times the scene makes each call.
     func reachedCalls() throws -> [Call] {
         let outcome = try run(nil, number: 0, always: false)
         if let problem = outcome.problem { throw Failure(description: "without a failure: \(problem)") }
@@ -229,7 +230,7 @@ final class Torture {
         }
     }
 
-    /// Plays the scene without the library of failing calls. Returns what is wrong; nil if nothing is.
+    /// Runs the scene without the library of failing calls. Returns the problem; nil if there is none.
     func play(environment: [String: String]) throws -> String? {
         let folder = directory.file("played")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -253,7 +254,7 @@ final class Torture {
             isPrompt = Self.mended[scene]?[call.name] != nil && number == 1 && !always
             if isPrompt { environment["TORTURE_PROMPT"] = "1" }
         }
-        // A queue waits half a minute for a database that is gone, but not where the first failure told it so.
+        // A queue waits half a minute for an unavailable database, unless the first failure reports it.
         let timeout = scene != "postgres" ? 40 : isPrompt ? 20 : 100
         let problem = try play(in: folder, environment, timeout: TimeInterval(timeout), shown: 600)
         return Outcome(problem: problem, hasFailed: try (counts().last ?? 0) > 0)
@@ -277,7 +278,7 @@ final class Torture {
         return "status \(result.status): \(result.text.suffix(shown))\(result.errorText.suffix(shown))"
     }
 
-    /// Whether the tool has got the file, or says what is wrong and has left none.
+    /// Whether the tool downloaded the file, or reported a failure without leaving a wrong file.
     private func hasRightFile(in folder: URL, _ status: Int32) -> Bool {
         let bytes = try? Data(contentsOf: folder.appendingPathComponent("file"))
         return status == 0 ? bytes == Self.pattern : (1...8).contains(status) && bytes.map { $0 == Self.pattern } ?? true

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Basic and Digest as apache checks them.
+/// Basic and Digest authentication, verified by Apache.
 @Suite(.enabled(if: ApacheServer.isInstalled, "not installed: \(ApacheServer.installHint)"))
 struct ApacheAuthenticationTests {
     @Test(arguments: ["basic", "digest"], [false, true])
@@ -45,7 +45,7 @@ struct ApacheAuthenticationTests {
     {
         let server = try ApacheServer()
         let manager = Protected.manager()
-        // A count and a target of its own each.
+        // Each request has its own count and target.
         for path in ["small", "small?a=1&b=%22", "missing", "small?ü"] {
             let url = try #require(URL(string: "digest/\(path)", relativeTo: server.url))
             let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: url)))
@@ -53,7 +53,7 @@ struct ApacheAuthenticationTests {
             #expect((operation.error as? URLError)?.responseAuthenticationFailure == nil)
             #expect(operation.statusCode == (path == "missing" ? 404 : 200))
             let info = operation.response?.value(forHTTPHeaderField: "Authentication-Info")
-            // apache gives none with an error.
+            // Apache sends none with an error.
             #expect(info?.contains("rspauth=") == (path == "missing" ? nil : true), "\(path)")
         }
     }

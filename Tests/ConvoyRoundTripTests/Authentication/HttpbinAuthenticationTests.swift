@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Authentication as httpbin checks it.
+/// Authentication as verified by httpbin.
 @Suite(.needsHttpbin) struct HttpbinAuthenticationTests {
     private func manager() throws -> HTTPRequestOperationManager {
         let manager = try Shared.manager()
@@ -23,7 +23,7 @@ import Testing
         let manager = try manager()
         let answer: Answer = try await manager.get("basic-auth/ada/\(Self.password)")
         #expect(answer.authenticated)
-        // This one hides that it wants to know.
+        // This endpoint does not request credentials.
         await #expect(throws: (any Error).self) { try await manager.get("hidden-basic-auth/ada/\(Self.password)") }
     }
 

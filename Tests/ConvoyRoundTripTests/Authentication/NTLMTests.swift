@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// NTLM, which libcurl speaks, with an acceptor of another make.
+/// libcurl's NTLM, with an independent server.
 @Suite(.enabled(if: NTLMServer.isInstalled, "not installed: \(NTLMServer.installHint)")) struct NTLMTests {
     @Test func `an authenticated connection is not used for other requests`() async throws {
         let server = try NTLMServer()

@@ -7,10 +7,10 @@ import Foundation
 import FoundationNetworking
 import XCTest
 
-/// Kerberos, by tickets of a realm of the tests' own. In XCTest, whose tests run one at a time, as they share the
-/// environment, which names the realm.
+/// Kerberos with tickets of a test realm. These are XCTest tests, which run serially, because they share the
+/// environment that names the realm.
 final class NegotiateTests: XCTestCase {
-    /// An empty user and password: the tickets that there are.
+    /// An empty user and password select the existing tickets.
     private static let tickets = URLCredential(user: "", password: "", persistence: .forSession)
 
     private func realm() throws -> KerberosRealm {
@@ -31,7 +31,7 @@ final class NegotiateTests: XCTestCase {
         return operation
     }
 
-    /// The status of the response; nil if there was none in two minutes.
+    /// The status of the response; nil if none arrived within two minutes.
     private func status(_ operation: HTTPRequestOperation) -> Int? {
         let done = DispatchSemaphore(value: 0)
         operation.completionBlock = { done.signal() }
@@ -52,7 +52,7 @@ final class NegotiateTests: XCTestCase {
                 XCTAssertEqual(status(operation), 200, server.log)
                 XCTAssertEqual(operation.responseString, "hello world")
             }
-            // The tickets are used only where they were asked for.
+            // Tickets are used only if they are selected.
             XCTAssertEqual(status(operation(url, nil)), 401)
             XCTAssertEqual(status(operation(url, Protected.ada)), 401)
             var request = URLRequest(url: server.url.appendingPathComponent("negotiate/new"))
@@ -79,7 +79,7 @@ final class NegotiateTests: XCTestCase {
             let done = DispatchSemaphore(value: 0)
             waiting.completionBlock = { done.signal() }
             waiting.start()
-            // Its first exchange has ended with a 401 when it asks the center.
+            // It contacts the key distribution center after its first exchange, which ends with a 401.
             try eventually(timeout: 60) { waiting.statusCode == 401 }
             for _ in 0..<50 { XCTAssertEqual(status(operation(other.url("/"), nil)), 200) }
             XCTAssertFalse(waiting.isFinished)

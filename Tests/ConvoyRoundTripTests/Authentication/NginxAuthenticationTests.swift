@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Basic as nginx checks it.
+/// Basic authentication, verified by nginx.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct NginxAuthenticationTests {
     @Test(arguments: [false, true])
     func `nginx accepts the right password, over HTTP/1.1 and HTTP/2`(isSecure: Bool) async throws {

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What the tests of authentication have in common.
+/// Shared helpers of the authentication tests.
 enum Protected {
     static let ada = URLCredential(user: "ada", password: "secret", persistence: .forSession)
     static let wrong = URLCredential(user: "ada", password: "wrong", persistence: .none)

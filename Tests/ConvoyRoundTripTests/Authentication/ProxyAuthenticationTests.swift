@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What proxies receive, and what they are not.
+/// Which credentials proxies receive, and which they do not.
 @Suite struct ProxyAuthenticationTests {
     @Test(
         .enabled(if: SquidProxy.isInstalled, "not installed: \(SquidProxy.installHint)"),
@@ -31,7 +31,7 @@ import Testing
                 #expect(await manager.status(secure.url("/")) == tunnelStatus, "\(user)")
             }
         }
-        // What the proxy receives is not passed on, nor sent to the server in the tunnel.
+        // The proxy's credentials are neither forwarded nor sent to the server in the tunnel.
         for request in server.requests + secure.requests {
             #expect(request.headers["Proxy-Authorization"] == nil && request.headers["Authorization"] == nil)
         }
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func `neither a proxy nor an origin that imitates one receives the other's credentials`() async throws {
-        // A server that answers CONNECT with 407 and keeps what it was sent.
+        // A server that answers CONNECT with 407 and records what it receives.
         let proxy = try TestServer()
         proxy.route(nil, "*", .status(407).header("Proxy-Authenticate", "Basic realm=\"p\""))
         let manager = Protected.manager()
@@ -74,7 +74,7 @@ import Testing
         for heard in proxy.requests {
             #expect(heard.headers["Authorization"] == nil && heard.headers["Cookie"] == nil)
         }
-        // No proxy is used here: its 407 is just an answer, and no credential is for it.
+        // Without a proxy, a 407 is an ordinary response and gets no credential.
         let origin = try TestServer()
         origin.route("/", .status(407).header("Proxy-Authenticate", "Basic realm=\"p\""))
         let direct = Protected.manager()

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Multipart bodies and bodies from streams, as parsed by a server that is not ours.
+/// Multipart bodies and bodies from streams, parsed by an independent server.
 @Suite(.needsHttpbin) struct BodyTests {
     let manager: HTTPRequestOperationManager
     let directory: TemporaryDirectory
@@ -44,7 +44,7 @@ import Testing
         #expect(echo.file("blob") == bytes)
         #expect(echo.files?["blob"]?.hasPrefix("data:application/octet-stream;base64,") == true)
         #expect(echo.files?.count == 2 && echo.data == "")
-        // The announced length is right, or the server would have waited for more.
+        // The announced length is right, because the server would otherwise wait for more bytes.
         #expect(echo.header("Content-Length") == operation.request.value(forHTTPHeaderField: "Content-Length"))
         #expect(echo.header("Transfer-Encoding") == nil)
     }

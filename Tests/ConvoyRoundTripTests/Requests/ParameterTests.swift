@@ -5,20 +5,20 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// How a server that is not ours parses queries, forms, JSON and property lists.
+/// Queries, forms, JSON and property lists, parsed by an independent server.
 @Suite(.needsHttpbin) struct ParameterTests {
     let manager: HTTPRequestOperationManager
 
     init() throws { manager = try Shared.manager() }
 
-    /// Every kind of character that is special in a query or a form.
+    /// Every kind of special character in queries and forms.
     static let awkward = "a b+c&d=e;f/g?h#i%20j\"k'l\\m\u{7F}n\r\no é 漢字 👩🏽‍🚀 \u{1D11E}"
 
     static let nested: ParameterValue = [
         "user": ["name": "Ada", "tags": ["x", "y"], "address": ["city": "London"]], "ok": true, "n": -3, "pi": 3.5,
         "text": .string(awkward), "empty": "",
     ]
-    /// The same, parsed without nesting.
+    /// The same values, parsed without nesting.
     static let flat: [String: JSON] = [
         "user[name]": "Ada", "user[tags][]": ["x", "y"], "user[address][city]": "London", "ok": "1", "n": "-3",
         "pi": "3.5", "text": .string(awkward), "empty": "",

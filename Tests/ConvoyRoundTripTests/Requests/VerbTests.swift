@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Every verb, and the headers that go with any of them.
+/// Every verb, and headers with each of them.
 @Suite(.needsHttpbin) struct VerbTests {
     let manager: HTTPRequestOperationManager
 
@@ -22,7 +22,7 @@ import Testing
         #expect([post, put, patch].allSatisfy { $0.form == ["a": "b c"] })
         let head = try await manager.head("get", parameters: parameters)
         #expect(head.statusCode == 200 && head.responseData?.isEmpty != false && head.responseObject == nil)
-        // The length that a GET would have had.
+        // The length of the corresponding GET response.
         #expect(head.response?.value(forHTTPHeaderField: "Content-Length").flatMap { Int($0) } ?? 0 > 0)
     }
 
@@ -87,7 +87,7 @@ import Testing
         manager.requestSerializer = serializer
         let answer: Answer = try await manager.get("basic-auth/ada/p:%C3%A4%20ss")
         #expect(answer.authenticated && answer.user == "ada")
-        // This path answers 404, not 401, if they are wrong.
+        // This path answers wrong credentials with 404, not 401.
         let hidden: Answer = try await manager.get("hidden-basic-auth/ada/p:%C3%A4%20ss")
         #expect(hidden.authenticated)
         let (refused, error) = try await manager.failure(.get, "basic-auth/ada/other")

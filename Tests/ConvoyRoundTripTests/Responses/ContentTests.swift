@@ -6,7 +6,7 @@ import FoundationNetworking
 import FoundationXML
 import Testing
 
-/// The parsed responses of a server that is not ours.
+/// Parsed responses of an independent server.
 @Suite(.needsHttpbin) struct ContentTests {
     let manager: HTTPRequestOperationManager
 
@@ -18,7 +18,7 @@ import Testing
         #expect(operation.response?.value(forHTTPHeaderField: "Content-Encoding") == encoding)
         let object = try #require(operation.responseObject as? [String: Any])
         #expect(object[key] as? Bool == true && object["method"] as? String == "GET")
-        // It was asked for, but for deflate, which this server sends unasked.
+        // The encoding was requested, except deflate, which this server sends without a request.
         let accepted = (object["headers"] as? [String: String])?["Accept-Encoding"] ?? ""
         #expect(accepted.contains(encoding) == (encoding != "deflate"))
     }
@@ -112,7 +112,7 @@ import Testing
         let operation = try await manager.response(.get, "image/\(kind)")
         #expect(operation.response?.mimeType == type)
         #expect(operation.responseData == (try Shared.template("images/\(file)")))
-        // The same by its type alone.
+        // The same image is selected by its content type.
         let asked = try await manager.response(.get, "image", headers: ["Accept": type])
         #expect(asked.responseData == operation.responseData)
     }

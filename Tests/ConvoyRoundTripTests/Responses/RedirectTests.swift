@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Redirects and cookies of a server that is not ours.
+/// Redirects and cookies of an independent server.
 @Suite(.needsHttpbin) struct RedirectTests {
     let manager: HTTPRequestOperationManager
 

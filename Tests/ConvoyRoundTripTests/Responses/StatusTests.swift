@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Status codes, errors and redirects of a server that is not ours.
+/// Status codes, errors and redirects of an independent server.
 @Suite(.needsHttpbin) struct StatusTests {
     let manager: HTTPRequestOperationManager
 

@@ -12,7 +12,7 @@ import Testing
 
     init() throws { manager = try Shared.manager() }
 
-    /// What `/range/COUNT` serves.
+    /// The content of `/range/COUNT`.
     static func alphabet(_ range: Range<Int>) -> Data { Data(range.map { UInt8(ascii: "a") + UInt8($0 % 26) }) }
 
     @Test func `a stream of JSON lines has the requested number of documents`() async throws {
@@ -22,7 +22,7 @@ import Testing
         let lines = try text.split(separator: "\n").map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
         #expect(lines.map(\.id) == Array(0..<20))
         #expect(operation.response?.value(forHTTPHeaderField: "Transfer-Encoding") == "chunked")
-        // As one document it is invalid.
+        // The lines are not one valid JSON document.
         #expect(try await manager.failure(.get, "stream/2").error != nil)
     }
 
@@ -75,7 +75,7 @@ import Testing
         let start = DispatchTime.now()
         let operation = try await manager.response(.get, "drip?numbytes=10&duration=3")
         #expect(operation.responseData == Data(repeating: UInt8(ascii: "*"), count: 10))
-        // The ten pauses of 0.3 s, of which the last may come behind the last byte.
+        // There are ten pauses of 0.3 s, and the last one may follow the last byte.
         #expect(secondsSince(start) >= 2.7)
     }
 
@@ -98,8 +98,8 @@ import Testing
         #expect(refused.statusCode == 416 && error != nil)
     }
 
-    /// httpbin's ETag has no quotes and is thus no entity tag (RFC 9110, section 8.8.3): nothing proves that two parts
-    /// belong together, and the engine fetches the whole again rather than put them together.
+    /// httpbin's ETag has no quotes and is therefore not an entity tag (RFC 9110, section 8.8.3). Nothing proves that
+    /// two parts belong together, so the engine requests the complete body again.
     @Test func `a body that is paused midway arrives complete`() async throws {
         let size = 102_400
         let operation = try manager.makeOperation(.get, "range/\(size)?duration=2&chunk_size=1024")

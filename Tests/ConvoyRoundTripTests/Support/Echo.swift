@@ -1,15 +1,15 @@
 import Foundation
 
-/// The description of a request by `/anything` and similar paths.
+/// The description of a request, as returned by `/anything` and similar paths.
 struct Echo: Decodable, Sendable {
     /// The query items.
     var args: [String: JSON]
-    /// The body, if it is not a form; as a `data:` URL if it is not text.
+    /// The body if it is not a form; a `data:` URL if it is not text.
     var data: String?
     var files: [String: String]?
     var form: [String: JSON]?
     var headers: [String: String]
-    /// The body as JSON, if it is that.
+    /// The body parsed as JSON; nil if it is not JSON.
     var json: JSON?
     var method: String?
     var url: String
@@ -24,14 +24,14 @@ struct Echo: Decodable, Sendable {
     /// The bytes of a file.
     func file(_ name: String) -> Data? { files?[name].flatMap(Self.bytes) }
 
-    /// The text's own bytes, or those in its base64.
+    /// The bytes of the text, or of its base64 content.
     static func bytes(of text: String) -> Data? {
         guard text.hasPrefix("data:"), let mark = text.range(of: ";base64,") else { return Data(text.utf8) }
         return Data(base64Encoded: String(text[mark.upperBound...]))
     }
 }
 
-/// Any JSON, to be compared with a literal.
+/// Any JSON value, for comparison with a literal.
 enum JSON: Decodable, Hashable, Sendable {
     case null
     case bool(Bool)

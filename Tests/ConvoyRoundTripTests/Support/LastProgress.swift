@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// The last values that a progress handler received.
+/// The last values received by a progress handler.
 final class LastProgress: Sendable {
     private let state = Locked<(total: Int64, expected: Int64?)>((0, nil))
 

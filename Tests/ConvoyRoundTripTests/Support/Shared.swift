@@ -7,17 +7,17 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The shared httpbin of this run: it takes a second to start, and is stateless.
+/// The httpbin shared by this run. It takes a second to start, and has no state.
 enum Shared {
     private static let server = Result {
         var servers = [try Httpbin()]
-        // A server that had this port before may have asked who the client is: then credentials are sent unasked.
+        // If an earlier server on this port requested authentication, credentials would be sent unasked.
         while let last = servers.last, ConnectionConfiguration().isAsked(about: Target(last.url)) {
             servers.append(try Httpbin())
         }
         let server = servers.removeLast()
         for other in servers { other.stop() }
-        // A shared object is never released, so its directory would stay behind.
+        // A shared object is never released, so its directory must be removed at exit.
         atexit { try? Shared.httpbin().stop() }
         return server
     }
@@ -31,7 +31,7 @@ enum Shared {
         return manager
     }
 
-    /// A file of the package itself, which it serves.
+    /// A file of the httpbin package that the server serves.
     static func template(_ name: String) throws -> Data {
         let venv = URL(fileURLWithPath: ProcessInfo.processInfo.environment["CONVOY_HTTPBIN_VENV"] ?? "")
         let found = try ProcessRunner.run(
@@ -42,12 +42,13 @@ enum Shared {
 }
 
 extension Trait where Self == ConditionTrait {
-    /// The suite is skipped, with the reason, where httpbin is not installed.
+    /// Skips the suite, with the reason, if httpbin is not installed.
     static var needsHttpbin: Self { .enabled(if: Httpbin.isInstalled, "needs \(Httpbin.installHint)") }
 }
 
 extension HTTPRequestOperationManager {
-    /// Sends a request with a raw body, and returns the finished operation; `responseSerializer` makes its object.
+    /// Sends a request with a raw body, and returns the finished operation, whose `responseSerializer` makes the
+    /// object.
     func send(
         _ method: HTTPMethod, _ path: String, body: Data? = nil, headers: [String: String?] = [:],
         _ change: (HTTPRequestOperation) throws -> Void = { _ in }
@@ -61,7 +62,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Like `response`, but returns the error, for requests that should fail.
+    /// Like `response`, but returns the error of a request that should fail.
     func failure(
         _ method: HTTPMethod, _ path: String, parameters: ParameterValue? = nil, headers: [String: String?] = [:],
         _ change: (HTTPRequestOperation) throws -> Void = { _ in }

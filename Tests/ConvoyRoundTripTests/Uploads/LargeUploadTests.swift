@@ -6,7 +6,8 @@ import Foundation
 import FoundationNetworking
 import XCTest
 
-/// A form of 2 GiB from a disk. In XCTest, whose tests run one at a time, as resident memory is that of the process.
+/// Uploads a form of 2 GiB from a disk. An XCTest test, which runs serially, because resident memory belongs to the
+/// process.
 final class LargeUploadTests: XCTestCase {
     func testAFormOfTwoGibibytesIsSentInConstantMemory() async throws {
         try XCTSkipUnless(Nginx.isInstalled, "needs \(Nginx.installHint)")
@@ -18,7 +19,7 @@ final class LargeUploadTests: XCTestCase {
         let manager = HTTPRequestOperationManager(baseURL: nginx.url)
         manager.responseSerializer = HTTPResponseSerializer()
         manager.completionQueue = DispatchQueue(label: "Convoy.RoundTrips.Large")
-        // Warms up: things that are made once, such as threads and buffers, exist afterwards.
+        // Warm up, so that threads, buffers and other one-time allocations exist.
         let small = try manager.makeMultipartOperation("upload") { form in
             form.appendPart(fileData: Data(count: 1_000), name: "file", fileName: "file", mimeType: "text/plain")
         }
@@ -43,7 +44,7 @@ final class LargeUploadTests: XCTestCase {
         let announced = try XCTUnwrap(operation.request.value(forHTTPHeaderField: "Content-Length").flatMap { Int($0) })
         XCTAssertGreaterThan(announced, size)
         XCTAssertLessThan(announced, size + 1_000)
-        // As nginx read it, and how many bytes, with the head, it has counted.
+        // The length that nginx parsed, and the number of bytes, including the head, that it counted.
         let response = try XCTUnwrap(operation.response)
         XCTAssertEqual(response.value(forHTTPHeaderField: "X-Content-Length"), "\(announced)")
         let counted = try XCTUnwrap(response.value(forHTTPHeaderField: "X-Request-Length").flatMap { Int($0) })
@@ -76,7 +77,7 @@ final class LargeUploadTests: XCTestCase {
         }
     }
 
-    /// A file of this many bytes that takes no space on the disk.
+    /// A sparse file of the given length.
     private func sparseFile(of size: Int, in directory: TemporaryDirectory) throws -> URL {
         let url = try directory.write(Data(), to: "large.bin")
         let handle = try FileHandle(forWritingTo: url)

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Forms that must be sent again, to a server that reads them completely before it redirects.
+/// Forms that must be sent again, with a server that reads them completely before it redirects.
 @Suite struct ReplayTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
