@@ -31,7 +31,7 @@ final class LargeUploadTests: XCTestCase {
         }
         let last = LastProgress()
         operation.uploadProgressHandler = { _, total, expected in last.set(total, expected) }
-        try XCTSkipUnless(ProcessMeters.resetPeak(), "the kernel does not let the peak of resident memory start anew")
+        try XCTSkipUnless(ProcessMeters.resetPeak(), "the kernel cannot reset the peak of resident memory")
         let before = ProcessMeters.residentKilobytes
         let start = DispatchTime.now()
         try await manager.enqueue(operation).finished()

@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: FileManager.default.fileExists(atPath: bundle), "there is no \(bundle)"))
+    @Test(.enabled(if: FileManager.default.fileExists(atPath: bundle), "missing: \(bundle)"))
     func `the system's bundle is read completely`() throws {
         let file = URL(fileURLWithPath: Self.bundle)
         let text = try String(contentsOf: file, encoding: .utf8)

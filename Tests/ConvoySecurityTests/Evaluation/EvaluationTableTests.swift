@@ -19,7 +19,7 @@ import Testing
                 let expected = Expectation(specimen: specimen, cell: cell).reason
                 let isRight = decision.failure?.reason == expected && decision.isTrusted == (expected == nil)
                 if !isRight || decision.failure?.description.isEmpty == true {
-                    Issue.record("\(specimen.name), \(cell): \(decision.failure as Any) in place of \(expected as Any)")
+                    Issue.record("\(specimen.name), \(cell): \(decision.failure as Any) instead of \(expected as Any)")
                 }
                 count += 1
             }

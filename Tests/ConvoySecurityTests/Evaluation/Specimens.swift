@@ -118,7 +118,7 @@ struct Specimens {
                 path: path([.nameConstraints])),
             made.specimen("name constraints kept", of: constraint(.init(permittedDNSNames: ["example.localhost"]))),
             made.specimen(
-                "authority that is none",
+                "issuer without the CA flag",
                 of: made.root.issue(profile(.server("evil.test")) { $0.keyUsages = nil }).issue(server),
                 path: path([.wrongUsage])),
             made.specimen(
@@ -142,7 +142,7 @@ struct Specimens {
     }
 
     private func chains() throws -> [Specimen] {
-        var unrelated = try made.specimen("unrelated ones at the end", of: leaf { _ in })
+        var unrelated = try made.specimen("unrelated certificates at the end", of: leaf { _ in })
         unrelated.rest += [made.otherIntermediate, made.unknownRoot]
         unrelated.sendsOnlyParts = false
         let second = try made.intermediate.issue(.authority("Second")).issue(server)
@@ -180,7 +180,7 @@ struct Specimens {
             badSignature,
             attack("another's valid chain", valid, [Link(), Link(), Link(isSent: false)], trusted: true),
             attack("self-signed", try .selfSigned(server), [Link()], trusted: false),
-            attack("authorities of the same names", twin, [Link(), Link(), Link(isSent: false)], trusted: false),
+            attack("authorities with the same names", twin, [Link(), Link(), Link(isSent: false)], trusted: false),
         ]
     }
 }

@@ -42,7 +42,7 @@ struct NginxTrustTests {
                 let policy = try cell.policy(for: specimen, another: another, authorities)
                 let reason = Expectation(specimen: specimen, cell: cell).reason
                 let outcome = await Outcome(of: url) { $0.securityPolicy = policy }
-                #expect(outcome.isRight(reason), "\(specimen.name), \(cell): \(outcome) in place of \(reason as Any)")
+                #expect(outcome.isRight(reason), "\(specimen.name), \(cell): \(outcome) instead of \(reason as Any)")
                 if reason == nil { expected[number] += 1 }
             }
         }

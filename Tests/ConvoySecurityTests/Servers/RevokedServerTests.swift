@@ -172,7 +172,7 @@ import Testing
             var policy = try own(root, lists)
             policy.publicKeyPins = pins
             let outcome = await Outcome(of: url) { $0.securityPolicy = policy }
-            #expect(outcome.isRight(reason), "\(outcome) in place of \(reason as Any)")
+            #expect(outcome.isRight(reason), "\(outcome) instead of \(reason as Any)")
         }
         server.stop()
     }

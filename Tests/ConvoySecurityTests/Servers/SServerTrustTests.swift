@@ -73,7 +73,7 @@ struct SServerTrustTests {
                 let reason = Expectation(specimen: specimen, cell: cell).reason
                 let start = try outputSize(of: server)
                 let outcome = await Outcome(of: url) { $0.securityPolicy = policy }
-                #expect(outcome.isRight(reason), "\(specimen.name), \(cell): \(outcome) in place of \(reason as Any)")
+                #expect(outcome.isRight(reason), "\(specimen.name), \(cell): \(outcome) instead of \(reason as Any)")
                 if reason == nil {
                     try await waitUntil("application data") { try sawData(output(of: server, from: start)) }
                 } else {

@@ -28,7 +28,7 @@ import Testing
                 let before = server.statistics
                 let outcome = await Outcome(of: server.url("/", host: specimen.host)) { $0.securityPolicy = policy }
                 let text = "\(specimen.name), \(cell): \(outcome)"
-                #expect(outcome.isRight(reason), "\(text) in place of \(reason as Any)")
+                #expect(outcome.isRight(reason), "\(text) instead of \(reason as Any)")
                 if reason == nil {
                     expected.trusted += 1
                 } else {
