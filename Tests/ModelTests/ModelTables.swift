@@ -4,15 +4,15 @@ import Foundation
 @testable import ConvoySharedQueue
 @testable import ConvoyTransport
 
-/// The code's own state machines as tables for Promela: each state that can be reached, and what each event makes of it.
+/// The code's own state machines as tables for Promela: each reachable state, and the effect of each event on it.
 struct ModelTable {
-    /// The numbers that the model calls by these names.
+    /// The named numbers used by the model.
     private(set) var constants: [(name: String, value: Int)] = []
     /// Arrays of numbers in C.
     private(set) var arrays: [(name: String, type: String, text: String)] = []
     private(set) var stateCount = 0
 
-    /// The file that a model includes, in Promela.
+    /// The file included by a model, in Promela.
     var definitions: String { constants.map { "#define \($0.name) \($0.value)\n" }.joined() }
     /// The tables, in C.
     var tables: String { arrays.map { "static const \($0.type) \($0.name) = \($0.text);\n" }.joined() }
@@ -29,8 +29,8 @@ struct ModelTable {
         arrays.append(("\(name)[\(rows.count)][\(width)]", type, "{\(text)}"))
     }
 
-    /// Everything that can be reached from a state, and the table of what events lead to; nil for an event that leads out of
-    /// what the model covers.
+    /// Explores all states reachable from a state, and the table of transitions; nil for an event that leaves the scope
+    /// of the model.
     private mutating func explore<State: Hashable, Action: Hashable>(
         from initial: State, events: Int, nothing: Action, _ step: (State, Int) -> (State, Action)?
     ) -> (states: [State], next: [[Int]], actions: [[Int]], kinds: [Action]) {
@@ -69,7 +69,7 @@ struct ModelTable {
 // MARK: - The lifecycle of an operation
 
 extension ModelTable {
-    /// A change of the code's function, for a promise that is broken on purpose.
+    /// Changes the result of the code's function, to break a promise on purpose.
     typealias LifecycleBreak =
         @Sendable (_ old: Lifecycle, _ event: Lifecycle.Event, inout Lifecycle, inout Lifecycle.Action) -> Void
 
@@ -83,13 +83,13 @@ extension ModelTable {
         ("WORK_WILL_RETRY", { .workWillRetry($0) }), ("RETRY_DUE", { .retryDue($0) }),
     ]
 
-    /// - Parameter maximumAttempts: more than the callers of the model can bring about.
+    /// - Parameter maximumAttempts: More than the callers of the model can cause.
     static func lifecycle(maximumAttempts: Int = 8, breaking: LifecycleBreak? = nil) -> ModelTable {
         var table = ModelTable()
         var events = plainEvents.map(\.1)
         for (index, event) in plainEvents.enumerated() { table.define("EVENT_\(event.0)", index) }
         for (name, make) in numberedEvents {
-            // The number of the attempt is added, which begins with 1.
+            // The number of the attempt, starting at 1, is added.
             table.define("EVENT_\(name)", events.count - 1)
             events += (1...maximumAttempts).map { make(Lifecycle.AttemptNumber($0)) }
         }
@@ -209,8 +209,8 @@ extension ModelTable {
         @Sendable (_ old: WorkStanding, _ change: WorkStanding.Change, inout WorkStanding, inout Bool) -> Void
 
     /// - Parameters:
-    ///   - sendsAgain: whether the entry may be sent again where it is unknown whether it has arrived.
-    ///   - maximumLease: as many claims as the model makes.
+    ///   - sendsAgain: Whether the entry may be sent again if it is unknown whether it has arrived.
+    ///   - maximumLease: The number of claims that the model makes.
     static func entry(sendsAgain: Bool, maximumLease: Int64 = 5, breaking: EntryBreak? = nil) -> ModelTable {
         var table = ModelTable()
         let workers = [
@@ -231,7 +231,8 @@ extension ModelTable {
         add("DEPENDENCY_DONE", [.dependencies(open: -1, failed: 0)])
         // The number of the worker is added.
         add("CLAIM", workers.map { .claim(worker: $0) })
-        // The number of the lease is added, from 1 on, and for the following twice: (lease - 1) * 2 + worker.
+        // The number of the lease is added, starting at 1; for the following events, both numbers: (lease - 1) * 2 +
+        // worker.
         add("BEGIN", (1...maximumLease).map { .begin(lease: $0) }, base: 1)
         func both(_ change: (UUID, Int64) -> WorkStanding.Change) -> [WorkStanding.Change] {
             (1...maximumLease).flatMap { lease in workers.map { change($0, lease) } }

@@ -6,11 +6,12 @@ import Testing
 @testable import ConvoySharedQueue
 @testable import ConvoyTransport
 
-/// The state machines as models, of which spin looks at every interleaving. What a machine does is a table made from its own
-/// function, so that model and code cannot differ. The surroundings (callers, queues, workers, actions that are carried out
-/// late) are in the folder `Models`.
+/// The state machines as models, of which spin checks every interleaving. A machine's transitions are a table generated
+/// from its own function, so that model and code cannot differ. The environment (callers, queues, workers, delayed
+/// actions) is in the folder `Models`.
 ///
-/// `CONVOY_MODELS=all` takes longer models, and breaks one promise after the other, which must be found: `Tests/long models`.
+/// `CONVOY_MODELS=all` runs longer models, and breaks one promise after another, which must be detected: `Tests/long
+/// models`.
 @Suite(.enabled(if: Spin.isInstalled, "spin or cc is not installed: apt-get install spin gcc"))
 struct ModelTests {
     private static let isWhole = ProcessInfo.processInfo.environment["CONVOY_MODELS"] == "all"
@@ -19,7 +20,7 @@ struct ModelTests {
     private static let transferClaims = ["ends", "once", "stops"]
     private static let entryClaims = ["unsent", "final", "ends"]
 
-    /// The claims that do not hold.
+    /// Returns the claims that do not hold.
     private func violations(
         _ model: String, _ table: ModelTable, _ claims: [String], _ defines: [String: Int] = [:],
         showsTrail: Bool = true
@@ -30,7 +31,7 @@ struct ModelTests {
             print(
                 "\(model) \(claim) \(defines): \(result.errors) errors in \(result.states) states, of a table of \(table.stateCount)"
             )
-            // How it comes to that, where it is unexpected.
+            // Print the trail if the error is unexpected.
             if result.errors > 0, showsTrail { print(try spin.trail(claim)) }
             return result.errors > 0
         }
@@ -64,7 +65,7 @@ struct ModelTests {
         ),
         ("a stop is lost", false, { _, _, _, action in if case .stop = action { action = .nothing } }),
         (
-            "what has finished finishes again", false,
+            "a finished operation finishes again", false,
             { old, event, _, action in if old.state == .finished, event == .cancel { action = .finish } }
         ),
         (
@@ -115,14 +116,14 @@ struct ModelTests {
 
     private static let transferBreaks: [(name: String, change: ModelTable.TransferBreak)] = [
         (
-            "a lifted hold does not run it again",
+            "a lifted hold does not resume it",
             { _, event, _, action in
                 if case .lift = event, case .run = action { action = .nothing }
             }
         ),
         ("bytes are not drained", { _, _, _, action in if action == .drain { action = .nothing } }),
         (
-            "the end does not wait for what was kept",
+            "the end does not wait for buffered bytes",
             { old, event, new, action in
                 guard event == .end, old.hasKept, !old.isOver else { return }
                 new = old
@@ -130,7 +131,7 @@ struct ModelTests {
                 action = .end
             }
         ),
-        ("it starves although it was fed", { _, event, _, action in if event == .fed { action = .nothing } }),
+        ("it stalls although bytes arrive", { _, event, _, action in if event == .fed { action = .nothing } }),
         ("it ends twice", { old, event, _, action in if old.isOver, event == .stop { action = .stopped } }),
     ]
 
@@ -145,7 +146,7 @@ struct ModelTests {
 
     private static let entryBreaks: [(name: String, change: ModelTable.EntryBreak)] = [
         (
-            "what may have been sent is sent again",
+            "a possibly sent request is sent again",
             { old, change, new, isAccepted in
                 guard case .expire = change, isAccepted, old.hasBegun else { return }
                 var other = old
@@ -190,7 +191,7 @@ struct ModelTests {
     }
 }
 
-/// A model that spin has made into a program.
+/// A model compiled into a program by spin.
 struct Spin {
     struct Failure: Error, CustomStringConvertible { let description: String }
 
@@ -209,7 +210,7 @@ struct Spin {
         try run("spin \(flags) -a \(model).pml && cc -O1 -w -DNFAIR=3 -DVECTORSZ=2048 -DCOLLAPSE -o pan pan.c")
     }
 
-    /// Looks at all interleavings.
+    /// Checks all interleavings.
     func check(_ claim: String) throws -> (errors: Int, states: Int) {
         let text = try run("./pan -a -f -m2000000 -w24 -N \(claim)")
         guard let errors = text.firstMatch(of: /errors: (\d+)/)?.1,
@@ -218,12 +219,12 @@ struct Spin {
             throw Failure(description: "pan said: \(text)")
         }
         if text.contains("max search depth too small") || text.contains("out of memory") {
-            throw Failure(description: "not all of the model was looked at: \(text)")
+            throw Failure(description: "the model was not checked completely: \(text)")
         }
         return (Int(errors) ?? .max, Int(states) ?? 0)
     }
 
-    /// The steps that lead to the error that `check` has found.
+    /// Returns the steps that lead to the error found by `check`.
     func trail(_ claim: String) throws -> String { try run("./pan -r -n -N \(claim) | tail -n 120 || true") }
 
     @discardableResult private func run(_ command: String) throws -> String {

@@ -110,7 +110,7 @@ extension DownloadError: SelfDescribingError {
             "The server's file has \(actual) bytes, fewer than the \(stored) bytes stored, which were kept."
         case .noContent(let status): "The server responded with status \(status), which has no body."
         case .keepsChanging:
-            "The file kept changing on the server during the download, or the server's responses contradict each other."
+            "The file keeps changing on the server, or the server sends inconsistent responses."
         case .unsuitableRequest: "A download must be a GET request without a body or a Range field."
         }
     }

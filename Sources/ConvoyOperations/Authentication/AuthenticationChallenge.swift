@@ -2,15 +2,15 @@ import ConvoySecurity
 import Foundation
 import FoundationNetworking
 
-/// A server or a proxy requires authentication. The counterpart of `URLAuthenticationChallenge`.
+/// A challenge from a server or a proxy that requires authentication. The counterpart of `URLAuthenticationChallenge`.
 public struct AuthenticationChallenge: Sendable {
     /// The server or proxy, the realm and the method.
     public let protectionSpace: ProtectionSpace
-    /// What `.performDefaultHandling` sends, if nothing has failed yet: the operation's `credential`, the proxy's, or
-    /// that of the credential store. nil if there is none, or none for the method.
+    /// The credential that `.performDefaultHandling` sends if none has failed yet: the operation's `credential`, the
+    /// proxy's, or that of the credential store. nil if none is available for the method.
     public let proposedCredential: URLCredential?
-    /// How often the server has refused the operation's answers for this protection space. If a server keeps changing
-    /// its realm, all refusals count from the third on.
+    /// The number of the operation's answers that the server has rejected for this protection space. If a server keeps
+    /// changing its realm, all rejections count from the third on.
     public let previousFailureCount: Int
     /// The response with 401 or 407; nil if a proxy has refused a tunnel.
     public let failureResponse: HTTPURLResponse?
@@ -19,16 +19,16 @@ public struct AuthenticationChallenge: Sendable {
 /// The answer to an ``AuthenticationChallenge``.
 public enum AuthenticationDisposition: Sendable {
     /// Send the request again with this credential. If its persistence is not `.none` and the server accepts it, the
-    /// credential store keeps it until the program ends. An empty user and password stand for the tickets of Kerberos,
-    /// if the method is `.negotiate`.
+    /// credential store keeps it until the program ends. With the method `.negotiate`, an empty user and password stand
+    /// for the Kerberos tickets.
     case useCredential(URLCredential)
     /// Send the request again with this token, if the method is `.bearer` (RFC 6750).
     case useToken(String)
-    /// Do the same as without a handler: send the proposed credential, once; else keep the response.
+    /// Proceed as without a handler: send the proposed credential, once; otherwise keep the response.
     case performDefaultHandling
     /// Fail with `URLError.userCancelledAuthentication`.
     case cancel
-    /// Reject this space. If the server has offered another, weaker method, the handler is asked about that; else the
+    /// Reject this space. If the server offers another, weaker method, the handler is called for that; otherwise the
     /// response is kept.
     case rejectProtectionSpace
 }
@@ -45,11 +45,11 @@ extension AuthenticationDisposition: CustomStringConvertible, CustomReflectable 
         }
     }
 
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension AuthenticationChallenge: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

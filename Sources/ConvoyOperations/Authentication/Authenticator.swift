@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Sends a token with each request, and refreshes it when it expires or is refused, once for all operations that need
+/// Sends a token with each request, and refreshes it when it expires or is rejected, once for all operations that need
 /// it.
 ///
 /// ```swift
@@ -14,23 +14,24 @@ import Foundation
 /// api.authenticator = authenticator
 /// ```
 ///
-/// (The manager keeps the authenticator, and this its closure: so the closure must not keep the manager.)
+/// (The manager retains the authenticator, which retains its closure, so the closure must not retain the manager.)
 ///
-/// However many operations meet a 401, there is one refresh. They wait for it without a slot of their queue, and are
-/// sent again with the new token; one that was sent with an older token than the present one is sent again at once. A
-/// refresh that fails fails all that wait for it, with its reason. Cancelling an operation leaves the refresh to the
-/// others. A response of 401 to a token that is new stands as the response.
+/// However many operations receive a 401, there is only one refresh. They wait for it without a slot of their queue,
+/// and are sent again with the new token. An operation that was sent with an older token than the current one is sent
+/// again immediately. If the refresh fails, all operations waiting for it fail with its error. Cancelling an operation
+/// does not cancel the refresh. A 401 to a new token is the final response.
 ///
-/// The token goes only to the origin (scheme, host and port) of the operation's own request, not with redirects to
-/// others; the operations of a manager with a base URL get it only for the origin of that URL. It takes the place of an
-/// `Authorization` that the request has.
+/// The token is sent only to the origin (scheme, host and port) of the operation's own request, not to other origins
+/// after redirects; operations of a manager with a base URL receive it only for the origin of that URL. It replaces the
+/// `Authorization` field of the request.
 ///
 /// All members can be used from any thread.
 public final class Authenticator: Sendable {
-    /// Gets a new token in place of the current one, which is nil if there is none. It runs in a task of its own.
+    /// Obtains a new token to replace the current one, which is nil at first. It runs in its own task.
     ///
-    /// Operations that are made in it, or in tasks that it makes, are not authenticated, and run outside every limit
-    /// and gate of a manager's queue, which may be full of operations that wait for this. (Not in a detached task.)
+    /// Operations created in it, or in tasks that it creates, are not authenticated, and bypass all limits and gates of
+    /// a manager's queue, which may be full of operations waiting for the token. (This does not apply to detached
+    /// tasks.)
     public typealias Refresh = @Sendable (_ present: AccessToken?) async throws -> AccessToken
 
     private struct State {
@@ -38,7 +39,7 @@ public final class Authenticator: Sendable {
         var waiters: [Int: Waiter] = [:]
         var nextWaiter = 0
 
-        /// In the order of their arrival.
+        /// Takes the waiters, in the order of their arrival.
         mutating func takeWaiters() -> [Waiter] {
             defer { waiters = [:] }
             return waiters.sorted { $0.key < $1.key }.map(\.value)
@@ -68,12 +69,12 @@ public final class Authenticator: Sendable {
     @TaskLocal static var isRefreshing = false
 
     /// - Parameters:
-    ///   - token: the first token; nil to get one with the first request.
-    ///   - leeway: how many seconds before its expiry a token is refreshed; at most half of its lifetime.
-    ///   - limit: the maximum number of refreshes in `window` that failed or followed a 401. Operations that would need
+    ///   - token: The first token; nil to obtain one with the first request.
+    ///   - leeway: The number of seconds before its expiry at which a token is refreshed; at most half of its lifetime.
+    ///   - limit: The maximum number of refreshes in `window` that failed or followed a 401. Operations that would need
     ///     more fail with `AuthenticatorError.tooManyRefreshes`.
-    ///   - window: in seconds.
-    ///   - refresh: gets a new token.
+    ///   - window: The length of the window, in seconds.
+    ///   - refresh: Obtains a new token.
     public init(
         token: AccessToken? = nil, leeway: TimeInterval = 30, limit: Int = 5, window: TimeInterval = 30,
         refresh: @escaping Refresh
@@ -85,9 +86,9 @@ public final class Authenticator: Sendable {
         self.refresh = refresh
     }
 
-    /// The current token. Setting it, after a login for instance, resumes all waiting operations; setting nil makes the
-    /// next request get a new one, or wait for a running refresh: there are never two at a time. To revoke a user's
-    /// access, give the manager another authenticator.
+    /// The current token. Setting it, for example after a login, resumes all waiting operations. Setting nil makes the
+    /// next request obtain a new token, or wait for a running refresh; two refreshes never run concurrently. To revoke
+    /// a user's access, give the manager another authenticator.
     public var token: AccessToken? {
         get { state.withLock { $0.token.token } }
         set {
@@ -105,16 +106,17 @@ public final class Authenticator: Sendable {
 
     // MARK: For operations
 
-    /// The token for a request. If the request has to wait, `waiter` is called after the refresh, on any thread,
-    /// perhaps before this returns.
+    /// Returns the token for a request. If the request has to wait, `waiter` is called after the refresh, on any
+    /// thread, possibly before this returns.
     func next(_ waiter: @escaping Waiter) -> Step { take(waiter) { $0.next($1, Date()) } }
 
-    /// The step after a 401 to a token.
+    /// Returns the step after a 401 to a token.
     func refused(_ grant: Grant, _ waiter: @escaping Waiter) -> Step {
         take(waiter) { $0.refused(grant.generation, $1) }
     }
 
-    /// The same if the operation has asked for a refresh before; nil if there has been none since.
+    /// Returns the step after a 401 if the operation has already requested a refresh; nil if no refresh has happened
+    /// since.
     func stepIfSuperseded(_ grant: Grant, _ waiter: @escaping Waiter) -> Step? {
         guard state.withLock({ $0.token.isNewer(than: grant.generation) }) else { return nil }
         return refused(grant, waiter)
@@ -169,7 +171,7 @@ public final class Authenticator: Sendable {
 }
 
 extension Authenticator: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
@@ -177,52 +179,52 @@ extension Authenticator: CustomReflectable {
 public struct AccessToken: Sendable, Hashable {
     /// The value after `Bearer`: letters, digits and `-._~+/`, with `=` at the end.
     public var value: String
-    /// When it expires; nil if unknown. It is refreshed before that.
+    /// The expiry date; nil if unknown. The token is refreshed before that.
     public var expires: Date?
-    /// A token for getting the next one. For your own use.
+    /// A token for obtaining the next one, for your own use.
     public var refreshToken: String?
 
-    /// A token with its expiry as a date.
+    /// Creates a token with an expiry date.
     public init(_ value: String, expires: Date? = nil, refreshToken: String? = nil) {
         (self.value, self.expires, self.refreshToken) = (value, expires, refreshToken)
     }
 
-    /// A token that is valid for this many seconds from now: `expires_in` of RFC 6749, section 5.1.
+    /// Creates a token that is valid for this many seconds from now: `expires_in` of RFC 6749, section 5.1.
     public init(_ value: String, expiresIn seconds: TimeInterval, refreshToken: String? = nil) {
         self.init(value, expires: Date(timeIntervalSinceNow: seconds), refreshToken: refreshToken)
     }
 }
 
 extension AccessToken: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Without the token.
+    /// A description without the token.
     public var description: String { "AccessToken(***\(expires.map { ", expires: \($0)" } ?? ""))" }
-    /// Without the token.
+    /// A description without the token.
     public var debugDescription: String { description }
-    /// Without the token.
+    /// A mirror without the token.
     public var customMirror: Mirror { Mirror(self, children: ["expires": expires as Any]) }
 }
 
-/// Why an operation has no token.
+/// The reason why an operation has no token.
 public enum AuthenticatorError: Error, Sendable {
-    /// The refresh failed with this reason. Every operation that waited for it gets the same error.
+    /// The refresh failed for this reason. All operations that waited for it receive the same error.
     case refreshFailed(reason: any Error)
-    /// The `Authenticator`'s limit of refreshes was reached. The reason is that of the last failure; nil if all
-    /// succeeded but the server refused the tokens.
+    /// The `Authenticator`'s limit of refreshes was reached. The reason is the last failure; nil if all refreshes
+    /// succeeded but the server rejected the tokens.
     case tooManyRefreshes(reason: (any Error)?)
-    /// The token has characters that cannot be sent.
+    /// The token contains characters that cannot be sent.
     case unusableToken
 }
 
 extension AuthenticatorError: SelfDescribingError {
-    /// What happened, and why, with the URL that refused or failed.
+    /// A description of the failure and its reason, with the URL that caused it.
     public var description: String {
         switch self {
         case .refreshFailed(let reason): "The token could not be refreshed: \(ErrorDescription.reason(reason))"
         case .tooManyRefreshes(let reason):
             "The token was refreshed too often."
-                + (reason.map { " The last time it failed: \(ErrorDescription.reason($0))" }
-                    ?? " The server takes none of the tokens.")
-        case .unusableToken: "The token has characters that cannot be sent (RFC 6750, section 2.1)."
+                + (reason.map { " The last refresh failed: \(ErrorDescription.reason($0))" }
+                    ?? " The server rejects every new token.")
+        case .unusableToken: "The token contains characters that cannot be sent (RFC 6750, section 2.1)."
         }
     }
 }

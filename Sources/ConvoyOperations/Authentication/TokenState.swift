@@ -1,29 +1,29 @@
 import Foundation
 
-/// The state of an `Authenticator`: a value without locks, clocks and I/O.
+/// The state of an `Authenticator`: a value without locks, clocks or I/O.
 struct TokenState: Sendable {
-    /// Seconds of a monotonic clock.
+    /// The time of a monotonic clock, in seconds.
     typealias Time = TimeInterval
 
     private(set) var token: AccessToken?
-    /// Grows with each token. A request that was sent with an older one than the current is sent again.
+    /// Grows with each token. A request sent with an older token than the current one is sent again.
     private(set) var generation = 0
-    /// When the token is refreshed, shortly before its expiry.
+    /// When the token will be refreshed, shortly before its expiry.
     private var isDue: Date?
     /// The number of the running refresh.
     private(set) var refresh: Int?
     private var refreshes = 0
     /// The start times of the last refreshes that count against the limit.
     private var recent: [Time] = []
-    /// Whether the refresh was due, rather than caused by a refused token.
+    /// Whether the refresh was due, rather than caused by a rejected token.
     private var isExpected = false
     private var lastFailure: (any Error)?
 
-    /// The maximum number of refreshes
+    /// The maximum number of refreshes in `window`.
     var limit = 5
-    /// in this many seconds.
+    /// The length of the window, in seconds.
     var window: Time = 30
-    /// How many seconds before its expiry a token is refreshed.
+    /// The number of seconds before its expiry at which a token is refreshed.
     var leeway: TimeInterval = 30
 
     enum Step {
@@ -39,8 +39,8 @@ struct TokenState: Sendable {
         set(token, at: date)
     }
 
-    /// Sets the token from outside. A running refresh no longer counts, as this token is newer. If the token is nil,
-    /// that refresh replaces it: a second one would present the same refresh token again.
+    /// Sets the token from outside. If it is not nil, the result of a running refresh is ignored, because this token is
+    /// newer. If it is nil, the running refresh replaces it: a second one would present the same refresh token again.
     mutating func set(_ token: AccessToken?, at date: Date) {
         self.token = token
         generation += 1
@@ -48,27 +48,27 @@ struct TokenState: Sendable {
         lastFailure = nil
         if token != nil { recent = [] }
         isDue = token?.expires.map { end in
-            // A token with a shorter lifetime than twice the leeway would be due at once, again and again.
+            // A token with a lifetime shorter than twice the leeway would be due immediately, again and again.
             let life = end.timeIntervalSince(date)
             return life > 0 ? end.addingTimeInterval(-min(max(0, leeway), life / 2)) : .distantFuture
         }
     }
 
-    /// A request is about to be sent.
+    /// Returns the step for a request that is about to be sent.
     mutating func next(_ now: Time, _ date: Date) -> Step {
         if refresh != nil { return .wait(begins: nil) }
         if let token, isDue.map({ date < $0 }) ?? true { return .use(token, generation: generation) }
         return begin(now, isExpected: true)
     }
 
-    /// Notes that a request with the token of a generation was refused.
+    /// Returns the step for a request whose token, of this generation, was rejected.
     mutating func refused(_ generation: Int, _ now: Time) -> Step {
         if refresh != nil { return .wait(begins: nil) }
         if generation < self.generation, let token { return .use(token, generation: self.generation) }
         return begin(now, isExpected: false)
     }
 
-    /// Whether there is a newer token than that of a generation, or a refresh that will bring one.
+    /// Whether a newer token than that of a generation exists, or a running refresh will provide one.
     func isNewer(than generation: Int) -> Bool { refresh != nil || generation < self.generation && token != nil }
 
     private mutating func begin(_ now: Time, isExpected: Bool) -> Step {
@@ -81,7 +81,7 @@ struct TokenState: Sendable {
         return .wait(begins: refreshes)
     }
 
-    /// Notes that a refresh has ended. False if it no longer counts.
+    /// Records that a refresh has ended. Returns false if its result is ignored.
     mutating func end(_ number: Int, _ result: Result<AccessToken, any Error>, at date: Date) -> Bool {
         guard refresh == number else { return false }
         switch result {

@@ -4,15 +4,15 @@ import Foundation
 import Synchronization
 
 /// The last operation of a batch. It finishes when all members have finished, their own handlers have run, and the
-/// batch's completion has run. Operations that depend on it start after all of that.
+/// batch's completion handler has run. Operations that depend on it start after all of that.
 ///
 /// ```swift
 /// let batch = BatchOperation(of: operations)
 /// try await batch.finished()
 /// ```
 ///
-/// If it is cancelled, it finishes without calling the completion; the members continue. A batch outside a queue
-/// finishes when it is started or awaited.
+/// If it is cancelled, it finishes without calling the completion handler, and the members continue. A batch outside a
+/// queue finishes when it is started or awaited.
 public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     /// Called with the number of members that have finished and run their handlers, and the total. Each number is
     /// reported once, in order.
@@ -30,27 +30,27 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         var sum: TransferProgress?
         var progress: ProgressHandler?
         var completion: Completion?
-        /// The library's own blocks that wait for the end.
+        /// Internal blocks to run when the batch has finished.
         var hooks: [@Sendable () -> Void] = []
     }
 
     private let batch: Locked<Batch>
     private let total: Int
-    /// Serial, so that the numbers arrive in order and the completion last.
+    /// A serial queue, so that the numbers arrive in order and the completion comes last.
     private let queue: DispatchQueue
     private let isOnMainQueue: Bool
 
-    /// A batch of operations. Enqueue the batch and all members, or await the batch, which starts those that are not
-    /// enqueued.
+    /// Creates a batch of operations. Enqueue the batch and all members, or await the batch, which starts those that
+    /// are not enqueued.
     ///
     /// Failed and cancelled members count as finished. Duplicates are ignored. An operation may be in several batches,
     /// and its handlers may be set before or after.
     ///
     /// - Parameters:
-    ///   - operations: the members.
-    ///   - queue: where the handlers run; nil, as in AFNetworking, is the main queue.
-    ///   - progress: called for each member after its own handlers, with numbers that rise by one.
-    ///   - completion: called once, after all members' handlers have run.
+    ///   - operations: The members.
+    ///   - queue: The queue on which the handlers run; nil, as in AFNetworking, is the main queue.
+    ///   - progress: Called for each member after its own handlers, with numbers that increase by one.
+    ///   - completion: Called once, after all members' handlers have run.
     public init(
         of operations: [URLConnectionOperation], completionQueue queue: DispatchQueue? = nil,
         progress: ProgressHandler? = nil, completion: Completion? = nil
@@ -89,9 +89,9 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 
     // MARK: Awaiting
 
-    /// Waits until the batch has finished: all members have, and their handlers and the batch's own have run. Starts
-    /// the batch and those members that are not enqueued, like `URLConnectionOperation.finished()`. Cancelling the task
-    /// cancels the members.
+    /// Waits until the batch has finished: all members have finished, and their handlers and the batch's own have run.
+    /// Like `URLConnectionOperation.finished()`, it starts the batch and the members that are not enqueued. Cancelling
+    /// the task cancels the members.
     ///
     /// A failed member does not end the batch: check its `error`.
     ///
@@ -109,7 +109,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         if isCancelled || Task.isCancelled { throw URLError(.cancelled, url: nil, "The batch was cancelled.") }
     }
 
-    /// Runs the block when the end is posted; at once if it was posted already.
+    /// Runs the block when the end is posted, or immediately if it has already been posted.
     private func whenFinished(_ hook: @escaping @Sendable () -> Void) {
         let isOver = batch.withLock { batch in
             if !batch.isEndPosted { batch.hooks.append(hook) }
@@ -146,7 +146,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             guard life.state == .executing, !batch.hasCompleted else { return .wait }
             guard life.isCancelled || batch.delivered == total else { return .wait }
             batch.hasCompleted = true
-            // The last progress is reported before the batch finishes, too.
+            // The last progress is also reported before the batch finishes.
             let hasHandlers = batch.completion != nil || batch.progress != nil
             return life.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
         }
@@ -170,7 +170,8 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         return sum ?? TransferProgress.sum(of: members)
     }
 
-    /// The same ten times a second: first the current progress, last the one at the end. Iterate over it once.
+    /// A sequence of `transferProgress`, ten times per second, from the current progress to the final one. Iterate over
+    /// it once.
     public var transferProgressUpdates: AsyncStream<TransferProgress> {
         TransferProgress.updates(of: { self.transferProgress }, until: { self.isFinished })
     }
@@ -204,10 +205,10 @@ extension Array where Element: URLConnectionOperation {
 }
 
 extension URLConnectionOperation {
-    /// Makes a batch of operations: `batchOfRequestOperations:progressBlock:completionBlock:`. The parameters are those of
-    /// `BatchOperation.init(of:completionQueue:progress:completion:)`.
+    /// Creates a batch of operations: `batchOfRequestOperations:progressBlock:completionBlock:`. The parameters are
+    /// those of `BatchOperation.init(of:completionQueue:progress:completion:)`.
     ///
-    /// - Returns: the members and, last, a `BatchOperation`; none is enqueued yet, and all must be.
+    /// - Returns: The members followed by a `BatchOperation`. None is enqueued yet, and all must be.
     public static func batch(
         of operations: [URLConnectionOperation], completionQueue queue: DispatchQueue? = nil,
         progress: BatchOperation.ProgressHandler? = nil, completion: BatchOperation.Completion? = nil

@@ -2,56 +2,56 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The destination of a response's body: a file, a part of one, a user's stream, or a reader.
+/// The destination of a response body: a file, a part of one, a user's stream, or a reader.
 ///
-/// It is used by one thread at a time. A ``SinkQueue`` passes it its commands in order, on a worker thread, where they
-/// may block.
+/// It is used by one thread at a time. A ``SinkQueue`` passes it commands in order, on a worker thread, where they may
+/// block.
 package protocol BodySink: AnyObject, Sendable {
-    /// Whether there is nothing to open.
+    /// Whether the sink does not have to be opened.
     var isOpen: Bool { get }
     /// Whether the next command waits neither for another program or machine nor for user code, so that it can run on
-    /// the network thread. Asked on that thread, or on the thread that has opened the sink.
+    /// the network thread. Read on that thread, or on the thread that has opened the sink.
     var isImmediate: Bool { get }
-    /// The same if the next command is ``close()``.
+    /// Whether ``close()`` can run on the network thread as the next command.
     var closesImmediately: Bool { get }
     /// Whether it has a reader, for which the transfer may have to wait.
     var isPaced: Bool { get }
-    /// Whether the bytes are discarded unless they are committed, as with a file that gets its name when it is
-    /// complete.
+    /// Whether the bytes are discarded unless they are committed, as for a file that appears at its destination only
+    /// when complete.
     var isProvisional: Bool { get }
 
-    /// Whether it opens a file that takes a descriptor. Then opening it, or writing to it, can be tried again where there is
-    /// none.
+    /// Whether it opens a file that takes a descriptor. If no descriptor is available, opening it or writing to it can
+    /// then be retried.
     var opensFile: Bool { get }
 
-    /// Prepares for a body, and changes no existing contents. Called before the request is sent.
+    /// Prepares for a body, without changing existing contents. Called before the request is sent.
     func open() throws(URLError)
 
-    /// Whether the body of a response belongs into the sink; otherwise it is kept as `responseData`. nil, the default, leaves
-    /// that to the status. On the network thread; may be called twice.
+    /// Whether the body of a response is written to the sink; otherwise it is kept as `responseData`. nil, the default,
+    /// leaves the decision to the status code. Called on the network thread, possibly twice.
     func accepts(_ response: ResponseHead) -> Bool?
 
     /// Begins the body of an accepted response.
     ///
-    /// - Parameter count: the number of bytes to discard. If it is 0, this must neither block nor call user code.
+    /// - Parameter count: The number of bytes to discard. If it is 0, this must neither block nor call user code.
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError)
 
     /// Writes bytes after the previous ones.
     func write(_ bytes: UnsafeRawBufferPointer) throws(URLError)
 
-    /// Whether the transfer must wait, because the reader has enough bytes for now. If so, `then` is called once when
-    /// there is room again, on any thread. On the network thread.
+    /// Whether the transfer must wait because the reader has enough bytes for now. If so, `then` is called once on any
+    /// thread when there is room again. Called on the network thread.
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool
 
-    /// Waits until the bytes of a complete provisional body would survive a power cut.
+    /// Waits until the bytes of a complete provisional body would survive a power failure.
     func synchronize() throws(URLError)
 
-    /// Puts the bytes of a provisional body in their final place: the response is complete, and its serializer has
+    /// Moves the bytes of a provisional body to their destination: the response is complete, and its serializer has
     /// accepted it.
     ///
-    /// The commit is part of the operation, which finishes afterwards, and fails if this fails, so that no dependent
-    /// runs without the bytes. A cancellation meanwhile waits for a second, and has no effect if the commit ends in
-    /// that time.
+    /// The commit is part of the operation, which finishes afterwards, and fails if the commit fails, so that no
+    /// dependent runs without the bytes. A cancellation during the commit waits for one second, and has no effect if
+    /// the commit ends in that time.
     func commit() throws
 
     /// Ends a complete body that is not provisional.

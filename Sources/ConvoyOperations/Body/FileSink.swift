@@ -3,7 +3,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A file for a body: written in place, or beside its destination, whose name it takes when the response is accepted.
+/// A file for a body. It is written in place, or beside its destination and renamed when the response is accepted.
 ///
 /// Nothing is created or changed before the first byte of an accepted response, or the end of an empty one. A file in
 /// place on a local disk is written immediately.
@@ -19,36 +19,38 @@ package final class FileSink: BodySink, @unchecked Sendable {
     package private(set) var isOpen = false
     private(set) var isClosed = false
     private var isOnLocalDisk = false
-    /// Whether a write has taken so long that further ones must not delay other transfers.
+    /// Whether a write has taken so long that further writes must not delay other transfers.
     private var isSlow = false
     private let clock: @Sendable () -> MonotonicTime
     /// Whether the body of a response begins with the next byte.
     private var begins = false
-    /// Whether the file has bytes of another body.
+    /// Whether the file contains bytes of another body.
     private var hasOldContents = false
     /// Whether such bytes were discarded.
     private var wasEmptied = false
 
-    /// How long a write may take before the next ones leave the network thread: a disk that is too slow for the transfer can
-    /// block a write for a second.
+    /// The longest time that a write may take before the following ones leave the network thread. A disk that is too
+    /// slow for the transfer can block a write for a second.
     package static let longestWrite: MonotonicTime = 20_000_000
 
-    /// Discarding the contents of a file of 1 GiB takes up to half a second.
+    /// Whether the next command does not block. False before contents are discarded: for a file of 1 GiB, that takes up
+    /// to half a second.
     package var isImmediate: Bool { isOnLocalDisk && !(begins && hasOldContents) && !isSlow }
-    /// A file system that writes a file to the disk when it is closed does so after its contents were discarded: ext4, XFS.
+    /// Whether closing the file does not block. False after contents were discarded: some file systems, such as ext4
+    /// and XFS, then write the file to the disk when it is closed.
     package var closesImmediately: Bool { isImmediate && !wasEmptied }
 
-    /// A file that is written in place.
+    /// Creates a sink for a file that is written in place.
     convenience init(inPlace fileURL: URL) {
         self.init(fileURL, FileWriter(inPlace: fileURL.path), isProvisional: false)
     }
 
-    /// A file that is written beside its destination, under a unique name of limited length.
+    /// Creates a sink for a file that is written beside its destination, under a unique name of limited length.
     ///
     /// - Parameters:
-    ///   - preparing: called before the request is sent.
-    ///   - didCommit: called when the file has its name; an error that it throws fails the operation. Both on a thread
-    ///     that may block.
+    ///   - preparing: Called before the request is sent, on a thread that may block.
+    ///   - didCommit: Called when the file has been moved to its destination, on a thread that may block; an error that
+    ///     it throws fails the operation.
     package convenience init(
         replacing fileURL: URL, calls: FileCalls = FileCalls(), preparing: (@Sendable () throws -> Void)? = nil,
         didCommit: (@Sendable () throws -> Void)? = nil
@@ -107,14 +109,14 @@ package final class FileSink: BodySink, @unchecked Sendable {
         }
     }
 
-    /// Writes as many of the bytes as one call accepts, and returns their number.
+    /// Writes as many bytes as one call accepts, and returns their number.
     func writeSome(_ bytes: UnsafeRawBufferPointer) throws(URLError) -> Int {
         var count = 0
         try attempt { () throws(FileWritingError) in count = try file.writeSome(bytes) }
         return count
     }
 
-    /// Creates the file, or discards its contents, unless that was done for this body.
+    /// Creates the file, or discards its contents, unless that has been done for this body.
     private func makeEmpty() throws(FileWritingError) {
         guard begins else { return }
         if !file.isOpen {
@@ -160,13 +162,13 @@ package final class FileSink: BodySink, @unchecked Sendable {
         file.discard()
     }
 
-    /// Calls a function of the file, and stores its failure.
+    /// Calls a function of the file, and stores its error.
     private func attempt(
         _ code: URLError.Code = .cannotWriteToFile, _ body: () throws(FileWritingError) -> Void
     ) throws(URLError) {
         do throws(FileWritingError) {
             try body()
-            // What lacked a descriptor has one now.
+            // A failure for lack of a descriptor has been resolved.
             if failure?.cause.lacksDescriptor == true { failure = nil }
         } catch {
             if failure?.cause.lacksDescriptor != false { failure = error }
@@ -181,9 +183,9 @@ extension FileWritingError {
 }
 
 extension URLError {
-    /// The error of a file that cannot be written, with its path.
+    /// Creates the error for a file that cannot be written, with its path.
     ///
-    /// - Parameter url: the source of the bytes.
+    /// - Parameter url: The source of the bytes.
     package init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {
         // Foundation's text begins with a meaningless phrase.
         let reason = (underlying as? POSIXError).map { SystemError(code: $0.code.rawValue).text }
@@ -196,13 +198,13 @@ extension URLError {
 /// An output stream to a file that can start over: like `OutputStream(url:append: false)`, with `rewind()`.
 ///
 /// Opening the stream creates the file, or truncates an existing one. An operation opens it with the first response
-/// whose body goes into the file.
+/// whose body is written to the file.
 public final class FileOutputStream: OutputStream, RewindableOutputStream {
-    /// The file that is written.
+    /// The file to write.
     public let fileURL: URL
     let sink: FileSink
 
-    /// Makes a stream without opening it.
+    /// Creates a stream without opening it.
     public init(fileURL: URL) {
         (self.fileURL, sink) = (fileURL, FileSink(inPlace: fileURL))
         super.init(toMemory: ())
@@ -235,7 +237,7 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
 
     /// Truncates the file to zero bytes and continues writing at its start.
     ///
-    /// - Throws: `POSIXError`.
+    /// - Throws: A `POSIXError`.
     public func rewind() throws {
         guard sink.isOpen, !sink.isClosed else { throw POSIXError(.EBADF) }
         do { try sink.rewind() } catch { throw failure ?? POSIXError(.EIO) }

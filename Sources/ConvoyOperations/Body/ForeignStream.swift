@@ -7,13 +7,13 @@ import FoundationNetworking
 /// Needed for a response that must be fetched again from its first byte, because the server cannot resume it or the
 /// resource has changed.
 public protocol RewindableOutputStream: OutputStream {
-    /// Discards all bytes that were written since the stream was opened. Called on one of the library's threads.
+    /// Discards all bytes written since the stream was opened. Called on an internal thread.
     ///
-    /// - Throws: the system's error.
+    /// - Throws: The system's error.
     func rewind() throws
 }
 
-/// The sink of an `OutputStream` of another class than the library's. All its methods are user code.
+/// The sink of an `OutputStream` of a class outside the library. All its methods are user code.
 final class ForeignStream: BodySink, @unchecked Sendable {
     private let stream: OutputStream
     private var position: Int64 = 0
@@ -42,17 +42,17 @@ final class ForeignStream: BodySink, @unchecked Sendable {
                 throw error
             } catch {
                 throw URLError(
-                    .cannotWriteToFile, url: nil, "The output stream cannot start over: \(error)", underlying: error)
+                    .cannotWriteToFile, url: nil, "The output stream could not be rewound: \(error)", underlying: error)
             }
             furthest = 0
         } else {
-            // An appending stream has no position. One that has a position is moved back to 0, and `close()` checks it.
+            // An appending stream has no position. A stream that has one is moved back to 0, and `close()` checks it.
             guard type(of: stream) == OutputStream.self, stream.property(forKey: .fileCurrentOffsetKey) != nil,
                 stream.setProperty(NSNumber(value: 0), forKey: .fileCurrentOffsetKey)
             else {
                 throw URLError(
                     .cannotWriteToFile, url: nil,
-                    "The response must be fetched from its start again, and the output stream cannot start over.")
+                    "The response must be fetched again from the start, but the output stream cannot be rewound.")
             }
         }
         position = 0
@@ -64,7 +64,7 @@ final class ForeignStream: BodySink, @unchecked Sendable {
         while left > 0 {
             let count = stream.write(next, maxLength: left)
             guard count != 0 else {
-                throw URLError(.cannotWriteToFile, url: nil, "The output stream has no space left.")
+                throw URLError(.cannotWriteToFile, url: nil, "The output stream is out of space.")
             }
             guard count > 0 else { throw failure }
             // A faulty stream may claim to have written more than it was given.
@@ -83,7 +83,7 @@ final class ForeignStream: BodySink, @unchecked Sendable {
         // It could not be truncated.
         throw URLError(
             .cannotWriteToFile, url: nil,
-            "The output stream holds \(furthest - position) bytes of an earlier, longer response behind the end.")
+            "The output stream ends with \(furthest - position) bytes of an earlier, longer response.")
     }
 
     func discard() { stream.close() }

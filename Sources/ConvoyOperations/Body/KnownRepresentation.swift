@@ -2,12 +2,12 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// What earlier answers have said about a representation of which bytes were kept, and what an answer to a range
-/// request means (RFC 9110, sections 8.8, 13.1.5, 14 and 15.3.7).
+/// The facts that earlier responses stated about a partly received representation, and the interpretation of responses
+/// to range requests (RFC 9110, sections 8.8, 13.1.5, 14 and 15.3.7).
 ///
-/// A value without I/O. It ensures that bytes of two representations are never combined, and that a part is never taken
-/// for the whole. Servers that ignore `If-Range`, or answer a range with a status of their own, are common, so the
-/// answer's own statements decide; an answer that contradicts an earlier one is rejected.
+/// A value without I/O. It ensures that bytes of two representations are never combined, and that a part is never
+/// accepted as the whole. Servers that ignore `If-Range`, or answer a range with the wrong status code, are common. So
+/// the response's own fields decide, and a response that contradicts an earlier one is rejected.
 package struct KnownRepresentation: Sendable, Equatable {
     /// The validators of a representation, as texts of `EchoedValue`, which preserve the bytes and can be sent.
     package struct Validators: Sendable, Equatable {
@@ -15,7 +15,7 @@ package struct KnownRepresentation: Sendable, Equatable {
         package let entityTag: String?
         package let lastModified: String?
 
-        /// A value that cannot be sent becomes nil.
+        /// Creates validators. A value that cannot be sent becomes nil.
         package init(entityTag: String?, lastModified: String?) {
             self.entityTag = entityTag.flatMap { EchoedValue(text: $0)?.text }
             self.lastModified = lastModified.flatMap { EchoedValue(text: $0)?.text }
@@ -25,18 +25,18 @@ package struct KnownRepresentation: Sendable, Equatable {
             (self.entityTag, lastModified) = (entityTag?.text, modified?.text)
         }
 
-        /// Whether there is no validator.
+        /// Whether both validators are missing.
         package var isEmpty: Bool { entityTag == nil && lastModified == nil }
 
-        /// For `If-Range`.
+        /// The value for `If-Range`.
         package var condition: String? { entityTag ?? lastModified }
     }
 
-    /// The validators; nil if only a checksum of the whole can show whether bytes belong to it.
+    /// The validators; nil if only a checksum of the complete body can show whether bytes belong to it.
     package let validators: Validators?
-    /// The complete length in bytes; nil if no answer has stated it.
+    /// The complete length in bytes; nil if no response has stated it.
     package let length: Int64?
-    /// How many bytes from the first on were received: it has at least as many.
+    /// The number of bytes received from the first one on: the representation has at least as many.
     package let received: Int64
 
     package init(validators: Validators?, length: Int64?, received: Int64 = 0) {
@@ -45,28 +45,28 @@ package struct KnownRepresentation: Sendable, Equatable {
 
     // MARK: Answers
 
-    /// The meaning of an answer to a range request.
+    /// The meaning of a response to a range request.
     package enum Answer: Equatable, Sendable {
         /// Bytes of this representation follow, from the requested offset through this position.
         case part(through: Int64, of: Int64)
-        /// The whole body follows from its first byte, of this representation or another.
+        /// The complete body follows from its first byte, of this representation or another.
         case whole
         /// The representation ends where the range begins, so it is complete.
         case complete
-        /// The answer is unusable: a part that does not fit, or a success without the file.
+        /// The response is unusable: a part that does not fit, or a success without the body.
         case useless
-        /// The answer is about another representation, or contradicts an earlier one.
+        /// The response describes another representation, or contradicts an earlier response.
         case differs
-        /// The answer is not about the representation, such as a server error.
+        /// The response does not describe the representation, for example a server error.
         case unrelated
     }
 
-    /// Evaluates the answer to a request for a range.
+    /// Evaluates the response to a range request.
     ///
     /// - Parameters:
-    ///   - offset: the position of its first byte.
-    ///   - end: the position after its last byte; nil if unknown.
-    ///   - isSamePlace: whether the answer came from the representation's URL. Validators mean nothing elsewhere.
+    ///   - offset: The position of the first byte of the range.
+    ///   - end: The position after its last byte; nil if unknown.
+    ///   - isSamePlace: Whether the response came from the representation's URL. Validators are meaningless elsewhere.
     package func evaluate(
         _ head: ResponseHead, from offset: Int64, upTo end: Int64?, isSamePlace: Bool
     ) -> Answer {
@@ -77,10 +77,10 @@ package struct KnownRepresentation: Sendable, Equatable {
             let isAtEnd = length == offset && ContentRange.unsatisfied(head["Content-Range"]) == offset
             return isAtEnd ? .complete : .useless
         case 200, 203, 226:
-            // Without a 206 the field has no meaning (RFC 9110, section 14.4). But some servers send the part that it
-            // names, and others the whole: it is believed only if both readings agree.
+            // Without a 206 the field has no meaning (RFC 9110, section 14.4). But some servers send only the part that
+            // it specifies, and others the complete body, so it is accepted only if both interpretations agree.
             if head.hasField("content-range"), !head.saysThatItIsWhole { return .useless }
-            // A body as long as the requested part may be that part, whatever its status says.
+            // A body as long as the requested part may be that part, whatever its status code.
             if offset > 0, let end, !head.isEncoded, head.contentLength == end - offset { return .useless }
             return isDenied(by: head, isSamePlace: isSamePlace) ? .differs : .whole
         case 200..<300: return .useless
@@ -99,28 +99,28 @@ package struct KnownRepresentation: Sendable, Equatable {
         return .part(through: range.last, of: whole)
     }
 
-    /// Whether the answer to a request for the whole, after an unusable answer to a range, is unusable too: it calls
-    /// itself a part, or contradicts earlier answers again.
+    /// Whether the response to a request for the complete body, after an unusable response to a range request, is also
+    /// unusable: it is declared as a part, or contradicts earlier responses again.
     package func isDenied(byWhole head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard [200, 203, 226].contains(head.statusCode), !head.isEncoded else { return false }
         return ContentRange(head["Content-Range"]) != nil && !head.saysThatItIsWhole
             || isDenied(by: head, isSamePlace: isSamePlace)
     }
 
-    /// Whether a whole body has the strong tag of this representation (RFC 9110, section 8.8.1), but another length.
+    /// Whether a complete body has the strong tag of this representation (RFC 9110, section 8.8.1) but another length.
     private func isDenied(by head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard hasTag(of: head, isSamePlace: isSamePlace), let told = head.contentLength else { return false }
         return length.map { $0 != told } ?? (told < received)
     }
 
-    /// Whether a head has the strong tag of this representation, which then has the same bytes.
+    /// Whether a head has the strong tag of this representation, and therefore describes the same bytes.
     package func hasTag(of head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard isSamePlace, !head.isEncoded, let tag = validators?.entityTag else { return false }
         return Self.areSame(head.echoedValue(of: "ETag")?.text, tag)
     }
 
-    /// Whether a part has these validators. A tag must be repeated. A date must not differ, and must be repeated if there
-    /// is no tag.
+    /// Whether a part has these validators. A tag must be repeated. A date must not differ, and must be repeated if the
+    /// tag is missing.
     private func repeats(_ validators: Validators, in head: ResponseHead) -> Bool {
         if let tag = validators.entityTag, !Self.areSame(head.echoedValue(of: "ETag")?.text, tag) { return false }
         guard let lastModified = validators.lastModified else { return true }
@@ -135,12 +135,12 @@ package struct KnownRepresentation: Sendable, Equatable {
 }
 
 extension KnownRepresentation.Validators {
-    /// A strong tag, or a date at least a minute older than the response: two representations may share a more recent
-    /// one. nil if the head has neither.
+    /// Creates the validators of a response: a strong tag, or a date at least a minute older than the response, because
+    /// two representations may share a more recent one. Returns nil if the head has neither.
     package init?(of head: ResponseHead) {
         let modified = head.echoedValue(of: "Last-Modified")
         if head.hasField("etag") {
-            // An unusable tag still shows that the date does not suffice.
+            // An unusable tag still shows that the date is insufficient.
             let quote = UInt8(ascii: "\"")
             guard let tag = head.echoedValue(of: "ETag"), tag.bytes.count >= 2, tag.bytes.first == quote,
                 tag.bytes.last == quote
@@ -156,7 +156,7 @@ extension KnownRepresentation.Validators {
 }
 
 extension ResponseHead {
-    /// Whether its `Content-Range` names all bytes, and its length does not contradict that.
+    /// Whether the `Content-Range` covers all bytes, and the length does not contradict it.
     fileprivate var saysThatItIsWhole: Bool {
         guard let range = ContentRange(self["Content-Range"]), range.first == 0, let total = range.total else {
             return false
@@ -164,7 +164,7 @@ extension ResponseHead {
         return range.last == total - 1 && (contentLength == nil || contentLength == total)
     }
 
-    /// Whether the body consists of several parts with heads of their own, which a single range does not request (RFC
+    /// Whether the body consists of several parts with their own heads, which a single range does not request (RFC
     /// 9110, section 15.3.7.2).
     fileprivate var hasSeveralParts: Bool {
         guard let type = self["Content-Type"]?.lowercased() else { return false }
@@ -176,7 +176,7 @@ extension ResponseHead {
 package struct ContentRange: Equatable {
     package let first: Int64
     package let last: Int64
-    /// nil for `*`.
+    /// The total length; nil for `*`.
     package let total: Int64?
 
     package init?(_ text: String?) {
@@ -196,7 +196,7 @@ package struct ContentRange: Equatable {
         self.last = last
     }
 
-    /// The length in `bytes */1234`.
+    /// Returns the length in `bytes */1234`.
     static func unsatisfied(_ text: String?) -> Int64? {
         guard let rest = afterUnit(text), rest.hasPrefix("*/") else { return nil }
         return number(rest.dropFirst(2))

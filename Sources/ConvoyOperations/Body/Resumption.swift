@@ -2,37 +2,37 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Requests the rest of a partly received body, and decides about the received bytes with the answer.
+/// Requests the rest of a partly received body, and decides from the response what happens to the received bytes.
 ///
-/// A value without I/O. What the answer means is for ``KnownRepresentation`` to say.
+/// A value without I/O. ``KnownRepresentation`` interprets the response.
 package struct Resumption: Sendable, Equatable {
     package let known: KnownRepresentation
-    /// The URL of the representation; its validators mean nothing at another one.
+    /// The URL of the representation. Its validators are meaningless at another URL.
     package let url: URL
-    /// How many bytes have been received.
+    /// The number of bytes received.
     package var offset: Int64 { known.received }
 
-    /// What the head of the answer means for the bytes already received.
+    /// The consequence of a response's head for the bytes already received.
     package enum Verdict: Equatable, Sendable {
         /// The rest follows: append until there are `total` bytes.
         case append(total: Int64)
-        /// The whole body follows from its first byte: drop what was received.
+        /// The complete body follows from its first byte: discard the received bytes.
         case startOver
         /// The body is already complete.
         case alreadyComplete
-        /// The answer is unusable: request the whole body, without a range.
+        /// The response is unusable: request the complete body, without a range.
         case askForWhole
-        /// The answer is not about the body, such as a server error: it becomes the response, and the received bytes
-        /// are kept.
+        /// The response does not describe the body, for example a server error. It becomes the final response, and the
+        /// received bytes are kept.
         case unrelated
-        /// The answer to a request for the whole contradicts earlier answers.
+        /// The response to a request for the complete body contradicts earlier responses.
         case contradiction
     }
 
-    /// How to continue after an attempt that received `offset` bytes of the body that `head` announced; nil if only
-    /// starting over from the first byte is safe.
+    /// Creates the continuation of an attempt that received `offset` bytes of the body described by `head`. Returns nil
+    /// if only starting over from the first byte is safe.
     ///
-    /// - Parameter total: the length of the whole body, if another answer than `head` stated it.
+    /// - Parameter total: The length of the complete body, if a response other than `head` stated it.
     package init?(after head: ResponseHead?, of request: URLRequest, offset: Int64, total: Int64? = nil) {
         guard let head, offset > 0, head.statusCode == 200, !head.isEncoded,
             (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil,
@@ -43,7 +43,7 @@ package struct Resumption: Sendable, Equatable {
         url = head.url
     }
 
-    /// The request for the rest.
+    /// Returns the request for the rest.
     package func request(_ request: URLRequest) -> URLRequest {
         var request = request
         request.setValue("bytes=\(offset)-", forHTTPHeaderField: "Range")
@@ -51,7 +51,7 @@ package struct Resumption: Sendable, Equatable {
         return request
     }
 
-    /// What the answer to that request means.
+    /// Evaluates the response to that request.
     package func evaluate(_ head: ResponseHead) -> Verdict {
         switch known.evaluate(head, from: offset, upTo: known.length, isSamePlace: isSamePlace(head)) {
         // A range that stops short of the total leaves a gap.
@@ -63,12 +63,12 @@ package struct Resumption: Sendable, Equatable {
         }
     }
 
-    /// What the answer to a request for the whole means, after an answer to the range was unusable.
+    /// Evaluates the response to a request for the complete body, after the response to the range request was unusable.
     package func evaluateWhole(_ head: ResponseHead) -> Verdict {
         known.isDenied(byWhole: head, isSamePlace: isSamePlace(head)) ? .contradiction : .startOver
     }
 
-    /// What is known about the body that a head announces, if it is the same one.
+    /// Returns what is known about the body described by a head, if it is the same one.
     package func known(of head: ResponseHead) -> KnownRepresentation? {
         known.hasTag(of: head, isSamePlace: isSamePlace(head)) ? known : nil
     }

@@ -3,40 +3,40 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Passes a ``BodySink`` its commands, one after another.
+/// Passes commands to a ``BodySink``, one after another.
 ///
 /// A sink may be a user's code, a pipe that is not read, or a file on an unreachable server. So it is opened, written
-/// and closed on a worker thread, while the transfer waits. Only a command that does not block is carried out at once,
+/// and closed on a worker thread, while the transfer waits. Only a command that does not block is executed immediately,
 /// which saves two thread hops per block.
 ///
-/// `then` of a command is called synchronously if there was nothing to wait for, otherwise later on the network thread.
+/// A command's `then` is called synchronously if there was nothing to wait for, otherwise later on the network thread.
 /// When a command fails, those after it fail with the same error. ``discard()`` ends the queue, whatever the sink is
-/// doing, and no `then` is called any more.
+/// doing; afterwards no `then` is called.
 ///
 /// The queue belongs to the thread that begins an attempt, then to the network thread, then to the thread that discards
 /// it; the operation orders them.
 final class SinkQueue {
-    /// Returns how many bytes are in the sink afterwards, of those that were in it before.
+    /// Returns the number of bytes in the sink after the command, given the number before it.
     private typealias Job = @Sendable (any BodySink, Int64) throws(URLError) -> Int64
 
     private struct Command {
         let job: Job
         var closes = false
-        /// Called with the error of the command; nil if it has succeeded.
+        /// Called with the error of the command; nil if it succeeded.
         let then: (URLError?) -> Void
     }
 
     let sink: any BodySink
     private let url: URL?
-    /// Has the network thread. Set while no try is under way.
+    /// Provides the network thread. Set only while no attempt is in progress.
     var transport: (any Transport)?
-    /// What the sink counts on for its file.
+    /// The descriptors claimed for the sink's file.
     var claim: DescriptorClaim?
-    /// How many bytes of the body have been written so far.
+    /// The number of body bytes written so far.
     private(set) var offset: Int64 = 0
-    /// The commands that wait for the one that a worker executes.
+    /// The commands waiting for the one that a worker executes.
     private var commands = Backlog<Command>()
-    /// The command that a worker executes.
+    /// The command executed by a worker.
     private var call: BlockingCall?
     /// The error of the first command that failed.
     private var failure: URLError?
@@ -44,12 +44,12 @@ final class SinkQueue {
     /// Whether `call` is the commit.
     private var hasCommitted = false
     private(set) var isOpen: Bool
-    /// Whether a command has not ended yet.
+    /// Whether any command has not completed yet.
     var isBusy: Bool { call != nil || !commands.isEmpty }
 
     /// - Parameters:
-    ///   - url: where the bytes come from, for errors.
-    ///   - transport: has the network thread.
+    ///   - url: The source of the bytes, for errors.
+    ///   - transport: Provides the network thread.
     init(_ sink: any BodySink, url: URL?, on transport: (any Transport)?) {
         (self.sink, self.url, self.transport) = (sink, url, transport)
         isOpen = sink.isOpen
@@ -57,18 +57,18 @@ final class SinkQueue {
 
     // MARK: Opening and committing
 
-    /// Runs what follows a call: at once, on the worker thread that made it, or on another thread.
+    /// Runs the code that follows a call: immediately on the worker thread that made the call, or on another thread.
     typealias Executor = @Sendable (@escaping @Sendable () -> Void) -> Void
 
-    /// Notes that a call is about to open the sink, or, with nil, is not after all.
+    /// Records that a call is about to open the sink, or, with nil, that it will not.
     func willOpen(as call: BlockingCall?) { self.call = call }
 
     /// Opens the sink. Called before each attempt, and before every other command.
     ///
     /// - Parameters:
-    ///   - call: by which the opening can be given up; announced by ``willOpen(as:)``.
-    ///   - executor: where the queue is used next.
-    ///   - then: called there.
+    ///   - call: The call with which the opening can be abandoned, announced by ``willOpen(as:)``.
+    ///   - executor: Runs code where the queue is used next.
+    ///   - then: Called by the executor.
     func open(
         as call: BlockingCall, on executor: @escaping Executor = { $0() }, then: @escaping @Sendable (URLError?) -> Void
     ) {
@@ -87,17 +87,17 @@ final class SinkQueue {
         then(failure)
     }
 
-    /// Notes that the sink is about to commit: no other command is running, and only ``discard()`` follows.
+    /// Records that the sink is about to commit: no other command is running, and only ``discard()`` follows.
     func willCommit(as call: BlockingCall) {
         self.call = call
         hasCommitted = true
     }
 
-    /// Lets the sink commit. Any thread.
+    /// Commits the sink. May be called on any thread.
     ///
     /// - Parameters:
-    ///   - call: by which the commit can be given up.
-    ///   - then: called on a worker thread.
+    ///   - call: The call with which the commit can be abandoned.
+    ///   - then: Called on a worker thread.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
         BlockingWorkers.shared.perform(call) { [sink] in
             var failure: (any Error)?
@@ -108,7 +108,7 @@ final class SinkQueue {
 
     // MARK: Commands
 
-    /// Begins the body of a response, and discards the bytes of another.
+    /// Begins the body of a response, and discards the bytes of another one.
     func begin(_ response: ResponseHead, then: @escaping (URLError?) -> Void) {
         let begin: Job = { (sink, offset) throws(URLError) in
             try sink.begin(response, discarding: offset)
@@ -138,8 +138,8 @@ final class SinkQueue {
         if mustWait { begin(command, waits: true) } else { append(command) }
     }
 
-    /// Whether a command has done nothing, because the file could not be opened for lack of a descriptor, and one may come
-    /// free.
+    /// Whether a command has done nothing because the file could not be opened for lack of a descriptor, and a
+    /// descriptor may become available.
     private func mayTryAgain(after failure: URLError?, _ claim: DescriptorClaim?) -> Bool {
         sink.opensFile && failure?.lacksDescriptor == true && transport != nil && claim?.isLast != true
     }
@@ -170,7 +170,7 @@ final class SinkQueue {
         append(Command(job: close, closes: true, then: then))
     }
 
-    /// Ends the queue, and discards the sink once it is unused: at once, or when the running command returns.
+    /// Ends the queue, and discards the sink once it is unused: immediately, or when the running command returns.
     func discard() {
         guard !isDiscarded else { return }
         (isDiscarded, claim) = (true, nil)
@@ -192,8 +192,8 @@ final class SinkQueue {
 
     private struct Owner: @unchecked Sendable { let queue: SinkQueue }
 
-    /// Executes a command after all earlier ones: at once if it does not block, otherwise on a worker thread. Continues
-    /// on the network thread.
+    /// Executes a command after all earlier ones: immediately if it does not block, otherwise on a worker thread.
+    /// Continues on the network thread.
     private func append(_ command: Command) {
         guard !isDiscarded else { return }
         if !isBusy, command.closes ? sink.closesImmediately : sink.isImmediate {
@@ -222,7 +222,7 @@ final class SinkQueue {
         }
     }
 
-    /// - Parameter waits: whether to wait for a descriptor first.
+    /// - Parameter waits: Whether to wait for a descriptor first.
     private func begin(_ command: Command, waits: Bool = false) {
         struct Step: @unchecked Sendable {
             let queue: SinkQueue
@@ -248,7 +248,7 @@ final class SinkQueue {
 
     private func didEnd(_ failure: URLError?, _ offset: Int64, _ command: Command, _ claim: DescriptorClaim?) {
         call = nil
-        // The command returned just before it would have been given up.
+        // The command returned just before it would have been abandoned.
         if isDiscarded {
             if command.closes { isOpen = false }
             return discardUnused()
@@ -263,11 +263,11 @@ final class SinkQueue {
         if self.failure == nil { self.failure = failure }
         let isLast = commands.isEmpty
         command.then(failure)
-        // The command that `then` has added is running already.
+        // A command added by `then` is already running.
         if !isLast { beginNext() }
     }
 
-    /// The error of a command, with the URL of the body if it names none; nil if it succeeds.
+    /// Returns the error of a command, with the URL of the body unless it has its own; nil if the command succeeds.
     private static func failure(_ url: URL?, _ command: () throws(URLError) -> Void) -> URLError? {
         do throws(URLError) {
             try command()

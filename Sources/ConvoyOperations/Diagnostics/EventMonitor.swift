@@ -13,11 +13,12 @@ import Foundation
 /// manager.eventMonitors = [monitor]
 /// ```
 ///
-/// Any number of managers and operations may share a monitor. Operations without monitors pay for a single check.
+/// Any number of managers and operations may share a monitor. For operations without monitors, the cost is a single
+/// check.
 public final class EventMonitor: Sendable {
     private struct State {
         var intake = Intake()
-        /// How many events the last delivery had.
+        /// The number of events in the last delivery.
         var latestCount = 0
         /// Whether a delivery is scheduled or running.
         var isScheduled = false
@@ -33,17 +34,17 @@ public final class EventMonitor: Sendable {
     private let capacity: Int
     private let interval: TimeInterval
 
-    /// A monitor.
+    /// Creates a monitor.
     ///
     /// - Parameters:
-    ///   - capacity: the maximum number of events that wait for a slow queue. Later ones are lost, and an event states
-    ///     their number.
-    ///   - interval: for how many seconds events are gathered before they are delivered. Waking a thread takes longer
-    ///     than all that leads to an event; 0 is for monitors that need each at once.
-    ///   - queue: where the handler runs; nil for a serial queue of the monitor's own. The calls come one at a time,
+    ///   - capacity: The maximum number of events waiting for a slow queue. Further events are lost, and an event
+    ///     reports their number.
+    ///   - interval: The time for which events are gathered before they are delivered, in seconds. Waking a thread
+    ///     takes longer than all the work behind an event; use 0 for a monitor that needs each event immediately.
+    ///   - queue: The queue on which the handler runs; nil for the monitor's own serial queue. Calls never overlap,
     ///     even on a concurrent queue.
-    ///   - handler: receives the events. Events that occur together are delivered together. It may block; the
-    ///     operations do not wait for it.
+    ///   - handler: Receives the events. Events that occur together are delivered together. It may block; operations do
+    ///     not wait for it.
     public init(
         capacity: Int = 100_000, interval: TimeInterval = 0.005, on queue: DispatchQueue? = nil,
         handler: @escaping @Sendable ([OperationEvent]) -> Void
@@ -54,8 +55,8 @@ public final class EventMonitor: Sendable {
         self.handler = handler
     }
 
-    /// Calls a block on the monitor's queue after the handler has returned from all events so far. Gathered events are
-    /// delivered at once.
+    /// Calls a block on the monitor's queue after the handler has processed all events so far. Gathered events are
+    /// delivered immediately.
     public func whenCaughtUp(_ block: @escaping @Sendable () -> Void) {
         state.withLock { state in
             state.isScheduled = true
@@ -64,9 +65,9 @@ public final class EventMonitor: Sendable {
         queue.submit { self.deliver() }
     }
 
-    /// Adds the events that `tell` appends, all together. `tell` is called with the monitor's lock held.
+    /// Adds all events that `tell` appends. `tell` is called with the monitor's lock held.
     ///
-    /// Events that are immediately followed by others wait for those before the queue is woken.
+    /// Events that are immediately followed by others wait for them before the queue is woken.
     func gather(_ tell: (inout Intake) -> Void) {
         let isFirst = state.withLock { state in
             if state.intake.events.isEmpty { state.intake.prepare(capacity: capacity, likely: state.latestCount) }
@@ -103,7 +104,7 @@ public final class EventMonitor: Sendable {
         }
         switch next {
         case .none: break
-        // Other work of the queue has its turn, too.
+        // Let other work of the queue run in between.
         case .atOnce: queue.submit { self.deliver() }
         case .later: schedule()
         }
@@ -112,10 +113,10 @@ public final class EventMonitor: Sendable {
 
     private enum Next { case none, atOnce, later }
 
-    /// The events that were not delivered yet.
+    /// The events that have not been delivered yet.
     struct Intake {
         fileprivate private(set) var events: [OperationEvent] = []
-        /// The last of the events that were lost.
+        /// The last lost event.
         private var lastLost: OperationEvent?
         private var lostCount = 0
         /// Whether the handler's queue must be woken.
@@ -155,7 +156,7 @@ extension EventMonitor {
     /// Receives a message: its level, its text and its metadata.
     public typealias Log = @Sendable (_ level: EventLogLevel, _ message: String, _ metadata: [String: String]) -> Void
 
-    /// A monitor that writes to a log, without secrets.
+    /// Creates a monitor that writes to a log, without secrets.
     ///
     /// ```swift
     /// let monitor = EventMonitor.logging(at: .debug) { level, message, metadata in
@@ -163,16 +164,16 @@ extension EventMonitor {
     /// }
     /// ```
     ///
-    /// The end of an operation is a line with the method, the URL, the status, the bytes of the body and the time:
-    /// `GET https://example.com/users: 200, 1406 bytes, 0.084 s`.
+    /// When an operation finishes, one line shows the method, the URL, the status code, the size of the body and the
+    /// time: `GET https://example.com/users: 200, 1406 bytes, 0.084 s`.
     ///
-    /// A failed operation is an error; a wait that others have caused, and a retry that is given up, are warnings; a
-    /// retry is a notice; ends and redirects are information; the rest is for debugging.
+    /// A failed operation is logged as an error; a wait caused by others, or giving up on retries, as a warning; a
+    /// retry as a notice; the end of an operation and redirects as information; everything else for debugging.
     ///
     /// - Parameters:
-    ///   - level: lower levels are not logged.
-    ///   - queue: where `log` is called; nil for a serial queue of the monitor's own.
-    ///   - log: receives the messages.
+    ///   - level: The minimum level to log.
+    ///   - queue: The queue on which `log` is called; nil for the monitor's own serial queue.
+    ///   - log: Receives the messages.
     public static func logging(
         at level: EventLogLevel = .info, on queue: DispatchQueue? = nil, _ log: @escaping Log
     ) -> EventMonitor {
@@ -187,11 +188,11 @@ extension EventMonitor {
     }
 }
 
-/// The latest request of an operation, for the line about its end.
+/// The latest request of an operation, for the line logged at its end.
 private struct LoggedRequest {
     /// The method and the URL.
     let name: String
-    /// The status and the length of its response; nil without one.
+    /// The status code and the body length of the response; nil without one.
     let result: String?
 
     private init(_ head: ResponseHead?, _ metrics: TransactionMetrics) {
@@ -200,7 +201,7 @@ private struct LoggedRequest {
         result = head.map { "\($0.statusCode), \(metrics.countOfResponseBodyBytesReceived) bytes\(origin)" }
     }
 
-    /// Notes the end of a request. Returns the latest one at the end of its operation, and forgets it.
+    /// Records the end of a request. At the end of its operation, returns and removes the latest one.
     static func note(_ event: OperationEvent, in requests: inout [UInt64: LoggedRequest]) -> LoggedRequest? {
         switch event.kind {
         case .requestEnded(_, let head, let metrics?): requests[event.operationNumber] = LoggedRequest(head, metrics)
@@ -213,7 +214,7 @@ private struct LoggedRequest {
         return nil
     }
 
-    /// The line about the end of the operation.
+    /// Returns the line logged at the end of the operation.
     func line(at end: OperationEvent) -> String {
         let time = String(format: "%.3f s", end.time)
         switch end.kind {

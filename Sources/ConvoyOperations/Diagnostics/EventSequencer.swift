@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Makes events, in order, from what is reported about one operation. A value.
+/// Creates ordered events from the reports about one operation. A value.
 ///
 /// It guarantees that everything that was started ends, and that nothing follows the end.
 struct EventSequencer {
@@ -15,11 +15,11 @@ struct EventSequencer {
     private var requests = 0
     /// The requests that have not ended, with their start times and whether their phases were reported.
     private var open = OpenRequests()
-    /// The current request of an operation that does its own work; nil while there is none.
+    /// The current request of an operation that does its own work, if any.
     private var current: Int?
-    /// What it waits for; nil while it works, is paused, or the reason is unknown.
+    /// The reason why it waits; nil while it works, is paused, or the reason is unknown.
     private var waiting: WaitReason?
-    /// Whether a queue may report what it waits for.
+    /// Whether a queue may report the reason why it waits.
     private var isInQueue = true
     /// The reason of the next delay between two attempts; nil for a retry.
     private var delay: WaitReason?
@@ -31,13 +31,13 @@ struct EventSequencer {
         var arePhasesTold = false
     }
 
-    /// By number. Nearly always there is one, which needs no dictionary.
+    /// The open requests by number. Nearly always there is only one, which needs no dictionary.
     private struct OpenRequests {
         private var one: (number: Int, request: Request)?
         private var others: [Int: Request] = [:]
 
         var isEmpty: Bool { one == nil && others.isEmpty }
-        /// In ascending order.
+        /// The numbers in ascending order.
         var numbers: [Int] { (others.keys + [one?.number].compactMap(\.self)).sorted() }
 
         subscript(number: Int) -> Request? {
@@ -64,7 +64,7 @@ struct EventSequencer {
         }
     }
 
-    /// Two threads may read the clock before they arrive here; no event is earlier than the previous one.
+    /// Two threads may read the clock before they arrive here. No event is earlier than the previous one.
     private mutating func post(_ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ told: Told) {
         latest = max(latest, moment)
         told(kind, latest)
@@ -136,7 +136,7 @@ struct EventSequencer {
     mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) -> Int {
         requests += 1
         guard !isOver else { return requests }
-        // The request began anew, and the end of its first start was not reported.
+        // The request was started again, and the end of its first start was not reported.
         if let current, open[current] != nil { end(current, nil, nil, at: moment, told) }
         open[requests] = Request(began: moment)
         post(.requestStarted(request: requests, head), moment, told)
@@ -151,7 +151,7 @@ struct EventSequencer {
         post(.responded(request: request, head), moment, told)
     }
 
-    /// - Parameter request: nil for a request that was not reported.
+    /// - Parameter request: The number of the request; nil if it was not reported.
     mutating func end(
         _ request: Int?, _ head: ResponseHead?, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ told: Told
     ) {

@@ -3,45 +3,46 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// An event of an operation, as an ``EventMonitor`` receives it.
+/// An event of an operation, as received by an ``EventMonitor``.
 ///
-/// The events of one operation come in the order in which they happened, beginning with ``Kind/made``.
+/// The events of one operation arrive in the order in which they happened, beginning with ``Kind/made``.
 /// ``Kind/finished(_:)`` is the last one, and everything that was started ends before it.
 public struct OperationEvent: Sendable {
     /// The kind of an event.
     public enum Kind: Sendable {
-        /// The operation was made, or its monitoring has begun.
+        /// The operation was created, or its monitoring has begun.
         case made
         /// The operation was added to a queue.
         case enqueued
-        /// The operation waits: for a slot, for its dependencies, for a retry. Reported again when the reason changes.
+        /// The operation waits, for example for a slot, its dependencies or a retry. Reported again when the reason
+        /// changes.
         case waiting(WaitReason)
-        /// An attempt begins: the first one is 1, and each retry and each resumption after a pause is another.
+        /// An attempt begins. The first one is 1; each retry and each resumption after a pause is another attempt.
         case attemptStarted(Int)
-        /// A request is about to be sent, perhaps after waiting for a connection. Each redirect is another, and so is
-        /// each part of a download; they are numbered from 1.
+        /// A request is about to be sent, possibly after waiting for a connection. Each redirect and each part of a
+        /// download is another request. Requests are numbered from 1.
         indirect case requestStarted(request: Int, RequestHead)
-        /// A phase of a request has ended. Reported together with the next event, at the time at which it ended; not
-        /// for phases that did not occur, such as those of an existing connection.
+        /// A phase of a request has ended. Reported together with the next event, with the time at which it ended; not
+        /// reported for phases that did not occur, such as those of an existing connection.
         case phaseEnded(TransactionPhase, request: Int)
         /// The head of the response has arrived.
         case responded(request: Int, ResponseHead)
-        /// A request has ended, with a complete response or not. The head is nil if none arrived; the metrics are nil
-        /// if the request never reached libcurl.
+        /// A request has ended, with or without a complete response. The head is nil if none arrived; the metrics are
+        /// nil if the request never reached libcurl.
         indirect case requestEnded(request: Int, ResponseHead?, TransactionMetrics?)
-        /// A stored response was served, without a request.
+        /// A cached response was served, without a request.
         indirect case servedFromCache(ResponseHead?, TransactionMetrics)
         /// A decision about a redirect was made.
         indirect case redirected(RedirectEvent)
-        /// A decision about a retry was made; or the operation waits because another one's request has failed.
+        /// A decision about a retry was made, or the operation waits because another operation's request has failed.
         indirect case retryDecided(RetryEvent)
         /// An attempt has ended.
         case attemptEnded(Int)
-        /// The operation was paused. Its attempt ends after that.
+        /// The operation was paused. Its attempt ends afterwards.
         case paused
         /// The operation was resumed.
         case resumed
-        /// The operation was cancelled, or its total time limit has passed. It finishes afterwards.
+        /// The operation was cancelled, or its `totalTimeout` has expired. It finishes afterwards.
         case stopped
         /// The operation has finished.
         case finished(OperationOutcome)
@@ -49,24 +50,24 @@ public struct OperationEvent: Sendable {
         case lost(Int)
     }
 
-    /// What happened.
+    /// The kind of the event.
     public let kind: Kind
     /// The time on the monotonic clock.
     let moment: MonotonicTime
     /// When the event log began. The event holds no reference to the log: events outlive it on other threads, which
-    /// would count references.
+    /// would have to count references.
     let origin: StartMoment
-    /// Decides what is secret in a stored response; nil for all other events.
+    /// Decides what is secret in a cached response; nil for all other events.
     let secrets: ResponseSecrets?
     /// The number of the operation, which is unique in the process: its `operationNumber`.
     public let operationNumber: UInt64
 
-    /// The time in seconds since ``Kind/made``.
+    /// The time since ``Kind/made``, in seconds.
     public var time: TimeInterval { origin.seconds(until: moment) }
     /// The date, computed from the date of ``Kind/made`` and a monotonic clock.
     public var date: Date { origin.date.addingTimeInterval(time) }
 
-    /// Another event of the same operation at the same time.
+    /// Returns another event of the same operation at the same time.
     func with(_ kind: Kind) -> OperationEvent {
         OperationEvent(
             kind: kind, moment: moment, origin: origin, secrets: nil, operationNumber: operationNumber)
@@ -76,7 +77,7 @@ public struct OperationEvent: Sendable {
 extension OperationEvent.Kind {
     var isOfCache: Bool { if case .servedFromCache = self { true } else { false } }
 
-    /// Whether another event follows within moments, with which this one is delivered.
+    /// Whether another event follows within moments and is delivered together with this one.
     var isFollowedAtOnce: Bool {
         switch self {
         case .made, .enqueued, .phaseEnded, .requestEnded, .redirected, .attemptEnded: true
@@ -85,25 +86,25 @@ extension OperationEvent.Kind {
     }
 }
 
-/// Decides what is secret in a stored response, by the settings of the operation.
+/// Decides what is secret in a cached response, according to the settings of the operation.
 final class ResponseSecrets: Sendable {
     let classifier: SecretClassifier
 
     init(_ classifier: SecretClassifier) { self.classifier = classifier }
 }
 
-/// How an operation has finished.
+/// The outcome of an operation.
 public enum OperationOutcome: Sendable {
-    /// With an acceptable response.
+    /// The operation succeeded with an acceptable response.
     case succeeded
-    /// With an error.
+    /// The operation failed with an error.
     case failed(any Error)
     /// The operation was cancelled.
     case cancelled
 }
 
 extension OperationEvent: CustomStringConvertible {
-    /// A line without secrets: the number of the operation, the seconds since it was made, and the event.
+    /// One line without secrets: the number of the operation, the seconds since its creation, and the event.
     public var description: String { String(format: "#%llu %.3f s ", operationNumber, time) + kind.description }
 }
 
@@ -143,11 +144,11 @@ extension OperationEvent.Kind: CustomStringConvertible {
 }
 
 extension OperationEvent: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension OperationEvent.Kind: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -4,21 +4,21 @@ import Foundation
 import Synchronization
 
 /// Reports the events of an operation to its monitors, in the order of its ``TransitionLog``. Operations without
-/// monitors have none.
+/// monitors have no event log.
 final class OperationEventLog: Sendable {
-    /// Unique in the process.
+    /// The number of the operation, unique in the process.
     let number: UInt64
     let origin: StartMoment
     let monitors: [EventMonitor]
     private let log: TransitionLog
-    /// The event log of the operation that this one is a part of; nil for none.
+    /// The event log of the operation that this one is a part of, if any.
     private let parent: OperationEventLog?
     private let telling = Locked(Telling())
 
     private static let count = Atomic<UInt64>(0)
 
-    /// A report besides the changes of the lifecycle, before it becomes an event. Large values are boxed to keep the
-    /// others small.
+    /// A report about something other than a lifecycle change, before it becomes an event. Large values are boxed to
+    /// keep the others small.
     enum Notice {
         case wait(WaitReason)
         /// The reason of the next delay between two attempts.
@@ -33,9 +33,9 @@ final class OperationEventLog: Sendable {
         /// The number of the last change before the log began; nil before that.
         var begun: UInt32?
         var teller = EventSequencer()
-        /// The number of this part's request in the log of the whole; nil while there is none.
+        /// The number of this part's request in the log of the whole operation, if there is one.
         var partRequest: Int?
-        /// Decides what is secret in stored responses.
+        /// Decides what is secret in cached responses.
         var secrets: ResponseSecrets?
     }
 
@@ -47,13 +47,13 @@ final class OperationEventLog: Sendable {
         parent = nil
     }
 
-    /// The event log of a part of another operation: only its requests are reported, in the other's log.
+    /// Creates the event log of a part of another operation: only its requests are reported, in the other's log.
     init(partOf parent: OperationEventLog) {
         (number, origin, monitors, log) = (parent.number, parent.origin, [], parent.log)
         self.parent = parent
     }
 
-    /// Sets what is secret in a stored response, before that is reported.
+    /// Sets what is secret in a cached response, before the response is reported.
     func noteSecrets(of configuration: ConnectionConfiguration) {
         let secrets = ResponseSecrets(configuration.secrets)
         (parent ?? self).telling.withLock { $0.secrets = secrets }
@@ -91,7 +91,7 @@ final class OperationEventLog: Sendable {
         take(report, at: now) { $0.tell(report, at: now, $1) }
     }
 
-    /// Reports after all changes that were noted before.
+    /// Reports after all changes that were recorded earlier.
     private func take(
         _ report: @autoclosure () -> Notice, at moment: MonotonicTime,
         _ tell: (inout EventSequencer, EventSequencer.Told) -> Void
@@ -104,8 +104,8 @@ final class OperationEventLog: Sendable {
         report { $0.tell(held.report, at: held.moment, $1) }
     }
 
-    /// Reports in order. A report about a part's request needs no order: the attempt of the whole has begun and not
-    /// ended.
+    /// Reports in order. A report about a part's request needs no ordering: the attempt of the whole operation has
+    /// begun and not ended.
     private func report(_ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
         telling.withLock { telling in
             guard telling.begun != nil else { return }
@@ -113,7 +113,8 @@ final class OperationEventLog: Sendable {
         }
     }
 
-    /// Passes events to the monitors. Under the lock, which keeps the order; the handlers run later, without it.
+    /// Passes events to the monitors. Called under the lock, which preserves the order; the handlers run later, without
+    /// it.
     private func post(from telling: inout Telling, _ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
         let (number, origin, secrets) = (number, origin, telling.secrets)
         func event(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) -> OperationEvent {

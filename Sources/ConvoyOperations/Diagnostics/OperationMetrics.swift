@@ -3,56 +3,56 @@ import ConvoyTransport
 import Foundation
 
 /// The measurements of an operation, from its creation to its end: its waits, and all its requests. The counterpart of
-/// Foundation's `URLSessionTaskMetrics`, which Foundation on Linux does not have.
+/// Foundation's `URLSessionTaskMetrics`, which is missing on Linux.
 ///
-/// All times are by a clock that never goes back, and relate to the date of ``creationDate``. Like those of
-/// `TransactionMetrics`, they are multiples of 2⁻²⁰ s, and their sums are exact.
+/// All times are measured by a monotonic clock, relative to ``creationDate``. Like those of `TransactionMetrics`, they
+/// are multiples of 2⁻²⁰ s, and their sums are exact.
 public struct OperationMetrics: Sendable, Hashable {
-    /// A time during which an operation waited.
+    /// A period during which an operation waited.
     public struct Wait: Sendable, Hashable {
-        /// What it waited for.
+        /// The reason for the wait.
         public let reason: WaitReason
         /// When the wait began, in seconds since ``OperationMetrics/creationDate``.
         public let start: TimeInterval
-        /// How long it was, in seconds.
+        /// The duration of the wait, in seconds.
         public let duration: TimeInterval
     }
 
-    /// When the operation was made by a manager that collects metrics; otherwise, when it was asked to collect them.
+    /// When the operation was created by a manager that collects metrics; otherwise, when its metrics were enabled.
     public let creationDate: Date
-    /// Seconds until its work began for the first time; nil if it never did.
+    /// The time until its work first began, in seconds; nil if it never did.
     public let start: TimeInterval?
-    /// Seconds until it had finished.
+    /// The time until it finished, in seconds.
     public let duration: TimeInterval
-    /// Its waits, in order. The rest of the time it worked: it sent requests, asked handlers, and parsed responses.
+    /// Its waits, in order. The rest of the time it worked: it sent requests, called handlers, and parsed responses.
     public let waits: [Wait]
-    /// How many redirects were followed, in all attempts.
+    /// The number of redirects followed in all attempts.
     public let redirectCount: Int
-    /// How often its request was retried after a failure, as ``URLConnectionOperation/retryCount``. Requests that
-    /// answer a challenge do not count.
+    /// The number of retries after failures, as in ``URLConnectionOperation/retryCount``. Requests that answer a
+    /// challenge do not count.
     public let retryCount: Int
-    /// The metrics of all its requests, including stored responses, in the order in which they ended. A paused and
-    /// resumed request has two, and a download has those of all its parts. Requests that never reached the network have
-    /// none.
+    /// The metrics of all its requests, including cached responses, in the order in which they ended. A paused and
+    /// resumed request has two, and a download has those of all its parts. Requests that never reached the network are
+    /// not included.
     public let transactions: [TransactionMetrics]
 
-    /// When its work began for the first time; nil if it never did.
+    /// When its work first began; nil if it never did.
     public var startDate: Date? { start.map(creationDate.addingTimeInterval) }
-    /// When it had finished.
+    /// When it finished.
     public var endDate: Date { creationDate.addingTimeInterval(duration) }
-    /// How long it waited, in seconds.
+    /// The total time that it waited, in seconds.
     public var waitDuration: TimeInterval { waits.reduce(0) { $0 + $1.duration } }
-    /// How long it worked, in seconds: the time in which it did not wait.
+    /// The total time that it worked, in seconds: the time in which it did not wait.
     public var workDuration: TimeInterval { duration - waitDuration }
 
-    /// How long it waited for this reason, in seconds.
+    /// Returns the total time that it waited for this reason, in seconds.
     public func waitDuration(for reason: WaitReason) -> TimeInterval {
         waits.reduce(0) { $1.reason == reason ? $0 + $1.duration : $0 }
     }
 }
 
 extension OperationMetrics: CustomStringConvertible {
-    /// The whole time and the waits on one line, and a line for each request, without secrets.
+    /// The total time and the waits on one line, and a line for each request, without secrets.
     public var description: String {
         var line = String(format: "%.3f s", duration)
         let reasons = WaitReason.allCases.filter { reason in waits.contains { $0.reason == reason } }
@@ -66,7 +66,7 @@ extension OperationMetrics: CustomStringConvertible {
     }
 }
 
-/// Collects the metrics of one operation, from any thread. Operations without metrics have none.
+/// Collects the metrics of one operation, from any thread. Operations without metrics have no record.
 final class MetricsRecord: Sendable {
     private enum Activity: Equatable {
         case waiting(WaitReason)
@@ -76,7 +76,7 @@ final class MetricsRecord: Sendable {
 
     private struct Collected {
         var activity = Activity.waiting(.start)
-        /// Since when.
+        /// When the current activity began.
         var since: MonotonicTime
         var waits: [(reason: WaitReason, begin: MonotonicTime, end: MonotonicTime)] = []
         /// The reason of the next delay between two attempts; nil for a retry.
@@ -103,7 +103,7 @@ final class MetricsRecord: Sendable {
 
         mutating func turn(to next: Activity, at now: MonotonicTime) {
             guard next != activity, activity != .over else { return }
-            // Another thread may have read the clock later, but arrived first.
+            // Another thread may have read the clock later but arrived first.
             let now = max(now, since)
             if case .waiting(let reason) = activity, now > since { waits.append((reason, since, now)) }
             activity = next
@@ -113,7 +113,7 @@ final class MetricsRecord: Sendable {
 
     private let created = StartMoment.now
     private let collected: Locked<Collected>
-    /// The record of the operation that this one is a part of; nil for none.
+    /// The record of the operation that this one is a part of, if any.
     private let parent: MetricsRecord?
 
     init(partOf parent: MetricsRecord? = nil) {
@@ -123,7 +123,7 @@ final class MetricsRecord: Sendable {
 
     // MARK: Waits
 
-    /// Notes that a queue holds the operation back; called with the queue's lock held. Does nothing for an operation
+    /// Records that a queue holds the operation back; called with the queue's lock held. Does nothing for an operation
     /// that has begun, is paused, or waits for another attempt.
     func wait(for reason: WaitReason) {
         let now = StartMoment.timeNow
@@ -136,7 +136,7 @@ final class MetricsRecord: Sendable {
     /// Sets the reason of the next delay between two attempts.
     func expectDelay(for reason: WaitReason) { collected.withLock { $0.nextDelay = reason } }
 
-    /// Notes a change of the lifecycle.
+    /// Records a change of the lifecycle.
     func read(_ change: TransitionLog.Change) { collected.withLock { $0.read(change) } }
 
     // MARK: Requests
@@ -156,9 +156,9 @@ final class MetricsRecord: Sendable {
 
     // MARK: The end
 
-    /// The final metrics of a finished operation.
+    /// Returns the final metrics of a finished operation.
     ///
-    /// - Parameter early: the changes that cannot be read in order yet.
+    /// - Parameter early: The changes that cannot be read in order yet.
     func metrics(retryCount: Int, before early: [TransitionLog.Change]) -> OperationMetrics {
         let now = StartMoment.timeNow
         return collected.withLock { collected in
@@ -180,7 +180,7 @@ final class MetricsRecord: Sendable {
 }
 
 extension WaitReason {
-    /// Whether it precedes a start, the first one or a later one.
+    /// Whether this reason precedes a start, either the first one or a later one.
     fileprivate var isOfQueue: Bool {
         switch self {
         case .start, .dependencies, .barrier, .suspendedQueue, .slot, .hostLimit, .startRate, .closedGate: true

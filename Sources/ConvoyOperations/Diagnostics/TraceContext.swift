@@ -2,7 +2,8 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The position of a request in a distributed trace: the `traceparent` and `tracestate` of W3C Trace Context, level 1.
+/// The position of a request in a distributed trace: the `traceparent` and `tracestate` fields of W3C Trace Context,
+/// level 1.
 ///
 /// An operation with a context sends it with every request of its attempts, so that the services behind it can relate
 /// their work to it.
@@ -13,12 +14,13 @@ public struct TraceContext: Sendable, Hashable {
     public let parentID: [UInt8]
     /// Whether the caller may have recorded the trace.
     public let isSampled: Bool
-    /// The state of tracing systems: the text of `tracestate`; nil for none.
+    /// The state of tracing systems: the value of `tracestate`, if any.
     public let state: String?
 
-    /// A context.
+    /// Creates a context.
     ///
-    /// - Returns: nil for an identifier of a wrong length or of zeros only, and for a state that is no valid field value.
+    /// - Returns: nil for an identifier with the wrong length or only zeros, and for a state that is not a valid field
+    ///   value.
     public init?(traceID: [UInt8], parentID: [UInt8], isSampled: Bool, state: String? = nil) {
         guard traceID.count == 16, parentID.count == 8, traceID.contains(where: { $0 != 0 }),
             parentID.contains(where: { $0 != 0 }), state.map(HTTPSyntax.isFieldValue) ?? true
@@ -31,12 +33,12 @@ public struct TraceContext: Sendable, Hashable {
         (self.traceID, self.parentID, isSampled, self.state) = (traceID, parentID, sampled, state)
     }
 
-    /// The beginning of a new trace, with random identifiers.
+    /// Returns the root of a new trace, with random identifiers.
     public static func root(isSampled: Bool = true) -> TraceContext {
         TraceContext(traceID: random(16), parentID: random(8), sampled: isSampled, state: nil)
     }
 
-    /// Another span of the same trace, with a random identifier.
+    /// Returns another span of the same trace, with a random identifier.
     public func child() -> TraceContext {
         TraceContext(traceID: traceID, parentID: Self.random(8), sampled: isSampled, state: state)
     }
@@ -49,13 +51,12 @@ public struct TraceContext: Sendable, Hashable {
         }
     }
 
-    /// The context of an incoming request (section 3.2.2), for the requests that a server makes because of it.
+    /// Creates the context of an incoming request (section 3.2.2), for the requests that a server sends because of it.
     ///
     /// - Parameters:
-    ///   - traceparent: the field's value. What versions after the first one add to it is ignored.
-    ///   - tracestate: the value of that field, its lines joined by commas; nil if there is none. One that is not valid
-    ///     is dropped.
-    /// - Returns: nil for a `traceparent` that is not valid.
+    ///   - traceparent: The field's value. Additions of later versions are ignored.
+    ///   - tracestate: The value of that field, with its lines joined by commas, if any. An invalid value is dropped.
+    /// - Returns: nil for an invalid `traceparent`.
     public init?(traceparent: String, tracestate: String? = nil) {
         let parts = traceparent.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
         guard parts.count >= 4, let version = Self.bytes(parts[0], count: 1), version != [0xFF],
@@ -66,7 +67,7 @@ public struct TraceContext: Sendable, Hashable {
         self.init(traceID: traceID, parentID: parentID, isSampled: flags[0] & 1 != 0, state: state)
     }
 
-    /// Bytes of lowercase hexadecimal digits.
+    /// Returns the bytes for lowercase hexadecimal digits.
     private static func bytes(_ digits: Substring.UTF8View, count: Int) -> [UInt8]? {
         guard digits.count == 2 * count else { return nil }
         var bytes: [UInt8] = []

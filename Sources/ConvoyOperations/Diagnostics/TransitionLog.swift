@@ -4,29 +4,29 @@ import Synchronization
 
 /// An operation whose changes a ``TransitionLog`` passes to readers.
 protocol LoggedOperation: ScheduledOperation {
-    /// Collects the metrics; nil if they are not collected. Takes no lock.
+    /// The record that collects the metrics; nil if they are not collected. Takes no lock.
     var metricsRecord: MetricsRecord? { get }
-    /// Reports to the monitors; nil without any. Takes no lock.
+    /// The log that reports to monitors; nil without any. Takes no lock.
     var eventLog: OperationEventLog? { get }
 }
 
 /// Passes all changes of an operation's lifecycle, in order, to observers, event monitors and metrics.
 ///
-/// Changes are made by many threads, and noted here in any order; they are put into order by their numbers, once for
-/// all readers. What else a monitor receives stands behind the changes that had been noted by then: what the transport
-/// reports belongs to an attempt whose beginning is among those.
+/// Changes are made by many threads and recorded here in any order. They are sorted by their numbers, once for all
+/// readers. A monitor receives other reports after the changes recorded before them: a report of the transport belongs
+/// to an attempt whose start is among those changes.
 ///
-/// An operation without readers has no log, and pays for one atomic read per change. When the last change, the one to
+/// An operation without readers has no log, and pays for one atomic read per change. When the last change, to
 /// `finished`, has been submitted to the observers' queues, all observers are released.
 final class TransitionLog: Sendable {
     typealias Receiver = @Sendable (any LoggedOperation, Lifecycle, Lifecycle) -> Void
 
-    /// A change, with the circumstances when it was noted.
+    /// A change, with the circumstances at the time it was recorded.
     struct Change: Sendable {
         let transition: AtomicLifecycle.Transition
         let number: UInt32
         let moment: MonotonicTime
-        /// What the operation waits for, if it became ready.
+        /// The reason why the operation waits, if it became ready.
         let whenReady: WaitReason
         /// The operation's outcome, if it has finished.
         let outcome: OperationOutcome?
@@ -44,11 +44,11 @@ final class TransitionLog: Sendable {
     private struct State {
         /// The number of the last change that was passed on; nil until there is a reader.
         var last: UInt32?
-        /// The number of the latest change that was noted.
+        /// The number of the latest change that was recorded.
         var latest: UInt32 = 0
-        /// Changes that were noted early: an earlier one is still missing.
+        /// Changes that were recorded early, while an earlier one is missing.
         var early: [UInt32: Change] = [:]
-        /// By the number of the change that they follow.
+        /// Pending reports, by the number of the change that they follow.
         var held: [UInt32: [HeldNotice]] = [:]
         var observers: [Int: Observer] = [:]
         var nextKey = 0
@@ -59,13 +59,13 @@ final class TransitionLog: Sendable {
     /// Whether there are observers.
     var hasObservers: Bool { state.withLock { !$0.observers.isEmpty } }
 
-    /// The changes that were noted but not passed on, as an earlier one is missing.
+    /// The changes that were recorded but not passed on, because an earlier one is missing.
     var early: [Change] { state.withLock { $0.early.values.sorted { Self.comes($1.number, after: $0.number) } } }
 
     /// Whether one change was made after another. Numbers wrap around, so their distance is compared.
     static func comes(_ number: UInt32, after other: UInt32) -> Bool { Int32(bitPattern: number &- other) > 0 }
 
-    /// Lets a reader begin with the current state: `body` receives that, and the number of the last change in it.
+    /// Lets a reader begin with the current state: `body` receives the state and the number of its last change.
     func begin(with operation: ScheduledOperation, _ body: (Lifecycle, UInt32) -> Void) {
         state.withLock { state in
             let (life, number) = operation.lifecycle.current
@@ -74,7 +74,7 @@ final class TransitionLog: Sendable {
         }
     }
 
-    /// Notes a change, and passes on those that follow in order.
+    /// Records a change, and passes on the changes that follow in order.
     func note(_ change: Change, of operation: any LoggedOperation) {
         let released = state.withLock { state in
             // The change was made before there was a reader.
@@ -99,7 +99,7 @@ final class TransitionLog: Sendable {
         withExtendedLifetime(released) {}
     }
 
-    /// Called under the lock, which keeps the order. No reader calls user code here: handlers run later, on their
+    /// Called under the lock, which preserves the order. No reader calls user code here: handlers run later, on their
     /// queues.
     private func pass(_ change: Change, of operation: any LoggedOperation, _ state: inout State) {
         operation.metricsRecord?.read(change)
@@ -109,7 +109,7 @@ final class TransitionLog: Sendable {
         for report in held { report.eventLog.tell(report) }
     }
 
-    /// Calls `tell` at once if all changes that were noted have been passed on; otherwise the report is kept until then.
+    /// Runs `tell` immediately if all recorded changes have been passed on; otherwise the report is kept until then.
     func tellInOrder(_ report: @autoclosure () -> HeldNotice, _ tell: () -> Void) {
         state.withLock { state in
             guard let last = state.last else { return }
@@ -120,9 +120,9 @@ final class TransitionLog: Sendable {
 
     // MARK: Observers
 
-    /// Calls a receiver for every change from now on, on a queue of its own that has a target.
+    /// Calls a receiver for every change from now on, on its own queue with the given target.
     ///
-    /// - Returns: what ends that; nil if there will be no further change.
+    /// - Returns: A closure that ends the observation; nil if no further change can occur.
     func observe(
         _ operation: ScheduledOperation, on target: DispatchQueue, _ receiver: @escaping Receiver
     ) -> (@Sendable () -> Void)? {
@@ -131,7 +131,7 @@ final class TransitionLog: Sendable {
         let serial = DispatchQueue(label: "Convoy.Observation", target: target)
         let key: Int? = state.withLock { state in
             let (life, number) = operation.lifecycle.current
-            // There will be no further change.
+            // No further change can occur.
             guard life.state != .finished else { return nil }
             if state.last == nil { (state.last, state.latest) = (number, number) }
             state.nextKey += 1
@@ -145,7 +145,7 @@ final class TransitionLog: Sendable {
         }
     }
 
-    /// A handler, and the queue that it is called on.
+    /// A handler, and the queue on which it is called.
     private final class Observer: Sendable {
         private let queue: DispatchQueue
         private let first: UInt32
@@ -167,7 +167,7 @@ final class TransitionLog: Sendable {
             }
         }
 
-        /// Calls that are already on the queue are dropped too.
+        /// Drops all calls, including those already on the queue.
         func invalidate() {
             let released = receiver.withLock { $0.take() }
             withExtendedLifetime(released) {}

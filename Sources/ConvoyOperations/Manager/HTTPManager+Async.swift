@@ -3,18 +3,18 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The verbs, in the form with async/await. Cancelling the task cancels the operation. They need neither the main queue
+/// The request methods with async/await. Cancelling the task cancels the operation. They need neither the main queue
 /// nor another queue of the caller.
 ///
-/// With a type, the response becomes a value of it: `Data` and `String` of any content type, `JSON` of any shape, and
-/// everything else as JSON by the manager's `decoder`. Status codes, content types and limits are those of the
-/// manager's `responseSerializer`. Without a type the finished operation is returned, whose `responseObject` is what
-/// that serializer makes: for a response that is empty, or of no interest.
+/// With a type, the response is converted to a value of that type: `Data` and `String` from any content type, `JSON` of
+/// any shape, and everything else decoded as JSON by the manager's `decoder`. Status codes, content types and limits
+/// are those of the manager's `responseSerializer`. Without a type, the finished operation is returned, for responses
+/// that are empty or not needed; its `responseObject` is the object created by that serializer.
 ///
-/// All throw `URLError`, what the request serializer or the encoder throws, or the response serializer's error.
-/// `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` says what the arguments are.
+/// All methods throw `URLError`, the error of the request serializer or the encoder, or the response serializer's
+/// error. See `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` for the arguments.
 extension HTTPManager {
-    /// The value of the response to a GET. Its parameters are its query.
+    /// Sends a GET request and returns the value of the response. The parameters become the query.
     public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
@@ -22,7 +22,7 @@ extension HTTPManager {
         try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
-    /// The value of the response to a GET with parameters of any type that can be encoded.
+    /// Sends a GET request with `Encodable` parameters and returns the value of the response.
     public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
@@ -30,7 +30,7 @@ extension HTTPManager {
         try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
-    /// The finished operation of a GET. Its parameters are its query.
+    /// Sends a GET request and returns the finished operation. The parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func get(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -39,7 +39,7 @@ extension HTTPManager {
         try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
-    /// The finished operation of a GET with parameters of any type that can be encoded.
+    /// Sends a GET request with `Encodable` parameters and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func get(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
@@ -48,8 +48,8 @@ extension HTTPManager {
         try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
-    /// The value of the response to a POST. Its parameters are its body, as the request serializer writes it; `body`
-    /// is sent as JSON in their place.
+    /// Sends a POST request and returns the value of the response. The request serializer encodes the parameters as the
+    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -58,7 +58,7 @@ extension HTTPManager {
         try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a POST with parameters of any type that can be encoded.
+    /// Sends a POST request with `Encodable` parameters and returns the value of the response.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -67,8 +67,8 @@ extension HTTPManager {
         try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a POST. Its parameters are its body, as the request serializer writes it; `body` is
-    /// sent as JSON in their place.
+    /// Sends a POST request and returns the finished operation. The request serializer encodes the parameters as the
+    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -77,7 +77,7 @@ extension HTTPManager {
         try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a POST with parameters of any type that can be encoded.
+    /// Sends a POST request with `Encodable` parameters and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -86,8 +86,8 @@ extension HTTPManager {
         try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a PUT. Its parameters are its body, as the request serializer writes it; `body`
-    /// is sent as JSON in their place.
+    /// Sends a PUT request and returns the value of the response. The request serializer encodes the parameters as the
+    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
     public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -96,7 +96,7 @@ extension HTTPManager {
         try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a PUT with parameters of any type that can be encoded.
+    /// Sends a PUT request with `Encodable` parameters and returns the value of the response.
     public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -105,8 +105,8 @@ extension HTTPManager {
         try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a PUT. Its parameters are its body, as the request serializer writes it; `body` is
-    /// sent as JSON in their place.
+    /// Sends a PUT request and returns the finished operation. The request serializer encodes the parameters as the
+    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -115,7 +115,7 @@ extension HTTPManager {
         try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a PUT with parameters of any type that can be encoded.
+    /// Sends a PUT request with `Encodable` parameters and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func put(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -124,8 +124,8 @@ extension HTTPManager {
         try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
-    /// it; `body` is sent as JSON in their place.
+    /// Sends a PATCH request (RFC 5789) and returns the value of the response. The request serializer encodes the
+    /// parameters as the body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
     public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -134,7 +134,7 @@ extension HTTPManager {
         try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a PATCH (RFC 5789) with parameters of any type that can be encoded.
+    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and returns the value of the response.
     public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -143,8 +143,8 @@ extension HTTPManager {
         try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
-    /// it; `body` is sent as JSON in their place.
+    /// Sends a PATCH request (RFC 5789) and returns the finished operation. The request serializer encodes the
+    /// parameters as the body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -153,7 +153,7 @@ extension HTTPManager {
         try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a PATCH (RFC 5789) with parameters of any type that can be encoded.
+    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func patch(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -162,7 +162,8 @@ extension HTTPManager {
         try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a DELETE. Its parameters are its query; `body` is sent as JSON.
+    /// Sends a DELETE request and returns the value of the response. The parameters become the query; `body` is sent as
+    /// JSON.
     public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -171,7 +172,7 @@ extension HTTPManager {
         try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a DELETE with parameters of any type that can be encoded.
+    /// Sends a DELETE request with `Encodable` parameters and returns the value of the response.
     public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -180,7 +181,8 @@ extension HTTPManager {
         try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a DELETE. Its parameters are its query; `body` is sent as JSON.
+    /// Sends a DELETE request and returns the finished operation. The parameters become the query; `body` is sent as
+    /// JSON.
     @discardableResult
     public nonisolated(nonsending) func delete(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -189,7 +191,7 @@ extension HTTPManager {
         try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a DELETE with parameters of any type that can be encoded.
+    /// Sends a DELETE request with `Encodable` parameters and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func delete(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -198,7 +200,8 @@ extension HTTPManager {
         try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a HEAD, with the head of the response: there is nothing to decode.
+    /// Sends a HEAD request and returns the finished operation with the head of the response. The parameters become the
+    /// query.
     @discardableResult
     public nonisolated(nonsending) func head(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -207,7 +210,7 @@ extension HTTPManager {
         try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
 
-    /// The finished operation of a HEAD with parameters of any type that can be encoded.
+    /// Sends a HEAD request with `Encodable` parameters and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func head(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
@@ -216,7 +219,7 @@ extension HTTPManager {
         try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
 
-    /// The value of the response to a request of any method.
+    /// Sends a request with any method and returns the value of the response.
     public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil,
@@ -226,7 +229,7 @@ extension HTTPManager {
         try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a request of any method with parameters of any type that can be encoded.
+    /// Sends a request with any method and `Encodable` parameters and returns the value of the response.
     public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -235,7 +238,7 @@ extension HTTPManager {
         try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a request of any method.
+    /// Sends a request with any method and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
@@ -245,7 +248,7 @@ extension HTTPManager {
         try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The finished operation of a request of any method with parameters of any type that can be encoded.
+    /// Sends a request with any method and `Encodable` parameters and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -254,7 +257,8 @@ extension HTTPManager {
         try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value of the response to a request of any method, and the head of the response: for its status and fields.
+    /// Sends a request with any method and returns both the value and the head of the response, for its status and
+    /// header fields.
     ///
     /// ```swift
     /// let (users, response) = try await manager.response(.get, "users", as: [User].self)
@@ -268,7 +272,8 @@ extension HTTPManager {
         try await valueAndHead(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
-    /// The value and the head of the response to a request of any method with parameters of any type that can be encoded.
+    /// Sends a request with any method and `Encodable` parameters and returns both the value and the head of the
+    /// response.
     public nonisolated(nonsending) func response<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -283,7 +288,7 @@ extension HTTPManager {
         let operation = try operationManager.makeOperation(call, awaiting: Value.self).reporting(to: progress)
         let value: Value = try await value(of: operation, as: .data)
         guard let response = operation.response else {
-            throw URLError(.badServerResponse, url: operation.request.url, "The response has no head.")
+            throw URLError(.badServerResponse, url: operation.request.url, "The response head is missing.")
         }
         return (value, response)
     }

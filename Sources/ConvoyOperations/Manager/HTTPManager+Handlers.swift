@@ -2,15 +2,15 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// The verbs, in the form with handlers.
+/// The request methods with completion handlers.
 ///
-/// Each begins a request, and returns it: an operation, or a task. The handlers run on `completionQueue`, or on the
-/// main queue where there is none. A request that cannot be made (a bad URL, parameters that cannot be serialized)
-/// fails like one that the network refuses: through the returned request, with a call of `failure`.
+/// Each starts a request and returns it: an operation, or a task. The handlers run on `completionQueue`, or on the main
+/// queue if that is nil. A request that cannot be created (because of an invalid URL, or parameters that cannot be
+/// serialized) fails like any other: `failure` is called for the returned request.
 ///
-/// `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` says what the arguments are.
+/// See `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` for the arguments.
 extension HTTPManager {
-    /// A GET. Its parameters are its query.
+    /// Sends a GET request. The parameters become the query.
     @discardableResult
     public func get(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -19,7 +19,7 @@ extension HTTPManager {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
 
-    /// A GET with parameters of any type that can be encoded.
+    /// Sends a GET request with `Encodable` parameters.
     @discardableResult
     public func get(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
@@ -28,8 +28,8 @@ extension HTTPManager {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
 
-    /// A POST. Its parameters are its body, as the request serializer writes it; `body` is sent as JSON in their
-    /// place.
+    /// Sends a POST request. The request serializer encodes the parameters as the body, unless `body` is set: it is
+    /// then sent as JSON, and the parameters become the query.
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -39,7 +39,7 @@ extension HTTPManager {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A POST with parameters of any type that can be encoded.
+    /// Sends a POST request with `Encodable` parameters.
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -49,8 +49,8 @@ extension HTTPManager {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A PUT. Its parameters are its body, as the request serializer writes it; `body` is sent as JSON in their
-    /// place.
+    /// Sends a PUT request. The request serializer encodes the parameters as the body, unless `body` is set: it is then
+    /// sent as JSON, and the parameters become the query.
     @discardableResult
     public func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -60,7 +60,7 @@ extension HTTPManager {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A PUT with parameters of any type that can be encoded.
+    /// Sends a PUT request with `Encodable` parameters.
     @discardableResult
     public func put(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -70,8 +70,8 @@ extension HTTPManager {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A PATCH (RFC 5789). Its parameters are its body, as the request serializer writes it; `body` is sent as JSON
-    /// in their place.
+    /// Sends a PATCH request (RFC 5789). The request serializer encodes the parameters as the body, unless `body` is
+    /// set: it is then sent as JSON, and the parameters become the query.
     @discardableResult
     public func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -81,7 +81,7 @@ extension HTTPManager {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A PATCH (RFC 5789) with parameters of any type that can be encoded.
+    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters.
     @discardableResult
     public func patch(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -91,7 +91,7 @@ extension HTTPManager {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A DELETE. Its parameters are its query; `body` is sent as JSON.
+    /// Sends a DELETE request. The parameters become the query; `body` is sent as JSON.
     @discardableResult
     public func delete(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -101,7 +101,7 @@ extension HTTPManager {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A DELETE with parameters of any type that can be encoded.
+    /// Sends a DELETE request with `Encodable` parameters.
     @discardableResult
     public func delete(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -111,7 +111,7 @@ extension HTTPManager {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// A GET with a tree of parameters, which may be a literal of any depth.
+    /// Sends a GET request with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func get(
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
@@ -120,7 +120,7 @@ extension HTTPManager {
         perform(ManagerCall(.get, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
-    /// A POST with a tree of parameters, which may be a literal of any depth.
+    /// Sends a POST request with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func post(
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
@@ -129,7 +129,7 @@ extension HTTPManager {
         perform(ManagerCall(.post, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
-    /// A PUT with a tree of parameters, which may be a literal of any depth.
+    /// Sends a PUT request with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func put(
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
@@ -138,7 +138,7 @@ extension HTTPManager {
         perform(ManagerCall(.put, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
-    /// A PATCH (RFC 5789) with a tree of parameters, which may be a literal of any depth.
+    /// Sends a PATCH request (RFC 5789) with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func patch(
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
@@ -147,7 +147,7 @@ extension HTTPManager {
         perform(ManagerCall(.patch, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
-    /// A DELETE with a tree of parameters, which may be a literal of any depth.
+    /// Sends a DELETE request with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func delete(
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
@@ -156,7 +156,7 @@ extension HTTPManager {
         perform(ManagerCall(.delete, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
-    /// A HEAD. Its parameters are its query; there is no object for `success`.
+    /// Sends a HEAD request. The parameters become the query; `success` receives no object.
     @discardableResult
     public func head(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -167,7 +167,7 @@ extension HTTPManager {
             ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
     }
 
-    /// A HEAD with parameters of any type that can be encoded.
+    /// Sends a HEAD request with `Encodable` parameters.
     @discardableResult
     public func head(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
@@ -178,7 +178,7 @@ extension HTTPManager {
             ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
     }
 
-    /// A POST of a form with parts (RFC 7578). `constructingBody` runs before this returns.
+    /// Posts a multipart form (RFC 7578). `constructingBody` runs before this returns.
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -199,15 +199,15 @@ extension HTTPManager {
     }
 }
 
-/// The verbs, in the form with one handler for the result, a value of a type.
+/// The request methods with one handler for the result, a value of a given type.
 ///
-/// Each makes an operation, enqueues it and returns it. The handler runs on `completionQueue`, or on the main queue
-/// where there is none. The value is what the async form delivers.
+/// Each creates an operation, enqueues it and returns it. The handler runs on `completionQueue`, or on the main queue
+/// if that is nil. The value is the same as with async/await.
 extension HTTPManager {
-    /// Called with the value, or with the operation's error.
+    /// Called with the value or with the operation's error.
     public typealias ResultHandler<Value> = @Sendable (Result<Value, any Error>) -> Void
 
-    /// A GET, whose response becomes a value. Its parameters are its query.
+    /// Sends a GET request and decodes the response. The parameters become the query.
     @discardableResult
     public func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -217,7 +217,7 @@ extension HTTPManager {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
-    /// A GET with parameters of any type that can be encoded, whose response becomes a value.
+    /// Sends a GET request with `Encodable` parameters and decodes the response.
     @discardableResult
     public func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
@@ -227,8 +227,8 @@ extension HTTPManager {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
-    /// A POST, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
-    /// `body` is sent as JSON in their place.
+    /// Sends a POST request and decodes the response. The request serializer encodes the parameters as the body, unless
+    /// `body` is set: it is then sent as JSON, and the parameters become the query.
     @discardableResult
     public func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -238,7 +238,7 @@ extension HTTPManager {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// A POST with parameters of any type that can be encoded, whose response becomes a value.
+    /// Sends a POST request with `Encodable` parameters and decodes the response.
     @discardableResult
     public func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -248,8 +248,8 @@ extension HTTPManager {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// A PUT, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
-    /// `body` is sent as JSON in their place.
+    /// Sends a PUT request and decodes the response. The request serializer encodes the parameters as the body, unless
+    /// `body` is set: it is then sent as JSON, and the parameters become the query.
     @discardableResult
     public func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -259,7 +259,7 @@ extension HTTPManager {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// A PUT with parameters of any type that can be encoded, whose response becomes a value.
+    /// Sends a PUT request with `Encodable` parameters and decodes the response.
     @discardableResult
     public func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -269,8 +269,8 @@ extension HTTPManager {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// A PATCH (RFC 5789), whose response becomes a value. Its parameters are its body, as the request serializer
-    /// writes it; `body` is sent as JSON in their place.
+    /// Sends a PATCH request (RFC 5789) and decodes the response. The request serializer encodes the parameters as the
+    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
     @discardableResult
     public func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -280,7 +280,7 @@ extension HTTPManager {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// A PATCH (RFC 5789) with parameters of any type that can be encoded, whose response becomes a value.
+    /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and decodes the response.
     @discardableResult
     public func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
@@ -290,7 +290,7 @@ extension HTTPManager {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// A DELETE, whose response becomes a value. Its parameters are its query; `body` is sent as JSON.
+    /// Sends a DELETE request and decodes the response. The parameters become the query; `body` is sent as JSON.
     @discardableResult
     public func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -300,7 +300,7 @@ extension HTTPManager {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// A DELETE with parameters of any type that can be encoded, whose response becomes a value.
+    /// Sends a DELETE request with `Encodable` parameters and decodes the response.
     @discardableResult
     public func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,

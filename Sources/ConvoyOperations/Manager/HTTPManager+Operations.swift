@@ -4,22 +4,23 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Makes operations without enqueueing them, to add dependencies, handlers, a stream, or a place in a batch.
+/// Creating operations without enqueuing them, to add dependencies or handlers, set a stream, or form a batch.
 extension HTTPManager {
-    /// An operation for a method, a URL and parameters. Not enqueued.
+    /// Creates an operation for a method, a URL and parameters, without enqueuing it.
     ///
     /// - Parameters:
-    ///   - method: the method.
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - parameters: by their keys, as `ParameterValue.converting(_:)` takes them: nil leaves its key out. They become the
-    ///     query of a GET, HEAD and DELETE, and the body of the others, as the request serializer writes it: a form, or
-    ///     JSON with a `JSONRequestSerializer`.
-    ///   - body: sent as JSON, by ``encoder``; `Data` is sent unchanged. The parameters then become the query.
-    ///   - headers: override the serializer's; nil removes one.
-    ///   - timeout: limits for this operation alone; a number is the total limit in seconds.
-    ///   - responseSerializer: validates and parses the response instead of the manager's: `HTTPResponseSerializer()`
-    ///     accepts any content type and returns the body.
-    /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
+    ///   - method: The HTTP method.
+    ///   - url: An absolute URL, or a URL relative to `baseURL`.
+    ///   - parameters: The parameters by key, converted with `ParameterValue.converting(_:)`; nil omits a key. They
+    ///     become the query of a GET, HEAD and DELETE, and the body of other requests, as encoded by the request
+    ///     serializer: a form, or JSON with a `JSONRequestSerializer`.
+    ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. The parameters then become the
+    ///     query.
+    ///   - headers: Header fields that override the serializer's; nil removes a field.
+    ///   - timeout: Limits for this operation only; a number is the total limit in seconds.
+    ///   - responseSerializer: Validates and parses the response instead of the manager's serializer.
+    ///     `HTTPResponseSerializer()` accepts any content type and returns the body.
+    /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's error.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -30,8 +31,8 @@ extension HTTPManager {
             as: .data, responseSerializer: responseSerializer)
     }
 
-    /// An operation for a method, a URL and parameters of any type that can be encoded. Not enqueued. The rest is as with
-    /// parameters by their keys.
+    /// Creates an operation for a method, a URL and `Encodable` parameters, without enqueuing it. Otherwise like the
+    /// method with parameters by key.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -42,7 +43,8 @@ extension HTTPManager {
             as: .data, responseSerializer: responseSerializer)
     }
 
-    /// An operation for a method, a URL and a tree of parameters, which may be a literal of any depth. Not enqueued.
+    /// Creates an operation for a method, a URL and a tree of parameters, which may be a literal of any depth, without
+    /// enqueuing it.
     @_disfavoredOverload
     public func makeOperation(
         _ method: HTTPMethod, _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:]
@@ -50,16 +52,16 @@ extension HTTPManager {
         adopted(try operationManager.makeOperation(ManagerCall(method, urlString, parameters, nil, headers, nil)), as: .data)
     }
 
-    /// An operation that sends a form with parts (RFC 7578). Not enqueued.
+    /// Creates an operation that sends a multipart form (RFC 7578), without enqueuing it.
     ///
     /// - Parameters:
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - method: the method; POST, unless given.
-    ///   - parameters: fields that are sent before the parts.
-    ///   - headers: override the serializer's; nil removes one.
-    ///   - timeout: limits for this operation alone.
-    ///   - constructingBody: appends the parts; called before this returns.
-    /// - Throws: `URLError.badURL`, the serializer's error, or what `constructingBody` throws.
+    ///   - url: An absolute URL, or a URL relative to `baseURL`.
+    ///   - method: The HTTP method; POST by default.
+    ///   - parameters: Fields that are sent before the parts.
+    ///   - headers: Header fields that override the serializer's; nil removes a field.
+    ///   - timeout: Limits for this operation only.
+    ///   - constructingBody: Appends the parts; called before this returns.
+    /// - Throws: `URLError.badURL`, the serializer's error, or the error thrown by `constructingBody`.
     public func makeMultipartOperation(
         _ url: some URLConvertible, method: HTTPMethod = .post, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -69,7 +71,7 @@ extension HTTPManager {
         return adopted(try operationManager.makeMultipartOperation(call, constructingBody), as: .upload)
     }
 
-    /// An operation that sends a form with parts, and with parameters of any type that can be encoded. Not enqueued.
+    /// Creates an operation that sends a multipart form with `Encodable` parameters, without enqueuing it.
     public func makeMultipartOperation(
         _ url: some URLConvertible, method: HTTPMethod = .post, parameters: some Encodable,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -80,21 +82,23 @@ extension HTTPManager {
     }
 }
 
-/// Operations with the type of their value.
+/// Typed operations.
 extension HTTPManager {
-    /// An operation whose response becomes a value of a type, for others to depend on. Not enqueued.
+    /// Creates an operation whose response is converted to a typed value, for others to depend on, without enqueuing
+    /// it.
     ///
-    /// `Data` and `String` are made of any content type, `JSON` of any shape, and everything else is decoded as JSON by
-    /// ``decoder``. A request that cannot be made fails when it is started.
+    /// `Data` and `String` are created from any content type, `JSON` from any shape, and everything else is decoded as
+    /// JSON by ``decoder``. If the request cannot be created, the operation fails when it is started.
     ///
     /// - Parameters:
-    ///   - method: the method.
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - parameters: by their keys: the query of a GET, HEAD and DELETE, and the body of the others.
-    ///   - body: sent as JSON, by ``encoder``; `Data` is sent unchanged. The parameters then become the query.
-    ///   - headers: override the serializer's; nil removes one.
-    ///   - timeout: limits for this operation alone; a number is the total limit in seconds.
-    ///   - type: the type of the value.
+    ///   - method: The HTTP method.
+    ///   - url: An absolute URL, or a URL relative to `baseURL`.
+    ///   - parameters: The parameters by key: the query of a GET, HEAD and DELETE, and the body of other requests.
+    ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. The parameters then become the
+    ///     query.
+    ///   - headers: Header fields that override the serializer's; nil removes a field.
+    ///   - timeout: Limits for this operation only; a number is the total limit in seconds.
+    ///   - type: The type of the value.
     public func operation<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -103,7 +107,8 @@ extension HTTPManager {
         typedOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
     }
 
-    /// The same with parameters of any type that can be encoded.
+    /// Creates an operation whose response is converted to a typed value, with `Encodable` parameters, without
+    /// enqueuing it.
     public func operation<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, as type: Value.Type = Value.self
@@ -118,18 +123,18 @@ extension HTTPManager {
         return operation
     }
 
-    /// Enqueues operations, waits until all have finished, and returns their values in their order. Cancelling the task
-    /// cancels them.
+    /// Enqueues operations, waits until all have finished, and returns their values in order. Cancelling the task
+    /// cancels the operations.
     ///
     /// ```swift
     /// let users = try await manager.enqueueBatch(of: ids.map { manager.operation(.get, "users/\($0)", as: User.self) })
     /// ```
     ///
     /// - Parameters:
-    ///   - operations: the members.
-    ///   - progress: as for members without types.
-    /// - Throws: the error of the first member, in their order, that has no value, after all have finished: `result` of each
-    ///   has what the others brought. `URLError.cancelled` if the task was cancelled.
+    ///   - operations: The members.
+    ///   - progress: Called as for untyped members.
+    /// - Throws: After all members have finished, the error of the first member in order that has no value; the
+    ///   `result` of each member remains available. `URLError.cancelled` if the task was cancelled.
     @discardableResult
     public func enqueueBatch<Value>(
         of operations: [TypedOperation<Value>], progress: BatchOperation.ProgressHandler? = nil
@@ -153,13 +158,13 @@ extension HTTPManager {
 }
 
 extension TypedOperation {
-    /// The head of the response: its status and fields. See `HTTPRequestOperation.response`.
+    /// The head of the response, with its status code and header fields. See `HTTPRequestOperation.response`.
     public var response: HTTPURLResponse? { operation.response }
 
-    /// Makes the operation wait for another one, of any kind.
+    /// Makes the operation wait for another operation of any class.
     public func addDependency(_ dependency: Operation) { operation.addDependency(dependency) }
 
-    /// Makes the operation wait for another one, without its value.
+    /// Makes the operation wait for another typed operation, without using its value.
     public func addDependency<Other>(_ dependency: TypedOperation<Other>) { operation.addDependency(dependency.operation) }
 }
 
@@ -168,10 +173,10 @@ extension Operation {
     public func addDependency<Value>(_ dependency: TypedOperation<Value>) { addDependency(dependency.operation) }
 }
 
-/// Batches that are awaited.
+/// Awaiting batches.
 extension HTTPManager {
     /// Enqueues operations, and waits until all have finished and their handlers have run. Cancelling the task cancels
-    /// them.
+    /// the operations.
     ///
     /// ```swift
     /// let images = try names.map { try manager.makeOperation(.get, "images/\($0)") }
@@ -179,10 +184,10 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - operations: the members.
-    ///   - progress: called for each operation after its own handlers, with numbers that rise by one, on
-    ///     `completionQueue`, or on a queue of the library if that is nil.
-    /// - Returns: the operations in their order, each once. One that has failed holds its `error`.
+    ///   - operations: The members.
+    ///   - progress: Called for each operation after its own handlers, with numbers that increase by one, on
+    ///     `completionQueue`, or on an internal queue if that is nil.
+    /// - Returns: The operations in order, without duplicates. A failed operation has an `error`.
     /// - Throws: `URLError.cancelled` if the task was cancelled.
     @discardableResult
     public func enqueueBatch<Member: URLConnectionOperation>(
@@ -196,14 +201,15 @@ extension HTTPManager {
             try await batch.finished()
         } catch {
             if Task.isCancelled { throw error }
-            // The queue's `cancelAllOperations()` has cancelled the end of the batch, too.
+            // The queue's `cancelAllOperations()` has also cancelled the batch's final operation.
             await members.awaitAll()
         }
         return members
     }
 
-    /// Enqueues operations, and passes them to `body` in the order in which they finish. Those that are left when it
-    /// returns or throws are cancelled and awaited, so that none outlives the call. Cancelling the task cancels all.
+    /// Enqueues operations, and passes them to `body` in the order in which they finish. When `body` returns or throws,
+    /// the remaining operations are cancelled and awaited, so that none outlives the call. Cancelling the task cancels
+    /// all operations.
     ///
     /// ```swift
     /// let fastest = try await manager.withBatch(of: mirrors) { finished in
@@ -212,12 +218,12 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - operations: the members; one that is given twice counts once.
-    ///   - isolation: where `body` runs: with the caller, unless given.
-    ///   - body: receives each member when it has finished and its handlers have run, including failed and cancelled
-    ///     ones: check its `error`. The sequence ends after the last one, and can be iterated over once.
-    /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, or `URLError.cancelled` if the task was cancelled.
+    ///   - operations: The members; duplicates count once.
+    ///   - isolation: The actor on which `body` runs: the caller's by default.
+    ///   - body: Receives each member when it has finished and its handlers have run, including failed and cancelled
+    ///     members: check their `error`. The sequence ends after the last one, and can be iterated over once.
+    /// - Returns: The result of `body`.
+    /// - Throws: The error thrown by `body`, or `URLError.cancelled` if the task was cancelled.
     public func withBatch<Member: URLConnectionOperation, Result>(
         of operations: [Member], isolation: isolated (any Actor)? = #isolation,
         _ body: (AsyncStream<Member>) async throws -> Result

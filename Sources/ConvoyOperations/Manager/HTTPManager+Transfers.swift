@@ -4,11 +4,11 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Uploads of files, data, streams and forms with parts, with async/await. Cancelling the task cancels the operation.
+/// Uploading files, data, streams and multipart forms with async/await. Cancelling the task cancels the operation.
 extension HTTPManager {
     /// Uploads a file, and returns the value of the response. The file is read while it is sent, and again after a
-    /// redirect; it is an error when its length has changed meanwhile. Its type is that of its extension, unless a
-    /// header says otherwise.
+    /// redirect; the upload fails if its length has changed in the meantime. The content type is derived from the file
+    /// extension, unless a header specifies it.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -21,7 +21,7 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads a file, and returns the finished operation. Otherwise as the form that returns a value.
+    /// Uploads a file, and returns the finished operation. Otherwise like the method that returns a value.
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
@@ -33,8 +33,8 @@ extension HTTPManager {
             operationManager.makeOperation(call, body: .file(file)).reporting(to: progress), as: .upload)
     }
 
-    /// Uploads data, and returns the value of the response. Its type is `application/octet-stream`, unless a header
-    /// says otherwise.
+    /// Uploads data, and returns the value of the response. The content type is `application/octet-stream`, unless a
+    /// header specifies it.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -48,7 +48,7 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads data, and returns the finished operation. Otherwise as the form that returns a value.
+    /// Uploads data, and returns the finished operation. Otherwise like the method that returns a value.
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
@@ -61,9 +61,9 @@ extension HTTPManager {
             as: .upload)
     }
 
-    /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on a thread of the
-    /// library's own, up to the given length; a shorter one is an error. It can be sent once: if a redirect or a retry
-    /// needs it again, the upload fails, unless it is a `ReplayableBodyStream`.
+    /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on an internal
+    /// thread, up to the given length; the upload fails if the stream is shorter. A stream can be sent once: if a
+    /// redirect or a retry needs it again, the upload fails, unless it is a `ReplayableBodyStream`.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -77,7 +77,7 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads a stream, and returns the finished operation. Otherwise as the form that returns a value.
+    /// Uploads a stream, and returns the finished operation. Otherwise like the method that returns a value.
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
@@ -91,7 +91,7 @@ extension HTTPManager {
 
     // MARK: Forms with parts
 
-    /// Posts a form with parts (RFC 7578), and returns the value of the response. `constructingBody` appends the parts,
+    /// Posts a multipart form (RFC 7578), and returns the value of the response. `constructingBody` appends the parts,
     /// and is called before anything is sent.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -105,7 +105,7 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Posts a form with parts (RFC 7578), and returns the finished operation. `constructingBody` appends the parts, and
+    /// Posts a multipart form (RFC 7578), and returns the finished operation. `constructingBody` appends the parts, and
     /// is called before anything is sent.
     @discardableResult
     public nonisolated(nonsending) func post(
@@ -119,9 +119,9 @@ extension HTTPManager {
     }
 }
 
-/// Bodies that are produced while they are sent.
+/// Uploading bodies that are produced while they are sent.
 extension HTTPManager {
-    /// Uploads an asynchronous sequence of pieces of bytes, `Data` or `[UInt8]` for instance, and returns the finished
+    /// Uploads an asynchronous sequence of byte collections, for example `Data` or `[UInt8]`, and returns the finished
     /// operation.
     ///
     /// ```swift
@@ -129,9 +129,9 @@ extension HTTPManager {
     /// try await target.upload("archive", method: .put, from: bytes.chunks)
     /// ```
     ///
-    /// Each piece is requested when the network accepts it; see `URLRequest.setBody(_:length:)`.
+    /// Each element is requested when the network accepts it; see `URLRequest.setBody(_:length:)`.
     ///
-    /// - Throws: what the sequence throws; otherwise as the other uploads.
+    /// - Throws: The error thrown by the sequence, or the same errors as other uploads.
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
@@ -145,8 +145,8 @@ extension HTTPManager {
         return try await finish(operation, as: .upload)
     }
 
-    /// Uploads an asynchronous sequence of pieces of bytes, and returns the value of the response. Otherwise as the form that
-    /// returns an operation.
+    /// Uploads an asynchronous sequence of byte collections, and returns the value of the response. Otherwise like the
+    /// method that returns an operation.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -160,8 +160,8 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads an asynchronous sequence that can be made anew, and so can be sent again if necessary, and returns the
-    /// finished operation; see `URLRequest.setBody(length:making:)`.
+    /// Uploads an asynchronous sequence that can be created again, and therefore sent again if necessary, and returns
+    /// the finished operation; see `URLRequest.setBody(length:making:)`.
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
@@ -176,8 +176,8 @@ extension HTTPManager {
         return try await finish(operation, as: .upload)
     }
 
-    /// Uploads an asynchronous sequence that can be made anew, and returns the value of the response. Otherwise as the form
-    /// that returns an operation.
+    /// Uploads an asynchronous sequence that can be created again, and returns the value of the response. Otherwise
+    /// like the method that returns an operation.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -193,7 +193,7 @@ extension HTTPManager {
     }
 }
 
-/// Responses that are read as they arrive.
+/// Reading responses while they arrive.
 extension HTTPManager {
     /// Sends a request, and returns as soon as its response has begun: the bytes of the body, as they arrive, and the
     /// response.
@@ -204,11 +204,11 @@ extension HTTPManager {
     /// ```
     ///
     /// A slow reader slows the server down, and leaving the loop ends the transfer; see ``ResponseBytes``. Cancelling
-    /// the task cancels the operation. The arguments are those of
-    /// `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)`; a total time limit includes the reading.
+    /// the task cancels the operation. See `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` for
+    /// the arguments; a total time limit includes the reading.
     ///
-    /// - Throws: `URLError`, what the request serializer or the encoder throws, or, for a status that is not
-    ///   acceptable, the response serializer's error.
+    /// - Throws: `URLError`, the error of the request serializer or the encoder, or, for an unacceptable status code,
+    ///   the response serializer's error.
     public nonisolated(nonsending) func bytes(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil

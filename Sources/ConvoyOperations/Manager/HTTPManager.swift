@@ -2,12 +2,12 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// A manager of requests: ``HTTPRequestOperationManager``, or the `HTTPSessionManager` of ConvoySession.
+/// A request manager: ``HTTPRequestOperationManager``, or the `HTTPSessionManager` of ConvoySession.
 ///
-/// Both have the same verbs, with the same arguments, in the same three forms: with handlers, with async/await, and as
-/// operations that are made first and enqueued later. They differ in ``Request``: what the verbs with handlers return, and
-/// what the handlers get first. A program changes from one to the other by changing the name of the type, and a function
-/// that takes `some HTTPManager` works with both:
+/// Both have the same request methods, with the same arguments, in the same three forms: with completion handlers, with
+/// async/await, and as operations that are created first and enqueued later. They differ in ``Request``, which the
+/// methods with handlers return and pass to the handlers. A program can switch from one to the other by changing the
+/// name of the type, and a function that takes `some HTTPManager` works with both:
 ///
 /// ```swift
 /// func loadUsers(from manager: some HTTPManager) async throws -> [User] {
@@ -15,35 +15,35 @@ import FoundationNetworking
 /// }
 /// ```
 ///
-/// The verbs are methods of this protocol. A type of your own gets them from a `HTTPRequestOperationManager` that it has:
-/// the three static requirements say how its requests begin.
+/// The request methods are methods of this protocol. Your own type can adopt it by wrapping an
+/// `HTTPRequestOperationManager`: the three static requirements define how its requests begin.
 public protocol HTTPManager: RequestConfigurable {
-    /// What the verbs with handlers return, and what the handlers get: an operation, or a task.
+    /// The type of request that the methods with handlers return and pass to the handlers: an operation, or a task.
     associatedtype Request: HTTPRequestHandle
 
     /// The URL against which relative URLs are resolved.
     var baseURL: URL? { get }
-    /// Makes requests of parameters.
+    /// Creates requests from parameters.
     var requestSerializer: any HTTPRequestSerialization { get set }
     /// Decodes the JSON of values.
     var decoder: JSONDecoder { get set }
     /// Encodes the `body` of calls.
     var encoder: JSONEncoder { get set }
 
-    /// Enqueues operations of `makeOperation`, and others, in this order.
+    /// Enqueues operations created by `makeOperation` and others, in this order.
     func enqueue(_ operations: [Operation])
 
-    // Static, so that a manager does not show them to its users.
+    // Static, so that they are not visible on instances.
 
-    /// The manager that makes the operations of all requests of a manager, and has their settings.
+    /// Returns the manager that creates the operations of all requests of a manager, and holds their settings.
     static func operationManager(of manager: Self) -> HTTPRequestOperationManager
 
-    /// Adds a new operation, which the `operationManager` has made, to a manager, without starting or enqueueing it. Called
-    /// on the thread that calls a verb, once for each operation.
+    /// Adds a new operation created by the `operationManager` to a manager, without starting or enqueuing it. Called
+    /// once for each operation, on the thread that calls a request method.
     static func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: Self)
 
-    /// Begins the request of an operation that was adopted. On the completion queue, `success` is called with the request
-    /// and its `responseObject`, or `failure` with the request and its error.
+    /// Begins the request of an adopted operation. On the completion queue, `success` is called with the request and
+    /// its `responseObject`, or `failure` with the request and its error.
     static func begin(
         _ operation: HTTPRequestOperation, by manager: Self, success: (@Sendable (Request, Any?) -> Void)?,
         failure: (@Sendable (Request, any Error) -> Void)?
@@ -54,7 +54,7 @@ public protocol HTTPManager: RequestConfigurable {
 public enum HTTPRequestKind: Sendable, Hashable {
     /// A response that is kept in memory.
     case data
-    /// A body that is sent: a file, data, a stream, or a form with parts.
+    /// A body that is sent: a file, data, a stream, or a multipart form.
     case upload
     /// A response that is stored in a file.
     case download
@@ -73,7 +73,7 @@ extension HTTPManager {
         return operation
     }
 
-    /// The manager that makes the operations.
+    /// The manager that creates the operations.
     package var operationManager: HTTPRequestOperationManager { Self.operationManager(of: self) }
 
     /// Adds an operation to the manager.
@@ -83,7 +83,7 @@ extension HTTPManager {
 
     /// Adds an operation to the manager, and returns it.
     ///
-    /// - Parameter responseSerializer: nil for the manager's.
+    /// - Parameter responseSerializer: The response serializer; nil for the manager's.
     func adopted(
         _ operation: HTTPRequestOperation, as kind: HTTPRequestKind,
         responseSerializer: (any HTTPResponseSerialization)? = nil
@@ -99,15 +99,15 @@ extension HTTPManager {
         Self.begin(operation, by: self, success: success, failure: failure)
     }
 
-    /// Begins the request of a new operation. A request that cannot be made fails like one that the network refuses:
-    /// through the returned request, with a call of `failure`.
+    /// Begins the request of a new operation. A request that cannot be created fails like any other: `failure` is
+    /// called for the returned request.
     package func begin(
         _ kind: HTTPRequestKind, _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
     ) -> Request {
         begin(adopted(operationManager.makeOperation(make), as: kind), success: success, failure: failure)
     }
 
-    /// Begins the request of a new operation, and waits for its end.
+    /// Begins the request of a new operation, and waits until it has finished.
     @discardableResult
     package nonisolated(nonsending) func finish<Finished: HTTPRequestOperation>(
         _ operation: Finished, as kind: HTTPRequestKind
@@ -116,7 +116,7 @@ extension HTTPManager {
         return operation
     }
 
-    /// The same for a value that the awaiting task decodes.
+    /// Begins the request of a new operation, and returns a value decoded by the awaiting task.
     nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         of operation: HTTPRequestOperation, as kind: HTTPRequestKind
     ) async throws -> Value {
@@ -133,8 +133,8 @@ extension HTTPManager {
         if Task.isCancelled { operation.cancel() }
         begin(operation, success: nil, failure: nil)
         // A function that is `nonisolated(nonsending)` and passes on the error of a concurrent one does not return to
-        // its caller's executor with the compilers up to Swift 6.3.1 (swiftlang/swift#88259). Catching the error first
-        // makes it return. Without that defect, `return try await body()` is the same.
+        // its caller's executor with compilers up to Swift 6.3.1 (swiftlang/swift#88259). Catching the error first
+        // makes it return. Without that defect, `return try await body()` would be equivalent.
         do {
             return try await body()
         } catch {
@@ -147,12 +147,12 @@ extension HTTPRequestOperationManager: HTTPManager {
     /// The manager itself.
     public static func operationManager(of manager: HTTPRequestOperationManager) -> HTTPRequestOperationManager { manager }
 
-    /// Does nothing: an operation that the manager has made is its own.
+    /// Does nothing: the manager already owns the operations that it has created.
     public static func adopt(
         _ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: HTTPRequestOperationManager
     ) {}
 
-    /// Enqueues the operation, with handlers, and returns it.
+    /// Enqueues the operation with its handlers, and returns it.
     public static func begin(
         _ operation: HTTPRequestOperation, by manager: HTTPRequestOperationManager,
         success: HTTPRequestOperation.Success?, failure: HTTPRequestOperation.Failure?
@@ -162,68 +162,70 @@ extension HTTPRequestOperationManager: HTTPManager {
     }
 }
 
-/// A URL for a manager's calls: a text, absolute or relative to the manager's `baseURL`, or a `URL`.
+/// A URL for a manager's calls: a string, absolute or relative to the manager's `baseURL`, or a `URL`.
 public protocol URLConvertible {
-    /// The URL as text.
+    /// The URL as a string.
     var urlString: String { get }
 }
 
 extension String: URLConvertible {
-    /// The text itself.
+    /// The string itself.
     public var urlString: String { self }
 }
 
 extension Substring: URLConvertible {
-    /// The text itself.
+    /// The string itself.
     public var urlString: String { String(self) }
 }
 
 extension URL: URLConvertible {
-    /// The absolute text; for a URL without a scheme and base, its own text, which a manager resolves against its base.
+    /// The absolute string; for a URL without a scheme and base, its own string, which a manager resolves against its
+    /// base.
     public var urlString: String { absoluteString }
 }
 
-/// How long a call may take, in seconds.
+/// The time limits of a call, in seconds.
 ///
 /// ```swift
-/// let users: [User] = try await manager.get("users", timeout: 10)             // ten seconds in all
+/// let users: [User] = try await manager.get("users", timeout: 10)             // ten seconds in total
 /// let log: String = try await manager.get("log", timeout: .idle(5))           // five without a byte
 /// let all: Data = try await manager.get("all", timeout: .init(idle: 5, total: 600))
 /// let fast: Data = try await manager.get("fast", timeout: .milliseconds(500))
 /// ```
 ///
-/// Both end in `URLError.timedOut`.
+/// Both limits fail with `URLError.timedOut`.
 public struct RequestTimeout: Sendable, Hashable {
-    /// How long the transfer may be without a byte. nil keeps the limit of the request or the manager, 60 by default.
+    /// The maximum time without any bytes transferred. nil keeps the limit of the request or the manager, 60 by
+    /// default.
     public var idle: TimeInterval?
-    /// How long the operation may take in total, including the waits for its retries, and its pauses. nil keeps the
-    /// limit of the manager, none by default.
+    /// The maximum duration of the operation, including its pauses and the waits before retries. nil keeps the limit of
+    /// the manager, none by default.
     public var total: TimeInterval?
 
-    /// Limits for both, or for one of them.
+    /// Creates limits for one or both.
     public init(idle: TimeInterval? = nil, total: TimeInterval? = nil) {
         self.idle = idle
         self.total = total
     }
 
-    /// How long the transfer may be without a byte.
+    /// Returns a limit on the time without any bytes transferred.
     public static func idle(_ seconds: TimeInterval) -> RequestTimeout { RequestTimeout(idle: seconds) }
-    /// How long the operation may take in total.
+    /// Returns a limit on the total duration of the operation.
     public static func total(_ seconds: TimeInterval) -> RequestTimeout { RequestTimeout(total: seconds) }
 
-    /// How long the transfer may be without a byte.
+    /// Returns a limit on the time without any bytes transferred.
     public static func idle(_ duration: Duration) -> RequestTimeout { idle(duration / .seconds(1)) }
-    /// How long the operation may take in all.
+    /// Returns a limit on the total duration of the operation.
     public static func total(_ duration: Duration) -> RequestTimeout { total(duration / .seconds(1)) }
-    /// How long the operation may take in all.
+    /// Returns a limit on the total duration of the operation.
     public static func seconds(_ seconds: TimeInterval) -> RequestTimeout { total(seconds) }
-    /// How long the operation may take in all.
+    /// Returns a limit on the total duration of the operation.
     public static func milliseconds(_ milliseconds: TimeInterval) -> RequestTimeout { total(milliseconds / 1000) }
 }
 
 extension RequestTimeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {
-    /// Seconds in total.
+    /// Creates a limit on the total duration, in seconds.
     public init(integerLiteral value: Int) { self.init(total: TimeInterval(value)) }
-    /// Seconds in total.
+    /// Creates a limit on the total duration, in seconds.
     public init(floatLiteral value: Double) { self.init(total: value) }
 }

@@ -3,16 +3,16 @@ import Foundation
 
 /// Copies of managers, and their descriptions.
 extension HTTPRequestOperationManager {
-    /// A manager with the settings of another, and a queue of its own with the same limits.
+    /// Creates a manager with the settings of another one, and with its own queue, which has the same limits.
     ///
     /// ```swift
     /// let uploads = HTTPRequestOperationManager(copying: api)
     /// uploads.retryPolicy = nil  // api keeps its policy
     /// ```
     ///
-    /// Each then has settings of its own: the serializers, the decoder and the encoder, timeouts, the retry policy, the
-    /// configuration. They share what is an object: the completion queue and group, the network threads and their
-    /// connections, the rate limits, and a decoder or encoder of a class of yours. The operations are not copied.
+    /// Each manager then has its own settings: the serializers, the decoder and the encoder, timeouts, the retry
+    /// policy, and the configuration. They share objects: the completion queue and group, the network threads and their
+    /// connections, the rate limits, and a decoder or encoder of your own class. The operations are not copied.
     ///
     /// A subclass that inherits its initializers inherits this one.
     public convenience init(copying manager: HTTPRequestOperationManager) {
@@ -31,9 +31,10 @@ extension HTTPRequestOperationManager {
         change { $0 = taken }
     }
 
-    /// A copy with the same settings, and a queue of its own with the same limits; see ``init(copying:)``.
+    /// Returns a copy with the same settings, and with its own queue, which has the same limits; see
+    /// ``init(copying:)``.
     ///
-    /// It is a plain `HTTPRequestOperationManager`. For a copy of a subclass, write `MyManager(copying: manager)`.
+    /// It is a plain `HTTPRequestOperationManager`. To copy a subclass, write `MyManager(copying: manager)`.
     public final func makeCopy() -> HTTPRequestOperationManager { HTTPRequestOperationManager(copying: self) }
 
     private static func emptyQueue(like queue: OperationQueue) -> OperationQueue {
@@ -58,7 +59,7 @@ extension HTTPRequestOperationManager {
 }
 
 extension HTTPRequestOperationManager: CustomStringConvertible {
-    /// The class, the address, the base URL without a password, and how many operations are in the queue.
+    /// The class, the address, the base URL without a password, and the number of operations in the queue.
     public final var description: String {
         let base = baseURL.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) } ?? "none"
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), baseURL: \(base), "
@@ -67,7 +68,7 @@ extension HTTPRequestOperationManager: CustomStringConvertible {
 }
 
 extension JSONDecoder {
-    /// A decoder with the same settings. One of a subclass is shared, as its properties are unknown.
+    /// Returns a decoder with the same settings. A subclass is shared, because its properties are unknown.
     fileprivate func makeCopy() -> JSONDecoder {
         guard type(of: self) == JSONDecoder.self else { return self }
         let copy = JSONDecoder()
@@ -83,7 +84,7 @@ extension JSONDecoder {
 }
 
 extension JSONEncoder {
-    /// An encoder with the same settings. One of a subclass is shared.
+    /// Returns an encoder with the same settings. A subclass is shared.
     fileprivate func makeCopy() -> JSONEncoder {
         guard type(of: self) == JSONEncoder.self else { return self }
         let copy = JSONEncoder()
@@ -98,6 +99,6 @@ extension JSONEncoder {
 }
 
 extension HTTPRequestOperationManager: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 }

@@ -4,13 +4,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Makes operations from the calls of the verbs.
+/// Creating operations from calls of the request methods.
 extension HTTPRequestOperationManager {
     func makeOperation(_ call: ManagerCall) throws -> HTTPRequestOperation {
         try makeOperation(call, body: body(of: call))
     }
 
-    /// An operation whose value a task awaits and, if possible, decodes itself. Not enqueued.
+    /// Creates an operation whose value a task awaits and, if possible, decodes itself, without enqueuing it.
     func makeOperation<Value: Decodable & Sendable>(
         _ call: ManagerCall, awaiting type: Value.Type
     ) throws -> HTTPRequestOperation {
@@ -20,7 +20,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// An operation that decodes its value itself, for its handlers or its dependents. Not enqueued.
+    /// Creates an operation that decodes its value itself, for its handlers or its dependents, without enqueuing it.
     func makeOperation<Value: Decodable & Sendable>(
         _ call: ManagerCall, decoding type: Value.Type
     ) throws -> HTTPRequestOperation {
@@ -40,8 +40,8 @@ extension HTTPRequestOperationManager {
     }
 
     /// - Parameters:
-    ///   - body: replaces the parameters, which become the query.
-    ///   - choose: chooses the settings. Not called if a subclass makes the operations.
+    ///   - body: Replaces the parameters, which become the query.
+    ///   - choose: Chooses the settings. Not called if a subclass creates the operations.
     func makeOperation(
         _ call: ManagerCall, body: RequestBody?,
         with choose: (inout ManagerState) -> RequestSettings = { $0.settings }
@@ -64,10 +64,10 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Whether the manager makes its operations itself.
+    /// Whether the manager creates its operations itself.
     private var isPlain: Bool { type(of: self) == HTTPRequestOperationManager.self }
 
-    /// The request of a call, of any form.
+    /// Returns the request of a call in any form.
     func request(of call: ManagerCall, body: RequestBody?) throws -> URLRequest {
         let url = try url(for: call.url)
         let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
@@ -93,11 +93,11 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// The body of a call with a value.
+    /// Returns the body of a call that has a value.
     private func body(of call: ManagerCall) throws -> RequestBody? {
         guard let body = call.body else { return nil }
         if let data = body as? Data { return .data(data, contentType: "application/octet-stream") }
-        // Keeps the digits of its numbers, which encoders would change.
+        // Preserves the digits of its numbers, which encoders would change.
         if let tree = body as? JSON { return .data(Data(tree.description.utf8), contentType: "application/json") }
         if let body = body as? any HTTPBodyCodable {
             return .data(try body.httpBody(), contentType: type(of: body).mediaType)
@@ -106,10 +106,9 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// Operations of classes that the manager does not make itself.
+/// Operations of classes that the manager does not create itself.
 extension HTTPRequestOperationManager {
-    /// Gives a new operation the manager's settings and its challenge handler, like the operations that the manager
-    /// makes itself.
+    /// Gives a new operation the settings and handlers that the manager's own operations have.
     package final func adopt(_ operation: HTTPRequestOperation) {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
         operation.set(settings) { swap(&$0.common, &$1) }
@@ -117,12 +116,12 @@ extension HTTPRequestOperationManager {
         handlers?.give(to: operation)
     }
 
-    /// The operation that `make` returns, or one that fails with the error that it throws.
+    /// Returns the operation created by `make`, or one that fails with the error that it throws.
     package final func makeOperation(_ make: () throws -> HTTPRequestOperation) -> HTTPRequestOperation {
         do {
             return try make()
         } catch {
-            // A request that could not be made has no URL of its own.
+            // A request that could not be created has no URL of its own.
             var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
             request.httpMethod = nil
             let operation = makeOperation(request: request)
@@ -131,31 +130,31 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// Adds an operation to the queue, unless another queue may have it, or it has finished.
+    /// Adds an operation to the queue, unless it may be in another queue or has finished.
     package final func enqueueUnlessTaken(_ operation: HTTPRequestOperation) {
         guard !operation.isFinished, operation.claimForAwaiting() else { return }
         operation.enterCompletionGroup()
         currentQueue.addOperation(operation)
     }
 
-    /// Sets the transport of operations that are made from now on.
+    /// Sets the transport of operations created from now on.
     package final func setTransport(_ transport: any Transport) {
         change { $0.transport = transport }
     }
 
-    /// Sets whether operations that are made from now on post notifications.
+    /// Sets whether operations created from now on post notifications.
     package final func setPostsNotifications(_ posts: Bool) {
         change { $0.settings.values.holder.allowsNotifications = posts }
     }
 
-    /// A request without parameters from the manager's serializer, with the header fields that may be sent to its
-    /// target.
+    /// Creates a request without parameters with the manager's serializer, and with the header fields that may be sent
+    /// to its target.
     package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
         withoutSecretsOfOthers(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
     }
 }
 
-/// The arguments of a call, with values that are not converted yet.
+/// The arguments of a call, with unconverted values.
 struct ManagerCall {
     let method: HTTPMethod
     let url: String

@@ -8,23 +8,24 @@ import FoundationNetworking
 
 /// Serializers, decoders and encoders.
 extension HTTPRequestOperationManager {
-    /// Makes requests of parameters: a query or a form by `HTTPRequestSerializer`, unless set. A
-    /// `JSONRequestSerializer` sends the parameters of POST, PUT and PATCH as JSON.
+    /// Creates requests from parameters. By default an `HTTPRequestSerializer`, which encodes them as a query or a
+    /// form. A `JSONRequestSerializer` sends the parameters of POST, PUT and PATCH as JSON.
     ///
-    /// With a `baseURL`, its `Authorization` and other secret fields go to that origin and to the
-    /// ``authorizationOrigins`` only; without one they go wherever a call leads.
+    /// With a `baseURL`, its `Authorization` and other secret fields are sent only to that origin and to the
+    /// ``authorizationOrigins``; without one, they are sent with every request.
     ///
-    /// It can be changed in place: `manager.requestSerializer.setAuthorizationHeader(bearerToken: token)`. Of two
-    /// threads that do so at once the last one wins; ``updateRequestSerializer(_:)`` loses no change.
+    /// It can be changed in place: `manager.requestSerializer.setAuthorizationHeader(bearerToken: token)`. If two
+    /// threads do so concurrently, the last change wins; ``updateRequestSerializer(_:)`` loses no change.
     public final var requestSerializer: any HTTPRequestSerialization {
         get { state.withLock { $0.requestSerializer } }
         set { setRequestSerializer(newValue, after: nil) }
     }
 
-    /// Changes the request serializer, and loses no change that another thread makes at the same time.
+    /// Updates the request serializer without losing concurrent changes made by other threads.
     ///
-    /// - Parameter update: changes a copy of the serializer. Called again if another thread made a change meanwhile.
-    /// - Throws: what the block throws; then nothing has changed.
+    /// - Parameter update: Changes a copy of the serializer. Called again if another thread has changed it in the
+    ///   meantime.
+    /// - Throws: The error thrown by the block; nothing has changed then.
     public final func updateRequestSerializer(
         _ update: (inout any HTTPRequestSerialization) throws -> Void
     ) rethrows {
@@ -36,17 +37,18 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// Changes the response serializer, and loses no change that another thread makes at the same time.
+    /// Updates the response serializer without losing concurrent changes made by other threads.
     ///
-    /// - Parameter update: changes a copy of the serializer. Called again if another thread made a change meanwhile.
-    /// - Throws: what the block throws; then nothing has changed.
+    /// - Parameter update: Changes a copy of the serializer. Called again if another thread has changed it in the
+    ///   meantime.
+    /// - Throws: The error thrown by the block; nothing has changed then.
     public final func updateResponseSerializer(
         _ update: (inout any HTTPResponseSerialization) throws -> Void
     ) rethrows {
         try updateSettings { try update(&$0.values.responseSerializer) }
     }
 
-    /// - Parameter changes: the number of changes when the serializer was read; nil to set it in any case.
+    /// - Parameter changes: The number of changes when the serializer was read; nil to set it unconditionally.
     @discardableResult
     private func setRequestSerializer(_ serializer: any HTTPRequestSerialization, after changes: Int?) -> Bool {
         let template = RequestTemplate(serializer)
@@ -59,9 +61,9 @@ extension HTTPRequestOperationManager {
         return isSet
     }
 
-    /// Decodes JSON: awaited values, those of `TypedOperation` and `HTTPRequestOperation.value(as:)`, objects of a
-    /// `DecodableResponseSerializer` without a decoder of its own, and the bodies of errors (`HTTPError.decoded(as:)`). It
-    /// can be set up in place: `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
+    /// Decodes JSON: the values of async calls, `TypedOperation` and `HTTPRequestOperation.value(as:)`, the objects of
+    /// a `DecodableResponseSerializer` without its own decoder, and error bodies (`HTTPError.decoded(as:)`). It can be
+    /// configured in place: `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
     ///
     /// A plain `JSONDecoder` only provides its strategies: a faster decoder, with the same values and errors, does the
     /// decoding. See `DecodableResponseSerializer`.
@@ -70,8 +72,8 @@ extension HTTPRequestOperationManager {
         set { updateSettings { $0.values.decoder = newValue } }
     }
 
-    /// Encodes the `body` of calls. It can be set up in place:
-    /// `manager.encoder.keyEncodingStrategy = .convertToSnakeCase`.
+    /// Encodes the `body` of calls. It can be configured in place: `manager.encoder.keyEncodingStrategy =
+    /// .convertToSnakeCase`.
     public final var encoder: JSONEncoder {
         get { state.withLock { $0.encoder } }
         set { change { $0.encoder = newValue } }
@@ -80,15 +82,15 @@ extension HTTPRequestOperationManager {
 
 /// Authentication.
 extension HTTPRequestOperationManager {
-    /// The origins (scheme, host and port) of these URLs receive credentials and secret fields, besides that of
-    /// `baseURL`. None by default; a URL that is none of HTTP names no origin.
+    /// URLs whose origins (scheme, host and port) receive credentials and secret fields in addition to the origin of
+    /// `baseURL`. Empty by default. A URL with another scheme than HTTP or HTTPS is ignored.
     ///
-    /// With a `baseURL`, only its origin and these get the `credential`, the token of the `authenticator`, and
-    /// `Authorization` and other header fields of the ``requestSerializer`` whose names say that they are secrets, or
-    /// that are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
-    /// (`get("//other.example/")`) is sent without them. A call's own `headers` are sent with it in any case.
+    /// With a `baseURL`, only its origin and these receive the `credential`, the token of the `authenticator`, and
+    /// `Authorization` and other header fields of the ``requestSerializer`` whose names mark them as secrets, or that
+    /// are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
+    /// (`get("//other.example/")`) is sent without them. A call's own `headers` are always sent.
     ///
-    /// Without a base URL all of these go with each request, wherever it leads, and the list means nothing.
+    /// Without a base URL, all of these are sent with every request to any host, and this list has no effect.
     public final var authorizationOrigins: Set<URL> {
         get { state.withLock { $0.authorizationOrigins } }
         set {
@@ -100,14 +102,14 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// - Returns: nil for all, without a base URL.
+    /// - Returns: nil for all targets, without a base URL.
     static func authorizedTargets(_ base: URL?, _ others: Set<URL>) -> Set<Target>? {
         base.map { base in Set((others + [base]).compactMap { Target($0) }) }
     }
 
-    /// A request from the serializer, without secrets that were added to all requests and are not for its origin.
+    /// Returns a request from the serializer without the common secrets that its origin must not receive.
     ///
-    /// - Parameter headers: the call's own fields.
+    /// - Parameter headers: The call's own fields.
     func withoutSecretsOfOthers(_ request: URLRequest, _ headers: [String: String?] = [:]) -> URLRequest {
         let values = settings.values
         let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
@@ -120,7 +122,7 @@ extension HTTPRequestOperationManager {
         return cleared
     }
 
-    /// The fields of a session that a request may send: secrets are for the authorized origins.
+    /// Returns the fields of a session that a request may send: secrets are sent only to the authorized origins.
     package final func fields(_ fields: [String: String], for request: URLRequest) -> [String: String] {
         let values = settings.values
         let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
@@ -128,8 +130,8 @@ extension HTTPRequestOperationManager {
         return fields.filter { !secrets.contains($0.key) }
     }
 
-    /// Called when a server or a proxy requires authentication: the operations' handler, unless they have another. See
-    /// `URLConnectionOperation.authenticationChallengeHandler`.
+    /// Called when a server or a proxy requires authentication. It is the handler of the operations, unless they have
+    /// their own. See `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {
         get { state.withLock { $0.handlers }?.challenge }
         set {
@@ -137,15 +139,15 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// Provides the context of a distributed trace for each attempt: the operations' provider, unless they have
-    /// another. See `URLConnectionOperation.traceContextProvider`.
+    /// Provides the context of a distributed trace for each attempt. It is the provider of the operations, unless they
+    /// have their own. See `URLConnectionOperation.traceContextProvider`.
     public final var traceContextProvider: URLConnectionOperation.TraceContextProvider? {
         get { state.withLock { $0.handlers }?.traceContext }
         set { change { $0.handlers = InheritedHandlers(challenge: $0.handlers?.challenge, traceContext: newValue) } }
     }
 
-    /// An operation with the manager's settings and handlers. Within a refresh it has no authenticator, as it would
-    /// wait for itself.
+    /// Creates an operation with the manager's settings and handlers. During a refresh it has no authenticator, because
+    /// it would wait for itself.
     static func operation(
         _ request: TransferRequest, _ settings: RequestSettings, _ handlers: InheritedHandlers?, host: HostKey? = nil
     ) -> HTTPRequestOperation {
@@ -157,18 +159,18 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// The queue for new operations: during a refresh, one without limits.
+    /// The queue for new operations. During a refresh, this is a queue without limits.
     var currentQueue: OperationQueue { Authenticator.isRefreshing ? RequestOperationQueue() : operationQueue }
 }
 
 extension HTTPRequestOperationManager {
-    /// A manager with a queue of its own and a security policy, which is checked against the base URL.
+    /// Creates a manager with its own queue and a security policy, which is checked against the base URL.
     ///
     /// - Parameters:
-    ///   - baseURL: the base of relative URLs; nil if all URLs are absolute.
-    ///   - securityPolicy: which servers are trusted.
-    ///   - completionQueue: the queue of the handlers; nil is the main queue.
-    ///   - configuration: the other settings of connections; its own policy is replaced.
+    ///   - baseURL: The base of relative URLs; nil if all URLs are absolute.
+    ///   - securityPolicy: The policy that decides which servers are trusted.
+    ///   - completionQueue: The queue of the handlers; nil is the main queue.
+    ///   - configuration: The other connection settings; its security policy is replaced.
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL`
     ///   that is not https.
     public convenience init(
@@ -187,31 +189,31 @@ extension HTTPRequestOperationManager {
         guard target?.isSecure != true, policy.isPinning(host: target?.host) else { return }
         throw URLError(
             .appTransportSecurityRequiresSecureConnection, url: url,
-            "A security policy that pins the server needs a base URL with https.")
+            "Server pinning requires an https base URL.")
     }
 }
 
-/// What the operations of a manager share.
+/// Objects shared by the operations of a manager.
 extension HTTPRequestOperationManager {
-    /// Limits how many bytes of responses all operations of the manager receive in a second, together; nil, the
-    /// default, for none. The first of `connectionConfiguration.receiveRateLimits`.
+    /// The rate limit for received bytes of all operations of the manager together, or nil, the default, for none. The
+    /// first of `connectionConfiguration.receiveRateLimits`.
     ///
-    /// Setting it is for operations that are made later. The rate itself can be changed at any time, and counts at
-    /// once. A copy of the manager has the same limit, and takes from it as well.
+    /// Setting it affects operations created later. The rate of the limit can be changed at any time, with immediate
+    /// effect. A copy of the manager shares the same limit.
     public final var receiveRateLimit: RateLimit? {
         get { connectionConfiguration.receiveRateLimits.first }
         set { updateSettings { $0.values.connectionConfiguration.receiveRateLimits = newValue.map { [$0] } ?? [] } }
     }
 
-    /// Limits how many bytes of bodies all operations of the manager send in a second, together; nil, the default, for
-    /// none. The first of `connectionConfiguration.sendRateLimits`; otherwise as ``receiveRateLimit``.
+    /// The rate limit for sent body bytes of all operations of the manager together, or nil, the default, for none. The
+    /// first of `connectionConfiguration.sendRateLimits`; otherwise like ``receiveRateLimit``.
     public final var sendRateLimit: RateLimit? {
         get { connectionConfiguration.sendRateLimits.first }
         set { updateSettings { $0.values.connectionConfiguration.sendRateLimits = newValue.map { [$0] } ?? [] } }
     }
 
-    /// The reachability of the network; `.shared` by default. As in AFNetworking it is not asked by the operations, and
-    /// monitors nothing until it is started; `waitsForConnectivity` lets operations wait for a network.
+    /// The reachability of the network; `.shared` by default. As in AFNetworking, operations do not use it, and it
+    /// monitors nothing until it is started. To let operations wait for a network, set `waitsForConnectivity`.
     public final var reachabilityManager: NetworkReachabilityManager {
         get { state.withLock { $0.reachabilityManager } }
         set { change { $0.reachabilityManager = newValue } }
@@ -220,7 +222,7 @@ extension HTTPRequestOperationManager {
 
 /// The manager's queue as a `RequestOperationQueue`.
 extension HTTPRequestOperationManager {
-    /// `operationQueue` if it is a `RequestOperationQueue`, like the manager's own; nil for another queue.
+    /// `operationQueue` if it is a `RequestOperationQueue`, like the manager's own; otherwise nil.
     public final var requestOperationQueue: RequestOperationQueue? { operationQueue as? RequestOperationQueue }
 
     /// The maximum number of running operations: 256 in the manager's own queue by default.
@@ -229,52 +231,51 @@ extension HTTPRequestOperationManager {
         set { operationQueue.maxConcurrentOperationCount = newValue }
     }
 
-    /// How many operations run at a time for one host, by name and port, at most: 64 in the manager's own queue, unless
-    /// set. A queue of Foundation's has no such limit; then it is `Int.max`, and setting it does nothing.
+    /// The maximum number of running operations per host, identified by name and port: 64 in the manager's own queue by
+    /// default. A Foundation queue has no such limit; this is then `Int.max`, and setting it has no effect.
     public final var maxConcurrentOperationCountPerHost: Int {
         get { requestOperationQueue?.maxConcurrentOperationCountPerHost ?? .max }
         set { requestOperationQueue?.maxConcurrentOperationCountPerHost = newValue }
     }
 
-    /// How many operations may start in a second, all hosts together; nil, the default, for any number. A queue of
-    /// Foundation's has no such limit; then it is nil, and setting it does nothing. See
-    /// `RequestOperationQueue.maximumStartRate`.
+    /// The rate at which operations may start, across all hosts; nil, the default, for no limit. A Foundation queue has
+    /// no such limit; this is then nil, and setting it has no effect. See `RequestOperationQueue.maximumStartRate`.
     public final var maximumStartRate: StartRate? {
         get { requestOperationQueue?.maximumStartRate }
         set { requestOperationQueue?.maximumStartRate = newValue }
     }
 
-    /// The same for each host. See `RequestOperationQueue.maximumStartRatePerHost`.
+    /// The rate at which operations may start per host. See `RequestOperationQueue.maximumStartRatePerHost`.
     public final var maximumStartRatePerHost: StartRate? {
         get { requestOperationQueue?.maximumStartRatePerHost }
         set { requestOperationQueue?.maximumStartRatePerHost = newValue }
     }
 
-    /// How many operations of the queue have not finished.
+    /// The number of operations in the queue that have not finished.
     public final var queuedOperationCount: Int {
         requestOperationQueue?.queuedOperationCount ?? operationQueue.operationCount
     }
 
-    /// The operations of the queue that have not finished. Foundation's own list does not show those of a
+    /// The operations in the queue that have not finished. Foundation's own list does not include those of a
     /// `RequestOperationQueue`.
     final var queuedOperations: [Operation] {
         let queue = operationQueue
         return (queue as? RequestOperationQueue)?.queuedOperations ?? queue.operations
     }
 
-    /// Cancels all operations of the queue, including those that others have added.
+    /// Cancels all operations in the queue, including those added by others.
     public final func cancelAllOperations() { operationQueue.cancelAllOperations() }
 }
 
 /// The progress of a manager's operations.
 extension HTTPRequestOperationManager {
-    /// The sum of the progress of the operations in the queue, without finished ones; a ``BatchOperation`` counts its
-    /// members to the end.
+    /// The total progress of the unfinished operations in the queue. A ``BatchOperation`` counts its members until it
+    /// finishes.
     public final var transferProgress: TransferProgress {
         TransferProgress.sum(of: queuedOperations.lazy.compactMap { $0 as? URLConnectionOperation })
     }
 
-    /// The same ten times a second, until the queue is empty. To be iterated over once.
+    /// A sequence of `transferProgress`, ten times per second until the queue is empty. Iterate over it once.
     public final var transferProgressUpdates: AsyncStream<TransferProgress> {
         TransferProgress.updates(of: { self.transferProgress }, until: { self.queuedOperationCount == 0 })
     }

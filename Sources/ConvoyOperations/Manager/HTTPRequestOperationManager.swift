@@ -8,46 +8,47 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Makes and enqueues HTTP request operations with common settings. The counterpart of `AFHTTPRequestOperationManager`.
+/// Creates and enqueues HTTP request operations with common settings. The counterpart of
+/// `AFHTTPRequestOperationManager`.
 ///
-/// It runs at most 256 operations at a time, and 64 per host, unless `operationQueue` has other limits; the others
-/// wait.
+/// It runs at most 256 operations concurrently, and at most 64 per host, unless `operationQueue` has other limits;
+/// further operations wait.
 ///
-/// All members can be used from any thread. Changed settings apply to operations made afterwards.
+/// All members can be used from any thread. Changed settings apply to operations created afterwards.
 open class HTTPRequestOperationManager: @unchecked Sendable {
-    /// How many operations a manager's own queue runs at a time: 256.
+    /// The default maximum number of concurrent operations in a manager's own queue: 256.
     ///
-    /// Over HTTP/1.1 each operation needs a connection, and a download a file too: 512 of the 1,024 file descriptors
-    /// that a process usually may have (`ulimit -n`). Without a limit, a burst of a few thousand requests runs out of
-    /// descriptors. Browsers have the same limit of 256 connections.
+    /// Over HTTP/1.1 each operation needs a connection, and a download also needs a file. Together that is 512 of the
+    /// 1,024 file descriptors that a process usually may have (`ulimit -n`). Without a limit, a burst of a few thousand
+    /// requests would run out of descriptors. Browsers have the same limit of 256 connections.
     public static let defaultMaxConcurrentOperationCount = RequestOperationQueue.defaultCount
 
-    /// How many operations a manager's own queue runs at a time per host (name and port): 64.
+    /// The default maximum number of concurrent operations per host (name and port) in a manager's own queue: 64.
     ///
     /// This is enough to keep a fast server busy, and below the 100 streams that HTTP/2 servers commonly allow on a
     /// connection (RFC 9113, section 6.5.2); a host that does not answer takes at most a quarter of the slots. OkHttp
-    /// allows 5 (and 64 in all), `URLSession` and browsers 6, AsyncHTTPClient 8: set such a limit for HTTP/1.1 servers
-    /// that are not your own.
+    /// allows 5 (and 64 in total), `URLSession` and browsers 6, AsyncHTTPClient 8. Set such a limit for HTTP/1.1
+    /// servers that are not your own.
     public static let defaultMaxConcurrentOperationCountPerHost = RequestOperationQueue.defaultCountPerHost
 
     let state: Locked<ManagerState>
 
-    /// The URL against which relative URLs are resolved. A slash is added to its path if there is none at the end, so
-    /// that `users` under `http://host/v1` is `http://host/v1/users`.
+    /// The URL against which relative URLs are resolved. A slash is appended to its path if missing, so that `users`
+    /// under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
-    /// `baseURL` where most references need only be appended to its text.
+    /// The text of `baseURL`, if most references can simply be appended to it.
     let base: PlainBase?
     let baseHost: HostKey?
-    /// The queue that the manager was made with, which is read without a lock as long as it has no other.
+    /// The manager's initial queue, which is read without a lock until another queue is set.
     private let firstQueue: RequestOperationQueue
     private let hasOtherQueue = Atomic<Bool>(false)
 
-    /// A manager with a queue of its own.
+    /// Creates a manager with its own queue.
     ///
     /// - Parameters:
-    ///   - baseURL: the base of relative URLs; nil if all URLs are absolute.
-    ///   - completionQueue: the queue of the handlers; nil is the main queue.
-    ///   - configuration: the settings of connections.
+    ///   - baseURL: The base of relative URLs; nil if all URLs are absolute.
+    ///   - completionQueue: The queue of the handlers; nil is the main queue.
+    ///   - configuration: The connection settings.
     public init(
         baseURL: URL? = nil, completionQueue: DispatchQueue? = nil, configuration: ConnectionConfiguration = .init()
     ) {
@@ -69,13 +70,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     // MARK: Settings of the operations
 
-    /// The settings of the operations that are made from now on.
+    /// The settings of operations created from now on.
     public final var settings: RequestSettings {
         get { state.withLock { $0.settings } }
         set { updateSettings { $0 = newValue } }
     }
 
-    /// Changes settings, without losing a change that another thread makes meanwhile. See
+    /// Updates the settings without losing concurrent changes made by other threads. See
     /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         try RequestSettings.update(update, read: { settings }) { old, new in
@@ -100,7 +101,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         withExtendedLifetime(old) {}
     }
 
-    /// How many network threads the operations are spread over, in turn. 1 by default: the shared one.
+    /// The number of network threads over which operations are distributed in turn. 1 by default: the shared thread.
     ///
     /// One thread handles tens of thousands of requests per second. More threads help if TLS or decompression saturates
     /// a core. Each thread has its own connections.
@@ -112,8 +113,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         }
     }
 
-    /// The queue in which the operations run. By default a `RequestOperationQueue` of the manager's own, which runs at
-    /// most `defaultMaxConcurrentOperationCount` (256) operations at a time, and
+    /// The queue in which operations run. By default, this is the manager's own `RequestOperationQueue`, which runs at
+    /// most `defaultMaxConcurrentOperationCount` (256) operations concurrently, and at most
     /// `defaultMaxConcurrentOperationCountPerHost` (64) per host.
     ///
     /// Its `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
@@ -125,11 +126,11 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     // MARK: Operations
 
-    /// The URL that a string stands for under `baseURL` (RFC 3986, section 5.2).
+    /// Returns the URL for a string, resolved against `baseURL` (RFC 3986, section 5.2).
     ///
     /// The string may contain characters that are not allowed in a URL, such as spaces and non-ASCII letters: they are
-    /// percent-encoded, by the rules of their part of the URL. What is encoded already (`%20`) is kept. A `\` is
-    /// encoded too, and never treated as a `/`.
+    /// percent-encoded according to the rules for their part of the URL. Existing percent-encodings (`%20`) are kept. A
+    /// `\` is also encoded, and never treated as a `/`.
     ///
     /// - Throws: `URLError.badURL` for a string that is not a URL, has no host or an ambiguous one, or is relative
     ///   without a base.
@@ -142,19 +143,20 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
             let (baseURL, secrets) = (baseURL, connectionConfiguration.secrets)
             let shown = Redaction.url(string, secrets).debugDescription
             guard let baseURL else {
-                let advice = "Use an absolute URL, or a base URL that begins with \"http://\" or \"https://\"."
-                throw URLError(.badURL, url: nil, "\(shown) is not an absolute URL, and there is no base URL. \(advice)")
+                let advice = "Pass an absolute URL or set a base URL that begins with \"http://\" or \"https://\"."
+                throw URLError(.badURL, url: nil, "Invalid URL \(shown): it is relative, but no base URL is set. \(advice)")
             }
-            guard !isUsable else { throw URLError(.badURL, url: nil, "\(shown) is not a URL.") }
+            guard !isUsable else { throw URLError(.badURL, url: nil, "Invalid URL \(shown).") }
             let base = Redaction.url(baseURL.absoluteString, secrets).debugDescription
             throw URLError(
-                .badURL, url: baseURL, "The base URL \(base) does not begin with \"http://\" or \"https://\" and a host.")
+                .badURL, url: baseURL, "Invalid base URL \(base): it must begin with \"http://\" or \"https://\" and a host."
+            )
         }
         return url
     }
 
-    /// An operation for a request, with the manager's settings. Not enqueued. Override it to change all operations of a
-    /// manager.
+    /// Creates an operation for a request, with the manager's settings, without enqueuing it. Override it to change all
+    /// operations of a manager.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
         return Self.operation(.foundation(request), settings, handlers)
@@ -185,21 +187,21 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     }
 }
 
-/// The state of a manager under its lock: its serializers, and what its operations share.
+/// The state of a manager under its lock: its serializers, and the objects shared by its operations.
 struct ManagerState {
     /// The settings of the next operation.
     var settings: RequestSettings
-    /// The settings for awaited values, by their type; emptied by each change.
+    /// The settings for the values of async calls, by type; emptied by each change.
     var awaiting: [ObjectIdentifier: RequestSettings] = [:]
     var operationQueue: OperationQueue
     var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()
-    /// Makes most requests, if the serializer allows it.
+    /// Creates most requests, if the serializer allows it.
     var template: RequestTemplate? = RequestTemplate(HTTPRequestSerializer())
-    /// How often the request serializer has been set.
+    /// The number of times the request serializer has been set.
     var serializerChanges = 0
-    /// As set by the user; the settings' `authorizedTargets` are derived from it.
+    /// The origins set by the user; the settings' `authorizedTargets` are derived from them.
     var authorizationOrigins: Set<URL> = []
-    /// nil for none.
+    /// The handlers inherited by operations, if any.
     var handlers: InheritedHandlers?
     var reachabilityManager = NetworkReachabilityManager.shared
     var encoder = JSONEncoder()
@@ -219,7 +221,7 @@ struct ManagerState {
         settings.values.holder.transports = TransportPool(transport.map { [$0] } ?? threads)
     }
 
-    /// The settings of the next operation whose value is awaited.
+    /// Returns the settings of the next operation with an awaited value.
     mutating func settings<Value: Decodable & Sendable>(awaiting type: Value.Type) -> RequestSettings {
         let key = ObjectIdentifier(type)
         if let made = awaiting[key] { return made }
@@ -230,8 +232,8 @@ struct ManagerState {
     }
 }
 
-/// The handlers that a manager's operations inherit. They are not settings, as an operation releases its handlers when
-/// they have run.
+/// The handlers inherited by a manager's operations. They are not settings because an operation releases its handlers
+/// when they have run.
 final class InheritedHandlers: Sendable {
     let challenge: URLConnectionOperation.AuthenticationChallengeHandler?
     let traceContext: URLConnectionOperation.TraceContextProvider?

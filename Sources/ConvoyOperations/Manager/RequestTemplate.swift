@@ -4,8 +4,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a request serializer adds to every request, prepared once. Most requests are made from it without a `URL` or a
-/// `URLRequest`, which would take longer than sending them.
+/// The parts that a request serializer adds to every request, prepared once. Most requests are created from it without
+/// a `URL` or a `URLRequest`, which would take longer than sending them.
 final class RequestTemplate: Sendable {
     private let http: HTTPRequestSerializer
     private let json: JSONRequestSerializer?
@@ -14,10 +14,10 @@ final class RequestTemplate: Sendable {
     /// The header of requests without other fields.
     private let header: RequestHeader
     private let timeoutInterval: TimeInterval
-    /// Whether a GET without parameters has neither query nor body. A serializer that encodes a GET's parameters in the
-    /// body sends an empty one.
+    /// Whether a GET without parameters has neither a query nor a body. A serializer that encodes a GET's parameters in
+    /// the body sends an empty one.
     private let isGetBare: Bool
-    /// The last header with other fields, as most calls repeat the fields of the previous one.
+    /// The last header with other fields, because most calls repeat the fields of the previous one.
     private let lastHeader = Locked<MadeHeader?>(nil)
 
     private struct MadeHeader {
@@ -30,7 +30,7 @@ final class RequestTemplate: Sendable {
             guard self.hasBody == hasBody, self.contentType == contentType, self.headers.count == headers.count else {
                 return false
             }
-            // Equal texts may differ in their bytes.
+            // Equal strings may differ in their bytes.
             return headers.allSatisfy { name, value in
                 guard let index = self.headers.index(forKey: name) else { return false }
                 let (ownName, ownValue) = self.headers[index]
@@ -44,8 +44,8 @@ final class RequestTemplate: Sendable {
         }
     }
 
-    /// nil for serializers of other types, and for those that set more than fields and the timeout, or fields that
-    /// cannot be sent: these make each request themselves.
+    /// Creates a template. Returns nil for serializers of other types, and for serializers that set more than fields
+    /// and the timeout, or fields that cannot be sent: these create each request themselves.
     init?(_ serializer: any URLRequestSerialization) {
         switch serializer {
         case let serializer as HTTPRequestSerializer: (http, json) = (serializer, nil)
@@ -63,18 +63,19 @@ final class RequestTemplate: Sendable {
 
     private static let methods: Set<HTTPMethod> = [.get, .head, .post, .put, .patch, .delete]
 
-    /// The request of a call, as the serializer makes it; nil if the serializer must make or refuse it.
+    /// Returns the request of a call, as the serializer would create it; nil if the serializer must create or reject
+    /// it.
     ///
     /// - Parameters:
-    ///   - reference: the URL of the call.
-    ///   - body: replaces the parameters, which become the query.
-    ///   - settings: determine which origins receive secrets.
+    ///   - reference: The URL of the call.
+    ///   - body: Replaces the parameters, which become the query.
+    ///   - settings: Determine which origins receive secrets.
     func request(
         _ call: ManagerCall, to reference: PlainReference, body: RequestBody?, under settings: RequestSettings
     ) -> PreparedRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
-        // Most calls are.
+        // True for most calls.
         let isBare = isGetBare && call.method == .get && call.parameters == nil && body == nil
         if !isBare {
             // The serializer reports their errors.
@@ -111,7 +112,7 @@ final class RequestTemplate: Sendable {
         return !fields.keys.contains(where: secrets.contains)
     }
 
-    /// The header of a request with fields of its own; nil values remove those of all requests.
+    /// Returns the header of a request with its own fields; nil values remove common fields.
     private func header(adding headers: [String: String?], _ contentType: String?, hasBody: Bool) -> RequestHeader? {
         if headers.isEmpty, contentType == nil { return header }
         if let last = lastHeader.withLock({ $0 }), last.suits(headers, contentType, hasBody) { return last.header }

@@ -3,16 +3,16 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-// AFNetworking's types, notifications and functions of this module, marked unavailable: the compiler suggests the
-// replacement to a ported program instead of reporting an unknown name.
+// The types, notifications and functions of AFNetworking that this module replaces, marked unavailable: in a ported
+// program, the compiler suggests the replacement instead of reporting an unknown name.
 
 // MARK: Operations
 
-/// A request as an operation.
+/// An operation that performs a URL request.
 @available(*, unavailable, renamed: "URLConnectionOperation")
 public typealias AFURLConnectionOperation = URLConnectionOperation
 
-/// An HTTP request as an operation.
+/// An operation that performs an HTTP request.
 @available(*, unavailable, renamed: "HTTPRequestOperation")
 public typealias AFHTTPRequestOperation = HTTPRequestOperation
 
@@ -43,11 +43,11 @@ extension Notification.Name {
 /// Whether there is a network.
 @available(*, unavailable, renamed: "NetworkReachabilityManager")
 public final class AFNetworkReachabilityManager: Sendable {
-    /// The one for the whole program.
+    /// The shared manager.
     @available(*, unavailable, renamed: "NetworkReachabilityManager.shared")
     public static func sharedManager() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
 
-    /// The one for the whole program.
+    /// The shared manager.
     @available(*, unavailable, renamed: "NetworkReachabilityManager.shared")
     public static func shared() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
 
@@ -59,34 +59,34 @@ extension NetworkReachabilityManager {
     @available(*, unavailable, renamed: "isReachable")
     public var reachable: Bool { isReachable }
 
-    /// Whether it is a mobile one.
+    /// Whether the network is mobile.
     @available(*, unavailable, renamed: "isReachableViaWWAN")
     public var reachableViaWWAN: Bool { isReachableViaWWAN }
 
-    /// Whether it is a wireless LAN.
+    /// Whether the network is a wireless LAN.
     @available(*, unavailable, renamed: "isReachableViaWiFi")
     public var reachableViaWiFi: Bool { isReachableViaWiFi }
 
-    /// Sets what is called with each new status.
-    @available(*, unavailable, renamed: "setter:reachabilityStatusChangeHandler(_:)", message: "A cable: .reachableViaWire.")
+    /// Sets the handler for status changes.
+    @available(*, unavailable, renamed: "setter:reachabilityStatusChangeHandler(_:)", message: "Also handle a wire.")
     public func setReachabilityStatusChangeBlock(_ block: ((NetworkReachabilityStatus) -> Void)?) {}
 }
 
-/// What kind of network there is.
-@available(*, unavailable, renamed: "NetworkReachabilityStatus", message: "A cable is .reachableViaWire, not `default:`.")
+/// The kind of network.
+@available(*, unavailable, renamed: "NetworkReachabilityStatus", message: "Wired networks are .reachableViaWire.")
 public enum AFNetworkReachabilityStatus: Int, Sendable {
-    /// Not known yet.
+    /// The status is not known yet.
     case unknown = -1
-    /// None.
+    /// The network is unavailable.
     case notReachable
-    /// A mobile one.
+    /// A mobile network.
     case reachableViaWWAN
-    /// Another.
+    /// Another network.
     case reachableViaWiFi
 }
 
 /// The name of a kind of network.
-@available(*, unavailable, message: "description of a NetworkReachabilityStatus")
+@available(*, unavailable, message: "Use the description of NetworkReachabilityStatus.")
 public func AFStringFromNetworkReachabilityStatus(_ status: AFNetworkReachabilityStatus) -> String { "" }
 
 /// The network has changed.
@@ -99,14 +99,14 @@ public var AFNetworkingReachabilityNotificationStatusItem: String { "" }
 
 // MARK: UIKit
 
-/// What shows that the network is used.
+/// Shows network activity.
 @available(*, unavailable, renamed: "NetworkActivityMonitor")
 public final class AFNetworkActivityIndicatorManager: Sendable {
-    /// The one for the whole program.
+    /// The shared manager.
     @available(*, unavailable, renamed: "NetworkActivityMonitor.shared")
     public static func sharedManager() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
 
-    /// The one for the whole program.
+    /// The shared manager.
     @available(*, unavailable, renamed: "NetworkActivityMonitor.shared")
     public static func shared() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
 
@@ -115,26 +115,26 @@ public final class AFNetworkActivityIndicatorManager: Sendable {
 
 // MARK: AFRocketClient
 
-/// A client of servers that send events: `subscribe(_:)` of ConvoyRealtime is a verb of both managers.
+/// A client for servers that send events: both managers have `subscribe(_:)` from ConvoyRealtime.
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFRocketClient = HTTPRequestOperationManager
 
 // The replacements of the members of AFNetworking's manager.
 
 extension HTTPRequestOperationManager {
-    /// A manager without a base URL.
+    /// Creates a manager without a base URL.
     @available(*, unavailable, renamed: "init()")
     public static func manager() -> HTTPRequestOperationManager { HTTPRequestOperationManager() }
 
-    /// Makes an operation for a request.
-    @available(*, unavailable, message: "makeOperation(request:); then its setCompletionHandler(success:failure:)")
+    /// Creates an operation for a request.
+    @available(*, unavailable, message: "Use makeOperation(request:) and setCompletionHandler(success:failure:).")
     public final func HTTPRequestOperationWithRequest(
         _ request: URLRequest, success: ((HTTPRequestOperation, Any?) -> Void)?,
         failure: ((HTTPRequestOperation, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
-    /// Makes an operation for a request.
-    @available(*, unavailable, message: "makeOperation(request:); then its setCompletionHandler(success:failure:)")
+    /// Creates an operation for a request.
+    @available(*, unavailable, message: "Use makeOperation(request:) and setCompletionHandler(success:failure:).")
     public final func httpRequestOperation(
         with request: URLRequest, success: ((HTTPRequestOperation, Any?) -> Void)?,
         failure: ((HTTPRequestOperation, NSError) -> Void)?
@@ -142,7 +142,7 @@ extension HTTPRequestOperationManager {
 
     // MARK: Verbs
 
-    /// A GET.
+    /// Sends a GET request.
     @available(*, unavailable, renamed: "get(_:parameters:success:failure:)")
     @discardableResult
     public final func GET(
@@ -150,7 +150,7 @@ extension HTTPRequestOperationManager {
         failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
-    /// A HEAD.
+    /// Sends a HEAD request.
     @available(*, unavailable, renamed: "head(_:parameters:success:failure:)")
     @discardableResult
     public final func HEAD(
@@ -158,7 +158,7 @@ extension HTTPRequestOperationManager {
         failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
-    /// A POST.
+    /// Sends a POST request.
     @available(*, unavailable, renamed: "post(_:parameters:success:failure:)")
     @discardableResult
     public final func POST(
@@ -166,7 +166,7 @@ extension HTTPRequestOperationManager {
         failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
-    /// A POST of a form.
+    /// Posts a multipart form.
     @available(*, unavailable, renamed: "post(_:parameters:constructingBody:success:failure:)")
     @discardableResult
     public final func POST(
@@ -174,7 +174,7 @@ extension HTTPRequestOperationManager {
         success: ((HTTPRequestOperation, Any?) -> Void)?, failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
-    /// A PUT.
+    /// Sends a PUT request.
     @available(*, unavailable, renamed: "put(_:parameters:success:failure:)")
     @discardableResult
     public final func PUT(
@@ -182,7 +182,7 @@ extension HTTPRequestOperationManager {
         failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
-    /// A PATCH.
+    /// Sends a PATCH request.
     @available(*, unavailable, renamed: "patch(_:parameters:success:failure:)")
     @discardableResult
     public final func PATCH(
@@ -190,7 +190,7 @@ extension HTTPRequestOperationManager {
         failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
 
-    /// A DELETE.
+    /// Sends a DELETE request.
     @available(*, unavailable, renamed: "delete(_:parameters:success:failure:)")
     @discardableResult
     public final func DELETE(
@@ -205,41 +205,41 @@ extension URLConnectionOperation {
     // MARK: Block setters
 
     /// Sets the handler for sent bytes.
-    @available(*, unavailable, renamed: "setter:uploadProgressHandler(_:)", message: "What is not known is nil, not -1.")
+    @available(*, unavailable, renamed: "setter:uploadProgressHandler(_:)", message: "An unknown total is nil, not -1.")
     public final func setUploadProgressBlock(_ block: ((UInt, Int64, Int64) -> Void)?) {}
 
     /// Sets the handler for received bytes.
-    @available(*, unavailable, renamed: "setter:downloadProgressHandler(_:)", message: "What is not known is nil, not -1.")
+    @available(*, unavailable, renamed: "setter:downloadProgressHandler(_:)", message: "An unknown total is nil, not -1.")
     public final func setDownloadProgressBlock(_ block: ((UInt, Int64, Int64) -> Void)?) {}
 
     /// Sets the handler for redirects.
-    @available(*, unavailable, renamed: "setter:redirectHandler(_:)", message: "Called for redirects only.")
+    @available(*, unavailable, renamed: "setter:redirectHandler(_:)", message: "It is called for redirects only.")
     public final func setRedirectResponseBlock(
         _ block: ((Any, URLRequest, URLResponse?) -> URLRequest?)?
     ) {}
 
     /// Sets the handler for stored responses.
-    @available(*, unavailable, renamed: "setter:cacheResponseHandler(_:)", message: "It gets a CacheCandidate.")
+    @available(*, unavailable, renamed: "setter:cacheResponseHandler(_:)", message: "It receives a CacheCandidate.")
     public final func setCacheResponseBlock(_ block: ((Any, CachedURLResponse) -> CachedURLResponse?)?) {}
 
     /// Sets the handler for challenges.
-    @available(*, unavailable, renamed: "setter:authenticationChallengeHandler(_:)", message: "It may answer later.")
+    @available(*, unavailable, renamed: "setter:authenticationChallengeHandler(_:)", message: "It may reply later.")
     public final func setWillSendRequestForAuthenticationChallengeBlock(
         _ block: ((Any, URLAuthenticationChallenge) -> Void)?
     ) {}
 
     /// Continues the operation in the background.
-    @available(*, unavailable, message: "Linux suspends no program in the background: nothing need be asked for.")
+    @available(*, unavailable, message: "Remove the call: Linux does not suspend background programs.")
     public final func setShouldExecuteAsBackgroundTaskWithExpirationHandler(_ handler: (() -> Void)?) {}
 
     /// Continues the operation in the background.
-    @available(*, unavailable, message: "Linux suspends no program in the background: nothing need be asked for.")
+    @available(*, unavailable, message: "Remove the call: Linux does not suspend background programs.")
     public final func setShouldExecuteAsBackgroundTask(expirationHandler handler: (() -> Void)?) {}
 
     // MARK: Properties
 
     /// The modes of the network thread's run loop.
-    @available(*, unavailable, message: "The network thread has no run loop of Foundation's, and so no modes.")
+    @available(*, unavailable, message: "Remove it: the network thread does not use a Foundation run loop.")
     public final var runLoopModes: Set<String> {
         get { [] }
         set {}
@@ -247,14 +247,14 @@ extension URLConnectionOperation {
 
     // MARK: Batches
 
-    /// Makes a batch.
+    /// Creates a batch.
     @available(*, unavailable, renamed: "batch(of:progress:completion:)")
     public static func batchOfRequestOperations(
         _ operations: [URLConnectionOperation]?, progressBlock: ((UInt, UInt) -> Void)?,
         completionBlock: (([URLConnectionOperation]) -> Void)?
     ) -> [Operation] { [] }
 
-    /// Makes a batch.
+    /// Creates a batch.
     @available(*, unavailable, renamed: "batch(of:progress:completion:)")
     public static func batch(
         ofRequestOperations operations: [URLConnectionOperation]?, progressBlock: ((UInt, UInt) -> Void)?,
@@ -306,19 +306,19 @@ extension ActivityView {
 }
 
 extension TransferProgressView {
-    /// Shows how much of the request's body was sent.
+    /// Shows the progress of the request body.
     @available(*, unavailable, renamed: "setProgressWithUploadProgress(of:on:)")
     public func setProgressWithUploadProgressOfOperation(_ operation: URLConnectionOperation?, animated: Bool) {}
 
-    /// Shows how much of the response's body has arrived.
+    /// Shows the progress of the response body.
     @available(*, unavailable, renamed: "setProgressWithDownloadProgress(of:on:)")
     public func setProgressWithDownloadProgressOfOperation(_ operation: URLConnectionOperation?, animated: Bool) {}
 
-    /// Shows how much of the request's body was sent.
+    /// Shows the progress of the request body.
     @available(*, unavailable, renamed: "setProgressWithUploadProgress(of:on:)")
     public func setProgressWithUploadProgressOfTask(_ task: (any HTTPRequestHandle)?, animated: Bool) {}
 
-    /// Shows how much of the response's body has arrived.
+    /// Shows the progress of the response body.
     @available(*, unavailable, renamed: "setProgressWithDownloadProgress(of:on:)")
     public func setProgressWithDownloadProgressOfTask(_ task: (any HTTPRequestHandle)?, animated: Bool) {}
 }

@@ -3,10 +3,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The holds of an attempt's transfer: a decision about its response, a delegate or a reader that has enough bytes, and
-/// a busy sink.
+/// The holds of an attempt's transfer: a pending decision about its response, a delegate or reader with enough bytes,
+/// and a busy sink.
 extension Attempt {
-    /// Holds the connection up until the hold is removed.
+    /// Holds the connection until the hold is lifted.
     private func hold(_ hold: TransferHolds, _ connection: any Connection) {
         if waiting == nil {
             connection.suspendReceiving()
@@ -16,7 +16,7 @@ extension Attempt {
         carryOut(flow.handle(.refused))
     }
 
-    /// A block that removes a hold, on any thread.
+    /// Returns a closure that lifts a hold, from any thread.
     private func lifting(_ hold: TransferHolds) -> @Sendable () -> Void {
         let transport = transport
         return { [self] in
@@ -26,20 +26,21 @@ extension Attempt {
         }
     }
 
-    /// Whether holds can still be removed. On the network thread.
+    /// Whether holds can still be lifted. Called on the network thread.
     private var isLive: Bool { !flow.isOver }
 
     // MARK: Pauses
 
-    /// Holds the transfer, which must not be sent twice, or ends it if nothing of it was sent. On the network thread.
+    /// Holds a transfer that must not be sent twice, or ends it if nothing of it was sent. Called on the network
+    /// thread.
     func hold(_ connection: any Connection) {
         guard afterCancel == nil, !hasConnectionEnded else { return }
-        // The end is reported before `pause` returns.
+        // `pause` may report the end of the connection before it returns.
         afterCancel = .sendLater
         if connection.pause() { afterCancel = nil }
     }
 
-    /// Lets a transfer go on that was held. On the network thread.
+    /// Continues a held transfer. Called on the network thread.
     func release(_ connection: any Connection, of operation: URLConnectionOperation) {
         connection.resume()
         operation.waitAgainAfterRedirect(of: self)
@@ -47,7 +48,7 @@ extension Attempt {
 
     // MARK: Decisions about a response
 
-    /// Holds the transfer up until a delegate has decided about the response.
+    /// Holds the transfer until a delegate has decided about the response.
     func wait(
         for delegate: any OperationDelegate, toDecideAbout response: ResponseHead, of operation: URLConnectionOperation,
         _ connection: any Connection
@@ -61,12 +62,12 @@ extension Attempt {
     }
 
     private func decided(_ decision: ResponseDecision) {
-        // If the attempt was stopped meanwhile, the next one requests the response again, and that one is decided
-        // about.
+        // If the attempt was stopped in the meantime, the next one requests the response again, and the delegate
+        // decides about that one.
         guard isLive, let operation, let (connection, response) = undecided.take() else { return }
         switch decision {
         case .cancel:
-            let error = URLError(.cancelled, url: body.request?.url, "The response was refused by its handler.")
+            let error = URLError(.cancelled, url: body.request?.url, "The response handler cancelled the request.")
             stop(connection, then: .fail(error))
         case .divert(let sink) where body.isInMemory: return divert(to: sink, response, connection, operation)
         case .allow, .divert:
@@ -79,7 +80,7 @@ extension Attempt {
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Sends the body to a sink. The transfer is held up until the sink is open.
+    /// Directs the body to a sink, holding the transfer until the sink is open.
     private func divert(
         to sink: any BodySink, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
@@ -99,7 +100,7 @@ extension Attempt {
         }
     }
 
-    /// Notes that the connection has ended before the decision about its response. Stopping the attempt ends the wait.
+    /// Records that the connection ended before the decision about its response. Stopping the attempt ends the wait.
     func awaitDecision() {
         guard let operation else { return }
         let transport = transport
@@ -113,7 +114,7 @@ extension Attempt {
 
     // MARK: A slow receiver
 
-    /// Passes bytes to the delegate, and suspends the connection if it has enough.
+    /// Passes bytes to the delegate, and suspends the connection if the delegate has enough.
     func tell(
         _ delegate: (any OperationDelegate)?, of data: UnsafeRawBufferPointer, _ received: Int64,
         _ operation: URLConnectionOperation, _ connection: any Connection
@@ -130,21 +131,21 @@ extension Attempt {
 
     // MARK: A slow reader
 
-    /// Suspends the connection if the sink's reader has enough for now.
+    /// Suspends the connection if the sink's reader has enough bytes for now.
     func waitForRoom(in sink: any BodySink, _ connection: any Connection) {
         if sink.waitsForRoom(then: lifting(.reader)) { hold(.reader, connection) }
     }
 
     // MARK: A slow sink
 
-    /// Passes the sink a command, and suspends the connection until it has ended.
+    /// Sends a command to the sink, and suspends the connection until it has completed.
     func command(
         _ sink: SinkQueue, for connection: any Connection, _ give: (@escaping (URLError?) -> Void) -> Void
     ) {
         give { [self] failure in
             if let failure {
                 stop(connection, then: .fail(failure))
-                // The sink has lost bytes, even if the transfer has succeeded meanwhile.
+                // The sink has lost bytes, even if the transfer has succeeded in the meantime.
                 afterCancel = .fail(failure)
             }
             if !sink.isBusy { carryOut(flow.handle(.lift(.sink))) }

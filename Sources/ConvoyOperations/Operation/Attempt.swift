@@ -5,25 +5,25 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// One attempt of an operation: its connection, what it has received, and what it waits for. An operation has at most
-/// one, the current or the last; a late callback reaches its own attempt, which is over.
+/// One attempt of an operation: its connection, the data received, and the reasons why it waits. An operation has at
+/// most one attempt, the current or the last one. A late callback reaches its own attempt, which has already ended.
 ///
-/// Except for what the operation's lock guards, it is used by one thread at a time: the one that begins it, then the
-/// network thread, then the one that begins the next attempt. The lifecycle orders them.
+/// Except for the members guarded by the operation's lock, an attempt is used by one thread at a time: the one that
+/// begins it, then the network thread, then the one that begins the next attempt. The lifecycle orders them.
 final class Attempt: URLConnectionDelegate, @unchecked Sendable {
-    /// Identifies it in the lifecycle.
+    /// Identifies the attempt in the lifecycle.
     let number: Lifecycle.AttemptNumber
 
     // MARK: Guarded by the operation's lock
 
     @exclusivity(unchecked) var phase = AttemptPhase.preparing(nil)
-    /// The outcome of the next attempt, if that must not send the request.
+    /// The preset outcome of the next attempt, if it must not send the request.
     @exclusivity(unchecked) var settlement: Settlement?
     /// The wait before the next attempt.
     @exclusivity(unchecked) var wait: AttemptWait?
-    /// The redirect that waits for a slot, or the last one that did.
+    /// The redirect that is waiting for a slot, or the last one that did.
     @exclusivity(unchecked) var unansweredRedirect: UnansweredRedirect?
-    /// The transport of all attempts. Chosen before the connection is opened.
+    /// The transport of all attempts, chosen before the connection is opened.
     @exclusivity(unchecked) var transport: (any Transport)?
 
     // MARK: Used by one thread at a time
@@ -31,23 +31,23 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The operation's settings when the attempt began.
     @exclusivity(unchecked) var settings: PreparedSettings
     @exclusivity(unchecked) private var ownConfiguration: ConnectionConfiguration?
-    /// Retained from the opening of the connection to the end, so that a paused operation can be released.
+    /// The operation, retained only while the connection is open, so that a paused operation can be released.
     @exclusivity(unchecked) private(set) var operation: URLConnectionOperation?
     @exclusivity(unchecked) var body: ReceivedBody
-    /// Whether it may be sent with credentials, so that a server may prove that it knows the password.
+    /// Whether the request may be sent with credentials, so that a server may prove that it knows the password.
     @exclusivity(unchecked) var isAuthorized = false
     @exclusivity(unchecked) private var memoryLimit = Int64.max
-    /// Whether the connection has reported its end, or there is none.
+    /// Whether the connection has reported its end, or no connection exists.
     @exclusivity(unchecked) private(set) var hasConnectionEnded = false
     /// What to do after the attempt itself cancelled the connection, rather than the operation.
     @exclusivity(unchecked) var afterCancel: AfterCancel?
-    /// Whether the response is given up where its body does not end, or is too long.
+    /// Whether the response may be cut off if its body does not end or is too long.
     @exclusivity(unchecked) private var mayCutBody = false
-    /// What the connection waits for.
+    /// The reasons why the connection is held.
     @exclusivity(unchecked) var flow = TransferState()
-    /// How the connection has ended, perhaps while it was held up.
+    /// How the connection ended, possibly while it was held.
     @exclusivity(unchecked) private var ending = ConnectionEnd.finished
-    /// What few attempts have; made when its first member is set.
+    /// State that few attempts need; created when its first member is set.
     @exclusivity(unchecked) private var rare: Rare?
 
     private let counts: TransferCounts
@@ -70,33 +70,33 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         rare?[keyPath: member] = value
     }
 
-    /// The request that redirects have led to, without a range, and their number; nil without any, or if they no longer
-    /// matter.
+    /// The request that the redirects lead to, without a range, and the number of redirects followed; nil without
+    /// redirects, or if they no longer matter.
     private(set) var redirection: (request: URLRequest, followed: Int)? {
         get { rare?.redirection }
         set { set(\.redirection, newValue) }
     }
-    /// The connection while it is held up.
+    /// The connection while it is held.
     var waiting: (any Connection)? {
         get { rare?.waiting }
         set { set(\.waiting, newValue) }
     }
-    /// The response that a delegate must decide about, and its connection, which is held up.
+    /// The response that a delegate must decide about, and its connection, which is held.
     var undecided: (connection: any Connection, response: ResponseHead)? {
         get { rare?.undecided }
         set { set(\.undecided, newValue) }
     }
-    /// The sink that a decision has chosen, while it is being opened.
+    /// The sink chosen by a decision, while it is being opened.
     var diverted: SinkQueue? {
         get { rare?.diverted }
         set { set(\.diverted, newValue) }
     }
-    /// The operation, while only closing its sink is left.
+    /// The operation, while its sink is being closed.
     private var closing: URLConnectionOperation? {
         get { rare?.closing }
         set { set(\.closing, newValue) }
     }
-    /// The response that was reported to monitors, until the end of its request.
+    /// The response reported to monitors, until its request ends.
     private var respondedHead: ResponseHead? {
         get { rare?.respondedHead }
         set { set(\.respondedHead, newValue) }
@@ -104,11 +104,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     enum AfterCancel {
         case askForWhole
-        /// Nothing of the request was sent: the next attempt sends it, after the pause.
+        /// Nothing of the request was sent: the next attempt sends it after the pause.
         case sendLater
         case succeed
         case fail(URLError)
-        /// The response without the rest of its body.
+        /// Delivers the response without the rest of its body.
         case cut(URLError)
     }
 
@@ -124,7 +124,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         case heldResponse
     }
 
-    /// An attempt that takes over what the previous one has received.
+    /// Creates an attempt that takes over what the previous one received.
     init(_ number: Lifecycle.AttemptNumber, after earlier: Attempt?, _ settings: PreparedSettings) {
         (self.number, self.settings) = (number, settings)
         counts = TransferCounts(earlier?.progress)
@@ -133,22 +133,22 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if let earlier { swap(&body, &earlier.body) }
     }
 
-    /// The configuration of its connection: that of the settings, unless it needs its own.
+    /// The configuration of the connection: that of the settings, unless it needs its own.
     var configuration: ConnectionConfiguration {
         get { ownConfiguration ?? settings.configuration }
         set { ownConfiguration = newValue }
     }
 
-    /// Its progress. Any thread.
+    /// The progress of the attempt, from any thread.
     var progress: TransferProgress { counts.progress }
 
-    /// Sets the number of bytes received and expected. Any thread.
+    /// Sets the number of bytes received and expected, from any thread.
     func report(total: Int64, expected: Int64?) {
         counts.bytesReceived.store(total, ordering: .relaxed)
         counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
     }
 
-    /// Sets the number of bytes that were sent, and of those that are to be. Any thread.
+    /// Sets the number of bytes sent and to be sent, from any thread.
     func report(sent: Int64, expected: Int64?) {
         counts.bytesSent.store(sent, ordering: .relaxed)
         counts.bytesExpectedToSend.store(expected ?? -1, ordering: .relaxed)
@@ -156,7 +156,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Beginning
 
-    /// Prepares for opening the connection. Returns the request to send.
+    /// Prepares the attempt for opening its connection. Returns the request to send.
     func begin(
         of operation: URLConnectionOperation, sending request: TransferRequest, memoryLimit: Int
     ) -> TransferRequest {
@@ -165,28 +165,28 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         return body.begin(sending: request)
     }
 
-    /// Notes that no connection will be opened.
+    /// Records that no connection will be opened.
     func abandon() {
         operation = nil
         body.sink?.claim = nil
     }
 
-    /// Delivers the response of the previous attempt, which was held back until a challenge was answered.
+    /// Delivers the response of the previous attempt, which was held back while its challenge was being answered.
     func deliverHeldResponse(of operation: URLConnectionOperation) {
         self.operation = operation
         hasConnectionEnded = true
-        // An earlier stop has found nothing to give up.
+        // An earlier stop found nothing to cancel.
         if operation.lifecycle.value.isEnding { return carryOut(flow.handle(.stop)) }
         succeed(isFinal: true)
     }
 
-    /// Notes that the sink is about to commit. Called under the operation's lock, so that discarding the attempt finds
-    /// the call.
+    /// Records that the sink is about to commit. Called under the operation's lock, so that discarding the attempt
+    /// finds the call.
     func willCommit(as call: BlockingCall) { body.sink?.willCommit(as: call) }
 
-    /// Puts the bytes in the sink in their final place. Any thread.
+    /// Moves the bytes of the sink to their final destination, from any thread.
     ///
-    /// - Parameter then: called on a worker thread, unless the call is given up.
+    /// - Parameter then: Called on a worker thread, unless the call is abandoned.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
         body.sink?.commit(as: call, then: then)
     }
@@ -206,8 +206,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if isQuestion { noteRedirection(connection) }
         reportToEventLog(of: operation, response, connection)
         if isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
-        // A request to wait, with its duration, also closes the gate.
-        // A stored response says nothing about the host.
+        // A response that asks the client to wait closes the gate itself. A cached response says nothing about the
+        // host.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
         if operation.reportsAnswer, isOfHost, response.statusCode != 429, response.statusCode != 503 {
             operation.hostDidAnswer(operation.hostKey(of: response.url))
@@ -229,7 +229,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
                 then: .fail(
                     URLError(
                         .badServerResponse, url: response.url,
-                        "The server contradicts itself: a part is sent as the whole, or the same ETag has another length.")))
+                        "The server sent a partial body as complete, or a different length for the same ETag.")))
         case .unrelated:
             body.keepSeparately()
             operation.note(response)
@@ -241,20 +241,21 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             if !isQuestion, let delegate = operation.delegate(interestedIn: .responses) {
                 return wait(for: delegate, toDecideAbout: response, of: operation, connection)
             }
-            // The body of a challenge is kept until it is certain that there is no answer, and not in a sink that may
-            // be unable to start over.
+            // Keep the body of a challenge until it is certain that the challenge will not be answered. Do not write it
+            // to a sink, which may be unable to start over.
             if body.isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
                 body.keepSeparately()
-                // Who decides has cancelled it: the body would only fill memory until that is carried out.
+                // The operation was cancelled by the delegate: more of the body would only fill memory until the
+                // cancellation takes effect.
                 if operation.lifecycle.value.isEnding { connection.suspendReceiving() }
             }
         }
     }
 
-    /// Does not wait for the whole body of a response that is an error, whatever it says, or that another request may
-    /// answer.
+    /// Limits how much of an error body is awaited, whatever length it declares; the same applies to a response that
+    /// another request may answer.
     private func limitBody(of response: ResponseHead, _ operation: URLConnectionOperation, _ connection: any Connection) {
         mayCutBody =
             response.statusCode >= 300
@@ -271,7 +272,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         redirection = (request, redirected.followed)
     }
 
-    /// Makes the head of the whole body the response again, even if an error response came in between.
+    /// Makes the head of the complete body the current response again, even after an error response.
     private func noteHeadOfWhole(_ operation: URLConnectionOperation) {
         if let head = body.head { operation.note(head) }
     }
@@ -279,7 +280,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func startOver(with response: ResponseHead, _ connection: any Connection) {
         body.startOver(with: response)
         guard let sink = body.sink else {
-            // Before any of it is received in vain.
+            // Fail before receiving any of the body unnecessarily.
             if !mayCutBody, let total = body.total, total > memoryLimit {
                 return stop(connection, then: .fail(tooLarge))
             }
@@ -309,7 +310,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if body.isInMemory, body.separateBody == nil { operation.progressReport.noteBody { body.memory.data } }
     }
 
-    /// More has come than may be kept: of an error as much is kept as there is room for.
+    /// Handles a body that exceeds the memory limit. An error body is kept up to the limit.
     private func exceedMemory(_ data: UnsafeRawBufferPointer, _ connection: any Connection) {
         guard mayCutBody else { return stop(connection, then: .fail(tooLarge)) }
         body.append(UnsafeRawBufferPointer(rebasing: data.prefix(Int(max(0, memoryLimit - body.count)))))
@@ -358,12 +359,12 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         eventLog.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
     }
 
-    /// Reports a response that has begun to monitors.
+    /// Reports the start of a response to monitors.
     private func reportToEventLog(
         of operation: URLConnectionOperation, _ response: ResponseHead, _ connection: any Connection
     ) {
         guard let eventLog = operation.eventLog else { return }
-        // A stored response is reported at its end.
+        // A cached response is reported at its end.
         guard response.cacheUse == nil || response.cacheUse == .validated else { return }
         respondedHead = response
         eventLog.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
@@ -380,27 +381,27 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Ending
 
-    /// Notes that the connection has ended. The end is processed when the sink is no longer busy, so that the offset is
-    /// right, and after a decision about the response; at once if the operation is ending anyway.
+    /// Records that the connection has ended. The end is processed after a decision about the response and when the
+    /// sink is no longer busy, so that the offset is correct; or immediately if the operation is ending anyway.
     private func connectionDidEnd(_ ending: ConnectionEnd) {
         guard !hasConnectionEnded else { return }
         hasConnectionEnded = true
         waiting = nil
         if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
         self.ending = ending
-        // After the end was processed, the body belongs to the next attempt.
+        // After the end has been processed, the body belongs to the next attempt.
         guard undecided != nil else { return carryOut(flow.handle(.end)) }
         _ = flow.handle(.end)
-        // Nothing is left to decide, unless the response is complete.
+        // There is nothing left to decide unless the response is complete.
         if case .finished = ending, afterCancel == nil { return awaitDecision() }
         undecided = nil
         diverted.take()?.discard()
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Ends an attempt of an ending operation without waiting for user code. On the network thread.
+    /// Ends an attempt of an ending operation without waiting for user code. Called on the network thread.
     func giveUp() {
-        // The end of a connection that is being cancelled will find the operation ending.
+        // If the connection is being cancelled, its end will find the operation ending.
         guard hasConnectionEnded else { return }
         if let operation = closing.take() { operation.end(self, with: .stopped) } else { carryOut(flow.handle(.stop)) }
     }
@@ -417,7 +418,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// A decision made before (`afterCancel`) counts, even if the connection ended before it was cancelled.
+    /// An earlier decision (`afterCancel`) takes precedence, even if the connection ended before it was cancelled.
     private func conclude(_ ending: ConnectionEnd) {
         switch (afterCancel, ending) {
         case (nil, .finished), (.succeed, _): succeed()
@@ -436,7 +437,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Reports the outcome to the operation, once.
     private func end(with outcome: AttemptOutcome) {
         guard let operation = operation.take() else { return }
-        // What waits for its next attempt needs no descriptors.
+        // A file that waits for the next attempt needs no descriptors.
         body.sink?.claim = nil
         operation.end(self, with: outcome)
     }
@@ -447,17 +448,18 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         connection.cancel()
     }
 
-    /// - Parameter isFinal: whether it was decided before that this response is the result.
+    /// - Parameter isFinal: Whether this response was already chosen as the result.
     private func succeed(isFinal: Bool = false) {
         if let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
         let head = body.separateBody == nil ? body.head : operation?.currentHead
         end(with: .received(head, isFinal: isFinal || body.isQuestionResult && head?.asksForCredentials == true))
     }
 
-    /// Closes the sink, or synchronizes one that is provisional until the response is accepted, and stores the response.
+    /// Closes the sink, or synchronizes a sink that is provisional until the response is accepted, and stores the
+    /// response.
     func close(_ head: ResponseHead?, of operation: URLConnectionOperation) {
         if body.cut != nil, let head, operation.belongsIntoOutput(head) {
-            // It was to be answered, and was not, so that all of it is wanted after all.
+            // The challenge was expected to be answered and was not, so the complete body is needed after all.
             body.requestQuestion()
             return operation.end(self, with: .unusable)
         }
@@ -465,7 +467,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             return operation.finish(self, with: head, data: body.separateBody?.data ?? body.memory.data)
         }
         var data = body.separateBody?.data
-        // The operation accepts any status, so this body is its response, and replaces the partial body in the sink.
+        // The operation accepts any status code, so this body is its response and replaces the partial body in the
+        // sink.
         if let bytes = data, let head, operation.belongsIntoOutput(head) {
             sink.begin(head) { _ in }
             bytes.withUnsafeBytes { sink.write($0) { _ in } }
@@ -489,13 +492,13 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     private var tooLarge: URLError {
         let error = URLError(
             .dataLengthExceedsMaximum, url: body.request?.url,
-            "The body is longer than the limit of \(memoryLimit) bytes in memory.")
+            "The body exceeds the limit of \(memoryLimit) bytes in memory.")
         var userInfo = error.userInfo
         userInfo[URLResponseSerializationErrorKey.limit] = ResponseLimitExceeded.bodySize
         return URLError(error.code, describedBy: userInfo)
     }
 
-    /// The length of the arriving body, as shown to the user.
+    /// The length of the body being received, as shown to the user.
     var expectedTotal: Int64? {
         guard body.separateBody != nil else { return body.total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }

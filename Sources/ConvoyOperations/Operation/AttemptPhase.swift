@@ -1,37 +1,37 @@
 import ConvoySupport
 import ConvoyTransport
 
-/// The phase of an attempt, by which a stop can reach it. A value; the operation guards it with its lock.
+/// The phase of an attempt, which determines how to stop it. A value, guarded by the operation's lock.
 ///
-/// The lifecycle decides whether an attempt must stop, and changes before the stop arrives here. Each step of an
-/// attempt checks it under the lock: a step sees an earlier stop, and a later stop sees the step. So no stop needs to
-/// be stored.
+/// The lifecycle decides whether an attempt must stop, and changes before the attempt is stopped. Each step of an
+/// attempt checks the lifecycle under the lock: a step observes an earlier stop, and a later stop observes the step. So
+/// no stop has to be stored.
 enum AttemptPhase {
-    /// Begun, but without a connection yet. A call of user code can be given up.
+    /// Begun, but not connected. A call of user code can be abandoned.
     case preparing(BlockingCall?)
     case connected(any Connection)
-    /// Something other than a connection does the work; `stop` is called at most once.
+    /// Work other than a connection is in progress; `stop` is called at most once.
     case working(stop: (@Sendable () -> Void)?)
-    /// The transfer is over, and a serializer produces the outcome. That is user code, which can be given up.
+    /// The transfer is over, and a serializer produces the outcome. This is user code, which can be abandoned.
     case processing
-    /// Ended, with or without an outcome: there is nothing to stop.
+    /// Ended, with or without an outcome; there is nothing to stop.
     case ended
 
-    /// What a stop requires.
+    /// The action that a stop requires.
     enum Stop {
         case nothing
-        /// Call this. The attempt ends later.
+        /// Call the closure. The attempt ends later.
         case call(@Sendable () -> Void)
-        /// The attempt has ended, without an outcome. The call was given up with it.
+        /// The attempt has ended without an outcome. The call was abandoned with it.
         case ended(BlockingCall?)
     }
 
-    /// Whether it has no connection yet, and nothing else that does its work.
+    /// Whether the attempt has neither a connection nor other work in progress.
     var isPreparing: Bool {
         if case .preparing = self { true } else { false }
     }
 
-    /// Whether it has neither ended nor reached its serializer.
+    /// Whether the attempt has neither ended nor reached its serializer.
     var isUnderWay: Bool {
         switch self {
         case .preparing, .connected, .working: true
@@ -39,9 +39,9 @@ enum AttemptPhase {
         }
     }
 
-    /// Asks the attempt to stop.
+    /// Stops the attempt.
     ///
-    /// - Parameter isFinal: whether not to wait for user code, as the operation is ending.
+    /// - Parameter isFinal: Whether to stop without waiting for user code, because the operation is ending.
     mutating func stop(isFinal: Bool) -> Stop {
         switch self {
         case .ended: return .nothing
@@ -50,7 +50,7 @@ enum AttemptPhase {
             self = .working(stop: nil)
             return .call(stop ?? {})
         case .preparing(let call):
-            // Without a call it is the library's own code, which takes the next step at once.
+            // Without a call, this is the library's own code, which takes the next step shortly.
             guard isFinal, let call, call.giveUp() else { return .nothing }
             self = .ended
             return .ended(call)
@@ -61,22 +61,23 @@ enum AttemptPhase {
         }
     }
 
-    /// Takes the next step. False if the attempt has ended or must stop: it then keeps its phase, and has to end.
+    /// Takes the next step. Returns false if the attempt has ended or must stop: it then keeps its phase, and the
+    /// caller must end it.
     mutating func advance(to next: AttemptPhase, unless isStopping: Bool) -> Bool {
         guard isUnderWay, !isStopping else { return false }
         self = next
         return true
     }
 
-    /// Ends the attempt: its transfer is over, or it has stopped. Returns the phase it was in, to be released outside the
-    /// lock; nil if it has ended already.
+    /// Ends an attempt whose transfer is over or was stopped. Returns its previous phase, to be released outside the
+    /// lock; nil if it has already ended.
     mutating func end() -> AttemptPhase? {
         guard isUnderWay else { return nil }
         defer { self = .ended }
         return self
     }
 
-    /// Notes that the serializer has produced the outcome. False if the attempt no longer waits for it.
+    /// Records that the serializer has produced the outcome. Returns false if the attempt no longer waits for it.
     mutating func didProcess() -> Bool {
         guard case .processing = self else { return false }
         self = .ended

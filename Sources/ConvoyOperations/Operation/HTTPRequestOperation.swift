@@ -5,46 +5,46 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// An HTTP request as an operation, with a serializer that validates and parses the response. The counterpart of
+/// An HTTP request operation whose serializer validates and parses the response. The counterpart of
 /// `AFHTTPRequestOperation`.
 ///
-/// The serializer runs before the operation finishes, so that an operation that depends on this one finds
-/// `responseObject` and `error` in place.
+/// The serializer runs before the operation finishes, so operations that depend on it can read `responseObject` and
+/// `error`.
 open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// Called with the operation and its `responseObject`.
     public typealias Success = @Sendable (_ operation: HTTPRequestOperation, _ responseObject: Any?) -> Void
     /// Called with the operation and its `error`.
     public typealias Failure = @Sendable (_ operation: HTTPRequestOperation, _ error: any Error) -> Void
 
-    /// The object that the serializer made from the body; nil until the operation has finished, and if there is no
-    /// object. For a response with an unacceptable status it is the parsed body of that response, and `error` is set
-    /// too.
+    /// The object created from the body by the serializer; nil until the operation has finished, or if the serializer
+    /// returned nil. For a response with an unacceptable status code, this is the parsed body of that response, and
+    /// `error` is set too.
     public final var responseObject: Any? {
         guard hasOutcome else { return nil }
         let (object, data) = core.withLock { core in (core.object, core.data) }
         return self.object(object, of: data)
     }
 
-    /// The object for a response with this body.
+    /// Returns the response object for a response with this body.
     final func object(_ object: OperationCore.ResponseObject, of data: Data?) -> Any? {
         switch object {
         case .none: nil
         case .body: data
         case .made(let box): box.object
-        // Decoding was left to the awaiting task, but the object is read all the same.
+        // Decoding was left to the awaiting task, but another caller reads the object.
         case .undecoded: try? serializerWithDecoder.responseObject(for: response, data: data)
         }
     }
 
-    /// Sets the handlers for the end, called on `completionQueue`: `success` if there is no error, or else `failure`. A
-    /// cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones that were not called yet.
-    /// Handlers that are set after the end are called once, too.
+    /// Sets the completion handlers, called on `completionQueue`: `success` if there is no error, otherwise `failure`.
+    /// A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier handlers that have not been
+    /// called yet. Handlers set after the operation has finished are also called once.
     public final func setCompletionHandler(success: Success? = nil, failure: Failure? = nil) {
         setFinalHandlers { ($0.success, $0.failure) = (success, failure) }
     }
 
-    /// Validates and parses the response, before the operation finishes: its result becomes `responseObject`, its error
-    /// becomes `error`. Calls `responseSerializer` unless overridden.
+    /// Validates and parses the response before the operation finishes: the result becomes `responseObject`, a thrown
+    /// error becomes `error`. Calls `responseSerializer` unless overridden.
     ///
     /// ```swift
     /// final class UserOperation: HTTPRequestOperation, @unchecked Sendable {
@@ -55,17 +55,17 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// }
     /// ```
     ///
-    /// Called on a concurrent queue of the library's own, which it may block for a while, once for each response that
-    /// counts; not after a failure of the transfer.
+    /// Called on an internal concurrent queue, where it may block for a while. It is called once for the final
+    /// response, and not if the transfer failed.
     ///
     /// - Parameters:
-    ///   - response: nil where the transport has brought none.
-    ///   - data: the body; nil if it went to `outputStream`, or if the request was a HEAD.
+    ///   - response: The response; nil if the transport returned none.
+    ///   - data: The body; nil if it was written to `outputStream` or the request was a HEAD.
     open func responseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? {
         try serializerWithDecoder.responseObject(for: response, data: data)
     }
 
-    /// The serializer, with the manager's decoder where it has none of its own.
+    /// The serializer, with the manager's decoder unless it has its own.
     private var serializerWithDecoder: any HTTPResponseSerialization {
         let (facts, decoder) = core.withLock { ($0.common.values.serializer, $0.common.values.decoder) }
         return facts.serializer(decodingBy: decoder)
@@ -79,13 +79,13 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 }
 
 extension HTTPRequestOperation {
-    /// Makes the operation fail with the error when it is started, so that a request that could not be made is reported
-    /// like one that failed.
+    /// Makes the operation fail with the error when it is started, so that a request that could not be created is
+    /// reported like one that failed.
     package final func fail(with error: any Error) {
         set((any Error)?.some(error)) { swap(&$0.presetFailure, &$1) }
     }
 
-    /// As `finished()`, and decodes the body here if it was left to the caller.
+    /// Waits like `finished()`, and decodes the body here if decoding was left to the caller.
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()
         let (object, data, head, awaited) = core.withLock {
@@ -98,7 +98,7 @@ extension HTTPRequestOperation {
             if let value = try serializer.value(ofPlain: data) { return value }
             return try value(of: nil)
         } catch {
-            // Again, for an error that describes the response.
+            // Decode again to get an error that describes the response.
             do {
                 return try value(of: try serializer.value(for: head?.urlResponse, data: data))
             } catch {
@@ -115,12 +115,12 @@ extension HTTPRequestOperation {
             "The response is \(object.map { "of type \(Swift.type(of: $0))" } ?? "empty"), not \(Value.self).")
     }
 
-    /// Waits like `finished()`, and returns `responseObject` as a type: it is that object where the serializer makes such
-    /// objects, and otherwise a `Decodable` type is decoded from the body, as the manager's async calls do it, with the
-    /// manager's `decoder`.
+    /// Waits like `finished()`, and returns `responseObject` as the given type. If the serializer does not create
+    /// objects of that type, a `Decodable` type is decoded from the body with the manager's `decoder`, as in the
+    /// manager's async calls.
     ///
-    /// - Throws: the operation's `error`; an `HTTPError` if the body cannot be decoded, `URLError.cannotParseResponse` if
-    ///   there is neither such an object nor a body.
+    /// - Throws: The operation's `error`, an `HTTPError` if the body cannot be decoded, or
+    ///   `URLError.cannotParseResponse` if there is neither such an object nor a body.
     public final func value<Value: Sendable>(as type: Value.Type = Value.self) async throws -> Value {
         try await finished()
         let object = responseObject
@@ -140,11 +140,11 @@ extension HTTPRequestOperation {
 }
 
 extension RetryPolicy {
-    /// Decides about an operation without a policy of its own, which has failed and is over: an attempt of something that
+    /// Evaluates the policy for a finished, failed operation that has no policy of its own: one attempt of a task that
     /// outlives the operation.
     ///
-    /// - Parameter retryCount: how many retries there were before.
-    /// - Returns: nil for a failure that the policy does not cover.
+    /// - Parameter retryCount: The number of earlier retries.
+    /// - Returns: nil if the policy does not cover the failure.
     package func evaluate(
         _ operation: HTTPRequestOperation, retryCount: Int, elapsed: TimeInterval, random: Double = .random(in: 0...1)
     ) -> RetryEvent? {

@@ -5,11 +5,12 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The part of an operation that several threads use: a value behind the operation's only lock.
+/// The state of an operation that several threads use: a value behind the operation's only lock.
 ///
-/// Several members are read under one lock, because each locking, and each retained reference, is a noticeable part of
-/// the cost of a small request. Rarely used members are in a separate object, ``Extras``, as thousands of operations
-/// may wait. It cannot be copied, as the compiler would copy it for each call of a nonmutating method.
+/// Several members are read under one lock, because each lock and each retained reference is a measurable part of the
+/// cost of a small request. Rarely used members are in a separate object, ``Extras``, because thousands of operations
+/// may be waiting. The structure is noncopyable because the compiler would otherwise copy it for each call of a
+/// nonmutating method.
 @dynamicMemberLookup
 struct OperationCore: ~Copyable {
     typealias ObjectBox = URLConnectionOperation.ObjectBox
@@ -26,7 +27,7 @@ struct OperationCore: ~Copyable {
     var failure: HTTPRequestOperation.Failure?
     var rareHandlers: RareHandlers?
 
-    /// The handlers that are called at the end.
+    /// The handlers called when the operation has finished.
     struct FinalHandlers: Sendable {
         let completion: (@Sendable () -> Void)?
         let success: HTTPRequestOperation.Success?
@@ -37,8 +38,8 @@ struct OperationCore: ~Copyable {
 
     var hasHandlers: Bool { success != nil || failure != nil || completion != nil }
 
-    /// Whether handlers must be submitted to their queue now: there are some, and the operation has finished. True once
-    /// until they are taken.
+    /// Whether the caller must submit the handlers to their queue now, because the operation has finished and has
+    /// handlers. Returns true only once until they are taken.
     mutating func beginHandover() -> Bool {
         guard isFinished, hasHandlers, !isHandoverPending else { return false }
         isHandoverPending = true
@@ -67,9 +68,9 @@ struct OperationCore: ~Copyable {
         var traceContext: URLConnectionOperation.TraceContextProvider?
         /// Called with interim responses.
         var interim: (@Sendable (ResponseHead) -> Void)?
-        /// Called with changes before all others.
+        /// Called before all others with changes of the lifecycle.
         var supervisor: (any OperationSupervisor)?
-        /// Decides what the handlers leave open.
+        /// Makes the decisions that no handler makes.
         var delegate: (any OperationDelegate)?
 
         var copy: RareHandlers {
@@ -93,13 +94,13 @@ struct OperationCore: ~Copyable {
     var object = ResponseObject.none
     var error: (any Error)?
 
-    /// The object that the serializer has made from the response.
+    /// The object created from the response by the serializer.
     enum ResponseObject: Sendable {
         case none
         /// The body itself.
         case body
         case made(ObjectBox)
-        /// None yet: the awaiting task decodes the body.
+        /// Not decoded yet: the awaiting task decodes the body.
         case undecoded
     }
 
@@ -107,10 +108,10 @@ struct OperationCore: ~Copyable {
 
     /// Whether the response was accepted, so that the sink must commit it.
     var commitsOutput = false
-    /// Whether a delegate decides about the transfer, set when the first attempt begins.
+    /// Whether a delegate decides about the transfer; set when the first attempt begins.
     var isDecidedUpon = false
     var hasBegun = false
-    /// Whether the handlers were submitted to their queue, but not called yet.
+    /// Whether the handlers have been submitted to their queue but not called yet.
     var isHandoverPending = false
     /// The current attempt, or the last one, until the operation has finished.
     var attempt: Attempt?
@@ -154,37 +155,37 @@ struct OperationCore: ~Copyable {
     var enteredGroup: DispatchGroup?
     /// Whether the operation has finished: its results are final, and its handlers are being handed over.
     var isFinished = false
-    /// Whether the handlers have run, or there are none.
+    /// Whether the handlers have run, or none are set.
     var areHandlersDone = false
-    /// Blocks of the library that wait for the end of the delivery.
+    /// Internal blocks to run when the delivery is complete.
     var hooks: [@Sendable () -> Void] = []
 
     // MARK: What few operations have
 
-    /// Made when its first member is set. Guarded by the operation's lock.
+    /// State that few operations need, created when its first member is set. Guarded by the operation's lock.
     final class Extras: @unchecked Sendable {
-        /// The destination of the body; nil for memory.
+        /// The destination of the body; nil to keep it in memory.
         var place: BodyPlace?
-        /// The error to fail with at the start, if the request could not be made.
+        /// The error to fail with at the start, if the request could not be created.
         var presetFailure: (any Error)?
-        /// Does the work instead of a single transfer.
+        /// Performs the work instead of a single transfer.
         var worker: (any OperationWorker)?
         /// The redirects of the latest attempt.
         var redirects: [RedirectEvent]?
         var retry: RetryRecord?
         var authentication: AuthenticationWork?
-        /// The timer of the total time limit, until the operation has finished.
+        /// The timer of `totalTimeout`, until the operation has finished.
         var expiryTimer: (any ClockTimer)?
         /// The trace context of the latest attempt.
         var traceContext: TraceContext?
         var progressReport: ProgressReport?
-        /// The progress of a finished operation, if its results do not show it.
+        /// The progress of a finished operation, if it cannot be derived from the results.
         var keptProgress: TransferProgress?
     }
 
     private var extras: Extras?
 
-    /// Whether there is anything of ``Extras``.
+    /// Whether ``Extras`` has been created.
     var hasExtras: Bool { extras != nil }
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Extras, Value?>) -> Value? {
@@ -198,7 +199,8 @@ struct OperationCore: ~Copyable {
         }
     }
 
-    /// Marks the operation as finished. Returns the last attempt, whose progress is kept if the body does not show it.
+    /// Marks the operation as finished. Returns the last attempt; keeps its progress if that cannot be derived from the
+    /// body.
     mutating func takeAttempt() -> Attempt? {
         guard let attempt = attempt.take() else { return nil }
         var progress = attempt.progress
@@ -214,13 +216,13 @@ struct OperationCore: ~Copyable {
         self.common = common
     }
 
-    /// The attempt with a number of the lifecycle; nil if it has not begun, or is no longer the last one.
+    /// Returns the attempt with a number of the lifecycle; nil if it has not begun or is no longer the last one.
     func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? {
         guard let attempt, attempt.number == number else { return nil }
         return attempt
     }
 
-    /// The transport of all attempts of the operation, chosen with the first.
+    /// Returns the transport of all attempts of the operation, chosen by the first attempt.
     mutating func openTransport(for attempt: Attempt) -> any Transport {
         if let transport = attempt.transport { return transport }
         let chosen = chooseTransport(under: attempt.settings)
@@ -236,20 +238,20 @@ struct OperationCore: ~Copyable {
         return own.coalescing
     }
 
-    /// Chooses the transport of a first attempt, whose body stays in memory. Returns what it sends.
+    /// Chooses the transport of a first attempt whose body stays in memory. Returns the request to send.
     mutating func openPlainly(_ attempt: Attempt, under settings: PreparedSettings) -> TransferRequest {
         attempt.transport = chooseTransport(under: settings)
         attempt.body.place(in: nil)
         return requestWithTimeout(under: settings)
     }
 
-    /// The request with the idle limit that was set, if any.
+    /// The request with the configured idle timeout, if any.
     func requestWithTimeout(under settings: PreparedSettings) -> TransferRequest {
         guard let limit = settings.idleTimeout else { return request }
         return request.with(timeoutInterval: limit)
     }
 
-    /// Enters the completion group, once.
+    /// Enters the completion group once.
     mutating func enterCompletionGroup() {
         guard enteredGroup == nil, !isFinished, let group = common.prepared.completionGroup else { return }
         group.enter()
@@ -258,7 +260,7 @@ struct OperationCore: ~Copyable {
 }
 
 extension OperationCore {
-    /// What few attempts need for their connection.
+    /// Values that few attempts need for their connection.
     struct RareParts {
         let token: AccessToken?
         /// The challenges of the operation, if there were any.
@@ -267,7 +269,7 @@ extension OperationCore {
         let isTraced: Bool
     }
 
-    /// Adds what few attempts need; nil if nothing is needed.
+    /// Adds the values that few attempts need; returns nil if none are needed.
     mutating func addRareParts(
         to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
         _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
@@ -294,21 +296,21 @@ extension OperationCore {
 }
 
 extension URLConnectionOperation: RequestConfigurable {
-    /// The settings. Those of connections are read when an attempt begins, those of handlers when they are called. A debug
-    /// build reports once on standard error if a change comes too late for the attempt in progress.
+    /// The settings. Connection settings are read when an attempt begins, handlers when they are called. A debug build
+    /// warns once on standard error if a change comes too late for the attempt in progress.
     public final var settings: RequestSettings {
         get { core.withLock { $0.common } }
         set {
             updateSettings { settings in
                 let old = settings
                 settings = newValue
-                // With a token it would wait for itself.
+                // With a token, the refresh would wait for itself.
                 if old.values.holder.isOfRefresh { settings.values.authenticator = old.values.authenticator }
             }
         }
     }
 
-    /// Changes settings, without losing a change that another thread makes meanwhile. See
+    /// Updates the settings without losing concurrent changes made by other threads. See
     /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         let result = try RequestSettings.update(update, read: { settings }) { old, new in
@@ -320,7 +322,7 @@ extension URLConnectionOperation: RequestConfigurable {
         return result
     }
 
-    /// Changes settings, including those that belong to the operation.
+    /// Updates the settings, including those that belong to the operation.
     final func change(_ body: (inout RequestSettings.Values) -> Void) {
         // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
         let (old, new) = core.withLock { core in
@@ -332,7 +334,7 @@ extension URLConnectionOperation: RequestConfigurable {
         noteRareSettings(new.prepared)
     }
 
-    /// Notes rare settings, which must be looked up under the lock.
+    /// Records rare settings, which require a lookup under the lock.
     private func noteRareSettings(_ settings: PreparedSettings) {
         if settings.completionGroup != nil {
             flags.insert(.completionGroup)
@@ -344,7 +346,7 @@ extension URLConnectionOperation: RequestConfigurable {
         }
     }
 
-    /// Begins to collect metrics, and to report to monitors, if new settings require it, and notes rare settings.
+    /// Starts metrics and event logging if new settings require it, and records rare settings.
     final func beginToTell(_ settings: RequestSettings) {
         let prepared = settings.prepared
         noteRareSettings(prepared)
@@ -353,7 +355,7 @@ extension URLConnectionOperation: RequestConfigurable {
         if !settings.values.eventMonitors.isEmpty { beginEventLog() }
     }
 
-    /// Sets a member of the operation's own. The old value is released outside the lock, as its `deinit` may use the
+    /// Sets a member of the operation. The old value is released outside the lock, because its `deinit` may use the
     /// operation.
     final func set<Value: Sendable>(_ value: Value, _ exchange: (inout OperationCore, inout Value) -> Void) {
         let old = core.withLock { core in
@@ -366,7 +368,7 @@ extension URLConnectionOperation: RequestConfigurable {
 }
 
 extension Optional {
-    /// The value, made first if there is none.
+    /// Returns the value, creating it first if it is nil.
     mutating func made(by make: @autoclosure () -> Wrapped) -> Wrapped {
         if let value = self { return value }
         let value = make()

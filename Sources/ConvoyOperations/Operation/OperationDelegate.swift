@@ -6,21 +6,21 @@ import Foundation
 import Synchronization
 import FoundationNetworking
 
-/// Follows an operation's transfer, and decides what the operation's own handlers leave open. Sessions use it to make
-/// tasks of operations.
+/// Follows an operation's transfer, and makes the decisions that the operation's own handlers do not make. Sessions use
+/// it to turn operations into tasks.
 ///
-/// Called on any thread, the network thread too; it must not block, unless said otherwise. It answers each question
-/// once, now or later, on any thread. An operation whose delegate decides about redirects, responses or data does not
-/// share its transfer.
+/// Its methods are called on any thread, including the network thread, and must not block unless documented otherwise.
+/// The delegate answers each question once, immediately or later, on any thread. An operation whose delegate decides
+/// about redirects, responses or data does not share its transfer.
 package protocol OperationDelegate: AnyObject, Sendable {
-    /// The events about which it wants to be asked for an operation now.
+    /// Returns the events that the delegate currently handles for an operation.
     func interests(in operation: URLConnectionOperation) -> OperationInterests
 
-    /// The operation begins, and its dependencies have finished. On a thread that may block; an error that it throws
-    /// becomes the operation's.
+    /// Called when the operation begins, after its dependencies have finished. Called on a thread that may block; an
+    /// error that it throws becomes the operation's error.
     func willBegin(_ operation: URLConnectionOperation) throws
 
-    /// Decides about a redirect, with the request that the rules propose; nil keeps the redirecting response.
+    /// Decides about a redirect, given the request proposed by the rules; nil treats the redirect response as final.
     func operation(
         _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
         decide: @escaping @Sendable (URLRequest?) -> Void)
@@ -30,13 +30,13 @@ package protocol OperationDelegate: AnyObject, Sendable {
         _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
         answer: @escaping @Sendable (AuthenticationDisposition) -> Void)
 
-    /// Returns a new stream for a body that was read already; nil for none. On a thread that may block.
+    /// Returns a new stream for a body that has already been read, if available. Called on a thread that may block.
     func newBodyStream(of operation: URLConnectionOperation) -> InputStream?
 
-    /// Decides about storing a response. On a thread that may block.
+    /// Decides about storing a response. Called on a thread that may block.
     func operation(_ operation: URLConnectionOperation, willCache candidate: CacheCandidate) -> CacheCandidate?
 
-    /// Decides about a response whose body is the operation's. The transfer waits for the decision.
+    /// Decides about the final response. The transfer waits for the decision.
     func operation(
         _ operation: URLConnectionOperation, didReceive response: ResponseHead,
         decide: @escaping @Sendable (ResponseDecision) -> Void)
@@ -47,10 +47,10 @@ package protocol OperationDelegate: AnyObject, Sendable {
         then: @escaping @Sendable () -> Void
     ) -> Bool
 
-    /// Reports how many bytes of the body have arrived; `count` of them since the last call.
+    /// Reports the total number of body bytes received; `count` of them since the last call.
     func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?)
 
-    /// Reports how many bytes of the request's body were sent; `count` of them since the last call.
+    /// Reports the total number of request body bytes sent; `count` of them since the last call.
     func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?)
 
     /// Reports that the body continues after existing bytes.
@@ -79,7 +79,7 @@ extension OperationDelegate {
     package func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?) {}
 }
 
-/// The events about which an operation's delegate is asked.
+/// The events that an operation's delegate handles.
 package struct OperationInterests: OptionSet, Sendable {
     package let rawValue: UInt8
 
@@ -97,16 +97,17 @@ package struct OperationInterests: OptionSet, Sendable {
 
 /// The decision about a response's body.
 package enum ResponseDecision: Sendable {
-    /// Receive it as usual.
+    /// Receives the body as usual.
     case allow
-    /// Fail with `URLError.cancelled`.
+    /// Fails with `URLError.cancelled`.
     case cancel
-    /// Send it to a sink instead of memory.
+    /// Sends the body to a sink instead of memory.
     case divert(any BodySink)
 }
 
 extension URLConnectionOperation {
-    /// Sets the delegate, before the operation starts. It is released when the handlers have run. A copy has none.
+    /// Sets the delegate, before the operation starts. It is released when the handlers have run. Copies have no
+    /// delegate.
     package final func setDelegate(_ delegate: (any OperationDelegate)?) {
         setHandler(\.delegate, delegate)
         flags.insert(.delegate)
@@ -124,7 +125,7 @@ extension URLConnectionOperation {
     }
 }
 
-/// The delegate of a part: asks the delegate of the whole.
+/// The delegate of a part, which forwards to the delegate of the whole operation.
 final class PartDelegate: OperationDelegate {
     private struct Parent { weak var operation: URLConnectionOperation? }
     private let parent: Parent
@@ -157,17 +158,17 @@ final class PartDelegate: OperationDelegate {
     }
 }
 
-/// Is called with each change of an operation's lifecycle before everything else, and may delay its consequences.
+/// Called with each change of an operation's lifecycle before everything else, and may delay the consequences.
 package protocol OperationSupervisor: Sendable {
-    /// Called with a change. `proceed` carries out its consequences, and must be called once, now or later, on any
-    /// thread. Called on any thread, and must not block.
+    /// Called with a change. `proceed` performs its consequences, and must be called once, immediately or later, on any
+    /// thread. Called on any thread; must not block.
     func operation(
         _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void)
 
     /// Called before the operation waits for a retry, on any thread. Must not block.
     ///
-    /// - Parameter countedRetries: the retries that count against `RetryPolicy.maximumRetryCount`, including this one.
+    /// - Parameter countedRetries: The retries counted against `RetryPolicy.maximumRetryCount`, including this one.
     func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int)
 }
 
@@ -176,7 +177,7 @@ extension OperationSupervisor {
 }
 
 extension URLConnectionOperation {
-    /// Sets the supervisor, before any other code knows the operation. A copy has none.
+    /// Sets the supervisor, before other code can access the operation. Copies have no supervisor.
     package final func setSupervisor(_ supervisor: any OperationSupervisor) {
         setHandler(\.supervisor, supervisor)
         flags.insert(.supervisor)
@@ -188,15 +189,14 @@ extension URLConnectionOperation {
     }
 }
 
-/// Flags of rarely used features: followers of the progress, delegates, and settings that must be looked up under the
-/// lock.
+/// Flags of rarely used features: progress followers, delegates, and settings that must be looked up under the lock.
 ///
 /// Read without a lock at each change and each block of bytes; flags are never cleared.
 struct OperationFlags: ~Copyable, Sendable {
     enum Interest: UInt8 {
-        /// A progress handler is set, or the `Progress` was asked for.
+        /// A progress handler is set, or `progress` was read.
         case progress = 1
-        /// A supervisor is called with changes before they have consequences.
+        /// A supervisor is called with changes before they take effect.
         case supervisor = 2
         /// A delegate follows the transfer and decides about it.
         case delegate = 4
@@ -204,11 +204,11 @@ struct OperationFlags: ~Copyable, Sendable {
         case completionGroup = 8
         /// The settings have, or had, a retry policy.
         case retryPolicy = 16
-        /// The request is no longer the one that the operation was made with.
+        /// The request is no longer the one that the operation was created with.
         case otherRequest = 32
-        /// There is a record of who the client is, or a token.
+        /// The operation has an authentication record or a token.
         case authentication = 64
-        /// The delivery is waited for.
+        /// Hooks or a group are waiting for the delivery.
         case delivery = 128
     }
 

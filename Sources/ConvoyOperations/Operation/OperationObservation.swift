@@ -2,9 +2,10 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// An observation, which lasts as long as this object: the counterpart of `NSKeyValueObservation`.
+/// An observation that lasts as long as this object. The counterpart of `NSKeyValueObservation`.
 ///
-/// It ends when the object is released, by `invalidate()`, or when the end of the operation was reported.
+/// It ends when the object is released, when `invalidate()` is called, or when the finish of the operation has been
+/// reported.
 public final class OperationObservation: Sendable {
     private let end: Locked<(@Sendable () -> Void)?>
 
@@ -12,7 +13,7 @@ public final class OperationObservation: Sendable {
 
     deinit { invalidate() }
 
-    /// Ends the observation. No call of the handler begins after this has returned, but a running one may continue.
+    /// Ends the observation. After this returns, no new call of the handler begins, but a running one may continue.
     public func invalidate() { end.withLock { $0.take() }?() }
 }
 
@@ -34,11 +35,11 @@ extension URLConnectionOperation {
 
     /// Observes the operation, like `observe(_:)` with KVO on Apple's systems. Foundation on Linux has no KVO.
     ///
-    /// The handler is called for every change from now on, in order, one call at a time, on the given queue or on a
-    /// serial queue of the library. It is called after the change, with no lock held: values that it reads from the
-    /// operation may be newer than those it is passed.
+    /// The handler is called for every change from now on, in order and never concurrently, on the given queue or on an
+    /// internal queue. It is called after the change without any lock held, so values that it reads from the operation
+    /// may be newer than those it is passed.
     ///
-    /// - Returns: the observation. It ends when this is released: keep it, for example in a property, or in the
+    /// - Returns: The observation, which ends when it is released. Keep it, for example in a property or in the
     ///   operation's `userInfo`.
     public final func observe<Value: Sendable & Equatable>(
         _ value: ObservedValue<Value>, on queue: DispatchQueue? = nil,
@@ -74,10 +75,10 @@ extension URLConnectionOperation.ObservedValue where Value == Bool {
 // MARK: Changes
 
 extension URLConnectionOperation: LoggedOperation {
-    /// The log; nil while nothing reads it. Takes no lock.
+    /// The log, or nil if it has no readers. Takes no lock.
     final var transitionLog: TransitionLog? { logReference.object }
 
-    /// The log, made if needed. From then on every change is noted.
+    /// The log, created if needed. From then on every change is recorded.
     final var openedLog: TransitionLog {
         if let log = logReference.object { return log }
         let made = TransitionLog()
@@ -107,24 +108,24 @@ extension URLConnectionOperation: LoggedOperation {
 
 /// The metrics of an operation.
 extension URLConnectionOperation {
-    /// The waits and all requests of the operation. nil until it has finished, and unless `collectsMetrics` is set.
-    /// Final when the operation's end is posted, like its results.
+    /// The waits and all requests of the operation. nil until the operation has finished, and if `collectsMetrics` is
+    /// not set. Final when the finish of the operation is posted, like its results.
     public final var metrics: OperationMetrics? {
         guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
         return record.metrics(retryCount: retryCount, before: transitionLog?.early ?? [])
     }
 
-    /// Collects the metrics; nil if they are not collected. Takes no lock.
+    /// The record that collects the metrics; nil if they are not collected. Takes no lock.
     final var metricsRecord: MetricsRecord? { metricsReference.object }
 
-    /// Begins to collect metrics, if needed and not begun yet.
+    /// Starts to collect metrics, if needed and not already started.
     final func beginMetrics() {
         guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
         openedLog.begin(with: self) { _, _ in }
         declare([.hearsOfQueue, .hearsOfWaits])
     }
 
-    /// Adds the requests of this operation to the metrics of another one, of which it is a part.
+    /// Adds the requests of this operation to the metrics of the operation that it is a part of.
     final func addMetrics(to parent: URLConnectionOperation) {
         guard let record = parent.metricsRecord else { return }
         guard metricsReference.set(MetricsRecord(partOf: record)) else { return }
@@ -132,13 +133,13 @@ extension URLConnectionOperation {
         declare(.hearsOfQueue)
     }
 
-    /// What a startable operation waits for, as far as it knows itself.
+    /// The reason why a startable operation waits, as far as the operation itself knows.
     var reasonToWait: WaitReason {
         guard isScheduled else { return .start }
         return areDependenciesFinished ? .slot : .dependencies
     }
 
-    /// Notes that the operation was added to a queue, or has to wait there again.
+    /// Records that the operation was added to a queue or must wait there again.
     func noteWaiting() {
         guard metricsReference.isSet || eventLogReference.isSet else { return }
         willWait(for: reasonToWait)
@@ -152,10 +153,10 @@ extension URLConnectionOperation {
     /// The number of the operation in the events of monitors; nil without monitors.
     public final var operationNumber: UInt64? { eventLog?.number }
 
-    /// Reports to the monitors; nil without any. Takes no lock.
+    /// The log that reports to monitors; nil without any. Takes no lock.
     final var eventLog: OperationEventLog? { eventLogReference.object }
 
-    /// Begins to report to the monitors, if there are any.
+    /// Starts to report to the monitors, if there are any.
     final func beginEventLog() {
         guard !eventLogReference.isSet else { return }
         let monitors = eventMonitors
@@ -166,7 +167,7 @@ extension URLConnectionOperation {
         declare([.hearsOfQueue, .hearsOfWaits])
     }
 
-    /// Reports the requests of this operation in the event log of another one, of which it is a part.
+    /// Reports the requests of this operation in the event log of the operation that it is a part of.
     final func addEventLog(to parent: URLConnectionOperation) {
         guard let eventLog = parent.eventLog else { return }
         guard eventLogReference.set(OperationEventLog(partOf: eventLog)) else { return }
@@ -177,14 +178,14 @@ extension URLConnectionOperation {
 
 // MARK: Activity
 
-/// Is called when an operation of the process begins or ceases to be active.
+/// Called when any operation of the process becomes active or inactive.
 protocol ActivityListener: AnyObject, Sendable {
-    /// The operation has begun, stopped, continued or ended; its state shows which, and may be newer than this change.
-    /// Called on any thread, and must be short.
+    /// The operation has begun, stopped, continued or ended. Its state shows which, and may be newer than this change.
+    /// Called on any thread; must return quickly.
     func activityDidChange(of operation: URLConnectionOperation)
 }
 
-/// The listeners of all operations. Without any, an operation pays for one atomic read per change.
+/// The listeners of all operations. Without listeners, an operation pays for one atomic read per change.
 enum ActivityListeners {
     private struct Listener {
         weak var object: (any ActivityListener)?
@@ -193,7 +194,7 @@ enum ActivityListeners {
     private static let areListening = Atomic<Bool>(false)
     private static let all = Locked<[ObjectIdentifier: Listener]>([:])
 
-    /// Adds a listener for all later changes. It is not retained.
+    /// Adds a listener for all later changes, without retaining it.
     static func add(_ listener: any ActivityListener) {
         all.withLock { all in
             all[ObjectIdentifier(listener)] = Listener(object: listener)
@@ -201,7 +202,7 @@ enum ActivityListeners {
         }
     }
 
-    /// Removes a listener; required before it is released.
+    /// Removes a listener, which is required before it is released.
     static func remove(_ listener: any ActivityListener) {
         all.withLock { all in
             all[ObjectIdentifier(listener)] = nil
@@ -213,7 +214,7 @@ enum ActivityListeners {
     static func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
         guard areListening.load(ordering: .relaxed) else { return }
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }
-        // A part of another operation is that one's activity, and an operation without a slot mostly waits.
+        // A part counts as activity of its parent operation, and an operation without a slot mostly waits.
         guard !operation.core.withLock({ $0.common.values.holder.isPart || $0.worker?.takesSlot == false }) else { return }
         let listeners = all.withLock { all in all.values.compactMap(\.object) }
         for listener in listeners { listener.activityDidChange(of: operation) }

@@ -4,23 +4,23 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Does the work of operations that consist of more than one transfer.
+/// Performs the work of operations that consist of more than one transfer.
 package protocol OperationWorker: AnyObject, Sendable {
-    /// The library's class whose work it does. A user's subclass of it may override `start()`.
+    /// The library class whose work it performs. A user's subclass of it may override `start()`.
     var workedClass: ObjectIdentifier { get }
 
     /// Whether its operations use slots of their queue and host while they execute. True by default.
     var takesSlot: Bool { get }
 
-    /// Does the work of an attempt. Called on any thread; must not block.
+    /// Performs the work of an attempt. Called on any thread; must not block.
     func begin(_ work: OperationWork, of operation: URLConnectionOperation)
 
-    /// Whether another attempt goes on where this one has ended, so that it may follow whatever the request's method is.
+    /// Whether the next attempt resumes where this one ended, so that it may follow whatever the request's method is.
     /// False by default.
     var isResumable: Bool { get }
 
-    /// Releases what the work of all attempts has kept. Called once, when the operation ends, before that is reported,
-    /// on any thread.
+    /// Releases everything kept from the attempts. Called once on any thread when the operation ends, before the end is
+    /// reported.
     func end(_ operation: URLConnectionOperation)
 }
 
@@ -30,7 +30,7 @@ extension OperationWorker {
 }
 
 /// One attempt of an operation that works through other operations instead of one transfer. It reports the attempt's
-/// outcome; all members can be used from any thread.
+/// outcome. All members can be used from any thread.
 package struct OperationWork: Sendable {
     private let attempt: Attempt
     private let operation: URLConnectionOperation
@@ -40,14 +40,14 @@ package struct OperationWork: Sendable {
     }
 
     /// Sets how to stop the attempt: `stop` is called at most once, on any thread, and must be answered by `didStop()`
-    /// unless the attempt has ended by then. False if the attempt must stop already: that must be answered as well, and
-    /// the next attempt may begin before the answer returns.
+    /// unless the attempt has ended by then. Returns false if the attempt must already stop: that must also be answered
+    /// by `didStop()`, and the next attempt may begin before that call returns.
     package func begin(stop: @escaping @Sendable () -> Void) -> Bool { operation.advance(attempt, to: .working(stop: stop)) }
 
-    /// Whether the operation has been cancelled or has expired, so that no other attempt will follow.
+    /// Whether the operation has been cancelled or has expired, so that no further attempt follows.
     package var isEnding: Bool { operation.lifecycle.value.isEnding }
 
-    /// Reports that the work was stopped, and can continue in another attempt.
+    /// Reports that the work was stopped and can continue in another attempt.
     package func didStop() { operation.end(attempt, with: .stopped) }
 
     /// Sets the response of the operation, and the redirects of its latest attempt.
@@ -70,10 +70,10 @@ package struct OperationWork: Sendable {
         operation.end(attempt, with: .refused(error, head, data: data, object: object))
     }
 
-    /// Begins a step that cannot be undone. Its outcome is the operation's: a cancellation or a timeout waits for it
-    /// for a second, and has no effect if it ends in that time.
+    /// Begins a step that cannot be undone. Its outcome becomes the operation's: a cancellation or a timeout waits for
+    /// it for one second, and has no effect if it ends in that time.
     ///
-    /// False if the operation has ended instead, so that nothing remains to be reported.
+    /// Returns false if the operation has already ended, so that there is nothing left to report.
     package func beginCommit() -> Bool {
         operation.handle(.workCanCommit(attempt.number))
         let life = operation.lifecycle.value
@@ -82,12 +82,12 @@ package struct OperationWork: Sendable {
 
     /// Ends the attempt with success.
     ///
-    /// - Parameter data: the body of the response, if it is to be the operation's.
+    /// - Parameter data: The body of the response, to set as the operation's.
     package func succeed(with object: Any?, data: Data? = nil) {
         operation.end(attempt, with: .succeeded(object, data: data))
     }
 
-    /// Reports how many bytes there are, and how many are expected.
+    /// Reports the number of bytes received, in total and expected.
     package func report(bytes: Int64, total: Int64, expected: Int64?) {
         attempt.report(total: total, expected: expected)
         guard bytes > 0 else { return }
@@ -97,9 +97,9 @@ package struct OperationWork: Sendable {
         operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
     }
 
-    /// Reports how many bytes of the upload the server has confirmed, and how many there are.
+    /// Reports the number of bytes of the upload confirmed by the server.
     ///
-    /// - Parameter bytes: how many more than the last time; below 0 where the server has lost some.
+    /// - Parameter bytes: The change since the last call; negative if the server has lost some.
     package func reportSent(bytes: Int64, total: Int64, expected: Int64?) {
         attempt.report(sent: total, expected: expected)
         guard bytes != 0 else { return }
@@ -114,15 +114,15 @@ package struct OperationWork: Sendable {
         operation.delegate(interestedIn: .progress)?.operation(operation, didResumeAt: offset, expected: expected)
     }
 
-    /// Reports that the host has answered: its gate need not stay closed.
+    /// Reports that the host has answered, so that its gate does not have to stay closed.
     package func hostDidAnswer() {
         if operation.reportsAnswer { operation.hostDidAnswer(operation.hostKey) }
     }
 
-    /// Waits until there are descriptors for files, or the attempt must stop; then calls `then`, once. At once if there
-    /// are descriptors.
+    /// Waits until file descriptors are available or the attempt must stop, then calls `then` once; immediately if they
+    /// are available.
     ///
-    /// - Parameter earlier: a claim with which a file could not be opened.
+    /// - Parameter earlier: An earlier claim with which a file could not be opened.
     package func awaitDescriptors(
         _ count: Int, after earlier: DescriptorClaim? = nil, then: @escaping @Sendable (DescriptorClaim) -> Void
     ) {
@@ -138,7 +138,7 @@ package struct OperationWork: Sendable {
 }
 
 extension URLConnectionOperation {
-    /// Does the work of the operation; nil, the default, for one transfer. Set it before the operation starts.
+    /// Performs the work of the operation; nil, the default, for a single transfer. Set it before the operation starts.
     package final var worker: (any OperationWorker)? {
         get { core.withLock { $0.worker } }
         set {
@@ -149,13 +149,13 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Makes the operation a part of another one: it gets the other's settings, and the other's handlers decide about
-    /// redirects and challenges. It is not retried unless nothing was sent, uses no cache, shares no transfer, and
-    /// posts no notifications. A part for another origin gets none of the parent's secrets, as after a redirect.
+    /// Makes the operation a part of another one: it adopts the other's settings, and the other's handlers decide about
+    /// redirects and challenges. A part is not retried unless nothing was sent, uses no cache, shares no transfer, and
+    /// posts no notifications. A part for another origin receives none of the parent's secrets, as after a redirect.
     ///
     /// - Parameters:
-    ///   - decoding: whether a body is decoded if it is encoded without having been requested so.
-    ///   - identity: whether the body is requested without an encoding.
+    ///   - decoding: Whether to decode a body that is encoded although no encoding was requested.
+    ///   - identity: Whether to request the body without an encoding.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool, identity: Bool = false) {
         let (common, redirect, challenge, context) = parent.core.withLock { core in
             core.common.makeShared()
@@ -163,7 +163,7 @@ extension URLConnectionOperation {
         }
         let settings = common.ofPart(decoding: decoding, identity: identity)
         let old = core.withLock { core in
-            // It has the trace context of the whole.
+            // The part uses the trace context of the whole operation.
             core.traceContext = context
             defer { core.common = settings }
             return core.common
@@ -195,8 +195,9 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Allows the server to be silent: once the head of its response has arrived, the transfer may be without a byte
-    /// for this many seconds, or for ever with nil, and arbitrarily slow. The head has the usual idle limit.
+    /// Allows the server to be silent: once the head of its response has arrived, the transfer may be arbitrarily slow
+    /// and may go without a byte for this many seconds, or forever with nil. The usual idle timeout applies to the
+    /// head.
     package final func allowSilence(for limit: TimeInterval?) {
         let request = core.withLock { $0.request.urlRequest }
         change { values in
@@ -208,7 +209,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Called on the network thread with each interim response (1xx) but 100. It must not block.
+    /// Called on the network thread with each interim response (1xx) except 100. It must not block.
     package final var interimResponseHandler: (@Sendable (ResponseHead) -> Void)? {
         get { core.withLock { $0.rareHandlers?.interim } }
         set { setHandler(\.interim, newValue) }

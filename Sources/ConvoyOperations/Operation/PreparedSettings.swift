@@ -3,7 +3,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The values that each operation needs of its settings, prepared once for all operations with the same settings:
+/// The values that each operation needs from its settings, prepared once for all operations with the same settings:
 /// copying the settings, or assembling the configuration of a connection, would cost as much as the rest of an
 /// operation's start.
 final class PreparedSettings: Sendable {
@@ -20,9 +20,9 @@ final class PreparedSettings: Sendable {
     let postsNotifications: Bool
     let completionQueue: DispatchQueue?
     let completionGroup: DispatchGroup?
-    /// Decodes the body of a plainly acceptable response on the awaiting task.
+    /// Decodes the body of an acceptable response on the awaiting task.
     let awaitedValue: (any PlainJSONAcceptance)?
-    /// Whether there is one: reading the value itself would copy it.
+    /// Whether `awaitedValue` is set. Reading the value itself would copy it.
     let hasAwaitedValue: Bool
     /// The maximum size of a body in memory that is parsed, in bytes.
     let parsedBodyLimit: Int
@@ -60,22 +60,22 @@ final class PreparedSettings: Sendable {
         acceptableStatusCodes = values.serializer.acceptableStatusCodes
     }
 
-    /// Whether the response needs no serializer: its status is acceptable, any content type is, and its body is the
-    /// result.
+    /// Whether the response needs no serializer: its status code is acceptable, every content type is acceptable, and
+    /// the body is the result.
     func deliversBody(ofStatus statusCode: Int) -> Bool {
         deliversBodies && acceptableStatusCodes?.contains(statusCode) ?? true
     }
 }
 
-/// A response serializer, and its properties that the engine needs. They are computed once, because the network thread
-/// runs no user code, and because conformance checks are slow.
+/// A response serializer and the properties that the engine needs. They are computed once, because the network thread
+/// runs no user code and conformance checks are slow.
 struct SerializerFacts: Sendable {
     let serializer: any HTTPResponseSerialization
-    /// The same, if it is the plain one, which parses nothing.
+    /// The serializer if it is the plain one, which parses nothing.
     let plain: HTTPResponseSerializer?
-    /// The maximum size that it parses; nil if it parses nothing.
+    /// The maximum body size that it parses; nil if it parses nothing.
     let parsingLimit: Int?
-    /// The statuses that it accepts; nil for all.
+    /// The status codes that it accepts; nil for all.
     let acceptableStatusCodes: StatusCodeSet?
     private let takesDecoder: Bool
 
@@ -87,7 +87,7 @@ struct SerializerFacts: Sendable {
         takesDecoder = serializer is any ManagersDecoderTaking
     }
 
-    /// The serializer, with a decoder where it has none of its own.
+    /// Returns the serializer, with a decoder unless it has its own.
     func serializer(decodingBy decoder: JSONDecoder?) -> any HTTPResponseSerialization {
         guard takesDecoder, let decoder else { return serializer }
         return (serializer as? any ManagersDecoderTaking)?.taking(decoder) ?? serializer

@@ -6,38 +6,41 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Has settings of requests: managers, sessions and operations. Nearly all settings are properties of each of them.
+/// An object with request settings: a manager, a session or an operation. Nearly all settings are also properties of
+/// the object.
 public protocol RequestConfigurable: AnyObject, Sendable {
-    /// The settings. A manager's or a session's are those of the operations that it makes from now on; an operation's
-    /// are read when an attempt begins, those of handlers when they are called. A debug build reports once on standard
-    /// error if an operation's setting is changed too late for the attempt in progress. Any thread.
+    /// The settings. The settings of a manager or a session apply to operations that it creates afterwards. An
+    /// operation's settings are read when an attempt begins, handlers when they are called. A debug build warns once on
+    /// standard error if an operation's setting is changed too late for the attempt in progress. Available from any
+    /// thread.
     ///
-    /// Of two threads that change a setting in place at once, the last one wins; ``updateSettings(_:)`` loses no
+    /// If two threads change a setting in place concurrently, the last change wins; ``updateSettings(_:)`` loses no
     /// change.
     var settings: RequestSettings { get set }
 
-    /// Changes settings, without losing a change that another thread makes meanwhile.
+    /// Updates the settings without losing concurrent changes made by other threads.
     ///
-    /// - Parameter update: changes a copy of the settings. Called again if another thread made a change meanwhile.
-    /// - Throws: what the block throws; then nothing has changed.
+    /// - Parameter update: Changes a copy of the settings. Called again if another thread has changed them in the
+    ///   meantime.
+    /// - Throws: The error thrown by the block; nothing has changed then.
     func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result
 }
 
-/// The settings by their names; see ``RequestSettings/Values`` for details.
+/// The settings by name; see ``RequestSettings/Values`` for details.
 extension RequestConfigurable {
-    /// The queue on which the handlers run; nil is the main queue.
+    /// The queue on which handlers run; nil is the main queue.
     public var completionQueue: DispatchQueue? {
         get { settings.values.completionQueue }
         set { updateSettings { $0.values.completionQueue = newValue } }
     }
 
-    /// A group that each operation is in until its handlers have run.
+    /// A group that each operation stays in until its handlers have run.
     public var completionGroup: DispatchGroup? {
         get { settings.values.completionGroup }
         set { updateSettings { $0.values.completionGroup = newValue } }
     }
 
-    /// Values for your own use; the library ignores them.
+    /// Values for your own use, ignored by the library.
     public var userInfo: [String: any Sendable] {
         get { settings.values.userInfo }
         set { updateSettings { $0.values.userInfo = newValue } }
@@ -49,7 +52,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.postsNotifications = newValue } }
     }
 
-    /// Monitors of what happens to the operations. None by default.
+    /// Monitors that observe the operations. Empty by default.
     public var eventMonitors: [EventMonitor] {
         get { settings.values.eventMonitors }
         set { updateSettings { $0.values.eventMonitors = newValue } }
@@ -73,13 +76,13 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.waitsForConnectivity = newValue } }
     }
 
-    /// How many seconds transfers may be without a byte; nil, the default, leaves it to the request.
+    /// The maximum time without any bytes transferred, in seconds; nil, the default, leaves it to the request.
     public var idleTimeout: TimeInterval? {
         get { settings.values.idleTimeout }
         set { updateSettings { $0.values.idleTimeout = newValue } }
     }
 
-    /// How many seconds an operation may take in total; nil, the default, for no limit.
+    /// The maximum duration of an operation, in seconds. nil, the default, means no limit.
     public var totalTimeout: TimeInterval? {
         get { settings.values.totalTimeout }
         set { updateSettings { $0.values.totalTimeout = newValue } }
@@ -97,13 +100,13 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.connectionConfiguration = newValue } }
     }
 
-    /// Which servers are trusted.
+    /// The policy that decides which servers are trusted.
     public var securityPolicy: SecurityPolicy {
         get { settings.values.securityPolicy }
         set { updateSettings { $0.values.securityPolicy = newValue } }
     }
 
-    /// The minimum speed of a transfer; nil, the default, for none.
+    /// The minimum speed of a transfer. nil, the default, means no minimum.
     public var stallLimit: StallLimit? {
         get { settings.values.stallLimit }
         set { updateSettings { $0.values.stallLimit = newValue } }
@@ -121,31 +124,31 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.responseSerializer = newValue } }
     }
 
-    /// The size of the largest body that is kept in memory, in bytes. 256 MiB by default.
+    /// The maximum size of a body kept in memory, in bytes. 256 MiB by default.
     public var maximumBodySize: Int {
         get { settings.values.maximumBodySize }
         set { updateSettings { $0.values.maximumBodySize = newValue } }
     }
 
-    /// The store of cookies; nil for none.
+    /// The cookie store; nil for none.
     public var cookieStore: CookieStore? {
         get { settings.values.cookieStore }
         set { updateSettings { $0.values.cookieStore = newValue } }
     }
 
-    /// The cache of responses; nil, the default, for none.
+    /// The response cache. nil, the default, disables caching.
     public var cache: HTTPCache? {
         get { settings.values.cache }
         set { updateSettings { $0.values.cache = newValue } }
     }
 
-    /// The user name and password for servers that ask for them. nil by default.
+    /// The user name and password for servers that require them. nil by default.
     public var credential: URLCredential? {
         get { settings.values.credential }
         set { updateSettings { $0.values.credential = newValue } }
     }
 
-    /// Whether the ``credentialStore`` is asked for credentials. True by default.
+    /// Whether the ``credentialStore`` is used. True by default.
     public var shouldUseCredentialStorage: Bool {
         get { settings.values.shouldUseCredentialStorage }
         set { updateSettings { $0.values.shouldUseCredentialStorage = newValue } }
@@ -163,9 +166,9 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.authenticator = newValue } }
     }
 
-    /// The credentials by protection space, and the accepted answers of handlers: a store of the manager's own by
-    /// default, and without a manager one of the operation's. Give several the same store, such as `.shared`, to share
-    /// the answers. A copy of a manager shares its store.
+    /// The store of credentials by protection space and of accepted answers of handlers. By default, each manager, and
+    /// each operation without a manager, has its own store. Assign the same store, such as `.shared`, to several of
+    /// them to share the answers. A copy of a manager shares its store.
     public var credentialStore: CredentialStore {
         get { settings.values.credentials ?? updateSettings { $0.values.credentials.made(by: CredentialStore()) } }
         set { updateSettings { $0.values.credentials = newValue } }

@@ -2,20 +2,20 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The progress of an operation's transfer: a snapshot.
+/// A snapshot of the progress of an operation's transfer.
 public struct TransferProgress: Sendable, Hashable {
-    /// Bytes of the response's body that have arrived; after a pause, including those that were kept.
+    /// The number of bytes of the response body received. After a pause, this includes the bytes that were kept.
     public var bytesReceived: Int64 = 0
-    /// How many bytes will arrive; nil while unknown: before the head of the response, and for a body without a length
-    /// or with an encoding. After a success, how many have arrived.
+    /// The total number of bytes expected. nil while unknown: before the head of the response arrives, and for a body
+    /// that is encoded or has no length. After success, the number of bytes received.
     public var bytesExpectedToReceive: Int64?
-    /// Bytes of the request's body that were sent, in the current or the last attempt.
+    /// The number of bytes of the request body sent in the current or last attempt.
     public var bytesSent: Int64 = 0
-    /// How many bytes will be sent; nil before the first was sent, and for a body without a length.
+    /// The total number of bytes to send; nil before the first byte is sent, and for a body without a length.
     public var bytesExpectedToSend: Int64?
 
-    /// The share of the bytes that are expected, both ways, from 0 to 1; nil while no number is known. It decreases
-    /// when the head of a response to an upload announces a body, or when a transfer starts over.
+    /// The fraction of the expected bytes transferred in both directions, from 0 to 1; nil while no total is known. It
+    /// decreases when the response to an upload announces a body, or when a transfer starts over.
     public var fractionCompleted: Double? {
         guard bytesExpectedToReceive != nil || bytesExpectedToSend != nil else { return nil }
         var (done, expected) = (0.0, 0.0)
@@ -26,13 +26,13 @@ public struct TransferProgress: Sendable, Hashable {
         return expected > 0 ? min(1, done / expected) : 1
     }
 
-    /// Nothing has moved yet.
+    /// Creates the progress of a transfer that has not moved any bytes.
     init() {}
 }
 
-/// The progress of the transfer as values.
+/// Transfer progress as values.
 extension URLConnectionOperation {
-    /// The progress of the transfer, before, during and after it, from any thread.
+    /// The current progress of the transfer. Available before, during and after it, from any thread.
     public final var transferProgress: TransferProgress {
         core.withLock { core in
             if let attempt = core.attempt { return attempt.progress }
@@ -46,15 +46,16 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The progress of the transfer: first the current one, last the one at the end of the operation; then the sequence
-    /// ends. Iterate over it once; each access makes a new one.
+    /// A sequence of the progress of the transfer. It begins with the current progress, and ends after the final
+    /// progress when the operation finishes. Iterate over it once; each access creates a new sequence.
     ///
     /// ```swift
     /// for await progress in operation.transferProgressUpdates { print(progress.fractionCompleted ?? 0) }
     /// ```
     ///
-    /// A slow reader misses intermediate values, but never the last one. It does not start the operation: where nothing has
-    /// enqueued or started it after five seconds, a line on standard error says so, once in a process.
+    /// A slow reader misses intermediate values, but never the last one. Iterating does not start the operation. If
+    /// nothing has enqueued or started the operation after five seconds, a warning is printed to standard error, once
+    /// per process.
     public final var transferProgressUpdates: AsyncStream<TransferProgress> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
@@ -71,16 +72,16 @@ extension URLConnectionOperation {
         return stream
     }
 
-    /// Adds a follower of the progress: called first with the current one, last with the one at the end.
+    /// Adds a follower of the progress, called first with the current progress and last with the final progress.
     ///
-    /// - Returns: a closure that ends this earlier.
+    /// - Returns: A closure that stops following early.
     final func followProgress(_ follower: ProgressFollower) -> @Sendable () -> Void {
         flags.insert(.progress)
         return progressReport.follow(self, with: follower)
     }
 
-    /// Calls a handler whenever more bytes of a body in memory have come, on the network thread, which it must not hold
-    /// up. It may ask for all bytes so far. Replaces an earlier handler.
+    /// Calls a handler on the network thread whenever more bytes of a body in memory arrive. The handler must return
+    /// quickly, and can request all bytes received so far. Replaces an earlier handler.
     package final func followBody(_ handler: @escaping @Sendable (_ body: () -> Data) -> Void) {
         flags.insert(.progress)
         progressReport.followBody(with: handler)
@@ -88,11 +89,11 @@ extension URLConnectionOperation {
 }
 
 extension TransferProgress {
-    /// Called with the progress, when bytes have moved and the queue of the operation's handlers has time.
+    /// Called with the progress when bytes have been transferred and the queue of the operation's handlers is free.
     public typealias Handler = @Sendable (TransferProgress) -> Void
 
-    /// What an awaited call reports its progress to. It is no closure, so that a closure behind a call is `success`, or the
-    /// parts of a form, however many parameters it has.
+    /// The progress handler of an async call. It is not a closure, so that a trailing closure after a call is always
+    /// `success` or the parts of a form, whatever the number of its parameters.
     ///
     /// ```swift
     /// let film: Data = try await manager.get("film", progress: .to { print($0.fractionCompleted ?? 0) })
@@ -100,25 +101,25 @@ extension TransferProgress {
     public struct Report: Sendable {
         let handler: Handler
 
-        /// Calls a handler on the operation's `completionQueue`, each time when bytes have moved and the queue has time for
-        /// it.
+        /// Calls a handler on the operation's `completionQueue` whenever bytes have been transferred and the queue is
+        /// free.
         public static func to(_ handler: @escaping Handler) -> Report { Report(handler: handler) }
     }
 }
 
 extension HTTPRequestOperation {
-    /// Reports the progress in both directions to a handler from now on, if there is one. Returns the operation.
+    /// Reports the progress in both directions to a handler, if any. Returns the operation.
     @discardableResult
     package final func reporting(to handler: TransferProgress.Handler?) -> Self {
         report(handler, handler)
         return self
     }
 
-    /// The same with what an awaited call was given.
+    /// Reports the progress in both directions to the report of an async call, if any. Returns the operation.
     @discardableResult
     package final func reporting(to report: TransferProgress.Report?) -> Self { reporting(to: report?.handler) }
 
-    /// Reports the progress of uploading to one handler, and of downloading to another, if there are any.
+    /// Reports the upload progress to one handler and the download progress to another, if any.
     package final func report(_ upload: TransferProgress.Handler?, _ download: TransferProgress.Handler?) {
         func telling(_ handler: @escaping TransferProgress.Handler) -> ProgressHandler {
             { [weak self] _, _, _ in
@@ -130,9 +131,9 @@ extension HTTPRequestOperation {
     }
 }
 
-/// Receives the progress of a transfer. Both closures are called on any thread, and must be short.
+/// Receives the progress of a transfer. Both closures may be called on any thread, and must return quickly.
 struct ProgressFollower: Sendable {
-    /// Called when bytes have moved.
+    /// Called when bytes have been transferred.
     let move: @Sendable (TransferProgress) -> Void
     /// Called at the end.
     let end: @Sendable () -> Void
@@ -140,8 +141,8 @@ struct ProgressFollower: Sendable {
 
 /// The progress of several transfers, in bytes.
 extension TransferProgress {
-    /// The sum of the progress of operations. The number of expected bytes is known when it is known for each; an
-    /// operation that has failed or was cancelled expects no more than it has.
+    /// Returns the sum of the progress of operations. The number of expected bytes is known only if it is known for
+    /// each operation. A failed or cancelled operation expects no more bytes than it has received.
     public static func sum(of operations: some Sequence<URLConnectionOperation>) -> TransferProgress {
         var sum = TransferProgress()
         var expected: Int64? = 0
@@ -160,7 +161,8 @@ extension TransferProgress {
         return sum
     }
 
-    /// Reads a progress ten times a second until the end: first the current one, last the final one.
+    /// Reads a progress ten times per second until the end. The sequence begins with the current progress and ends with
+    /// the final one.
     static func updates(
         of progress: @escaping @Sendable () -> TransferProgress, until isOver: @escaping @Sendable () -> Bool
     ) -> AsyncStream<TransferProgress> {
@@ -180,24 +182,24 @@ extension TransferProgress {
 }
 
 extension Int64 {
-    /// The sum, or the largest number if that overflows.
+    /// Returns the sum, or the largest number if it overflows.
     fileprivate func adding(_ other: Int64) -> Int64 {
         let (sum, isTooLarge) = addingReportingOverflow(other)
         return isTooLarge ? .max : sum
     }
 }
 
-/// Reports bytes to the user's handlers and the operation's `Progress`, no more often than they can keep up with.
+/// Reports bytes to the user's handlers and the operation's `Progress`, only as often as the receivers can process
+/// them.
 ///
-/// Thousands of blocks may arrive per second. The bytes since the last call are added up here until the handler's queue
-/// is free.
+/// Thousands of blocks may arrive per second, so the bytes are accumulated until the handler's queue is free.
 final class ProgressReport: Sendable {
     private struct State {
         var download = MovedBytes()
         var upload = MovedBytes()
         var progress: Progress?
         var isProgressWaiting = false
-        /// The followers of the progress until the end.
+        /// The followers of the progress, until the operation finishes.
         var followers: [Int: ProgressFollower] = [:]
         var nextKey = 0
         var body: (@Sendable (() -> Data) -> Void)?
@@ -209,7 +211,7 @@ final class ProgressReport: Sendable {
     private let hasBodyFollower = Atomic<Bool>(false)
 
     deinit {
-        // For an operation that never finished.
+        // The operation was released without finishing.
         for follower in state.withLock({ $0.followers }).values { follower.end() }
     }
 
@@ -234,18 +236,18 @@ final class ProgressReport: Sendable {
         guard mustTell else { return }
         (operation.completionQueue ?? .mainForHandlers).submit { [self] in
             let latest = state.withLock { $0[keyPath: flow].take() }
-            // The handler may use the operation, which this keeps alive.
+            // The handler may use the operation, so keep it alive.
             withExtendedLifetime(operation) { handler(latest.bytes, latest.total, latest.expected) }
         }
     }
 
     // MARK: Followers
 
-    /// Adds a follower of the progress until the end.
+    /// Adds a follower of the progress.
     ///
-    /// - Returns: a closure that ends this earlier.
+    /// - Returns: A closure that stops following early.
     func follow(_ operation: URLConnectionOperation, with follower: ProgressFollower) -> @Sendable () -> Void {
-        // Before any newer value.
+        // Called before any newer value can arrive.
         follower.move(operation.transferProgress)
         let key = state.withLock { state in
             state.nextKey += 1
@@ -253,7 +255,7 @@ final class ProgressReport: Sendable {
             return state.nextKey
         }
         hasFollowers.store(true, ordering: .sequentiallyConsistent)
-        // Either the end sees the follower, or it is seen here.
+        // Either the finishing operation sees the follower, or its end is seen here.
         if operation.core.withLock({ $0.isFinished }) { endFollowing(operation) }
         return { [weak self] in
             let left = self?.state.withLock { $0.followers.removeValue(forKey: key) }
@@ -304,7 +306,7 @@ final class ProgressReport: Sendable {
             return progress
         }
         hasProgress.store(true, ordering: .releasing)
-        // Reported now, as the server may send no more bytes for a while.
+        // Report the received bytes now: the server may not send more for a while.
         let received = operation.transferProgress
         if received.bytesReceived > 0 {
             move(to: received.bytesReceived, of: received.bytesExpectedToReceive, isFirst: true)
@@ -313,7 +315,7 @@ final class ProgressReport: Sendable {
         return progress
     }
 
-    /// - Parameter isFirst: whether it counts only if no bytes have been reported yet.
+    /// - Parameter isFirst: Whether to report only if no bytes have been reported yet.
     private func move(to total: Int64, of expected: Int64?, isFirst: Bool = false) {
         let mustTell = state.withLock { state in
             if isFirst, state.download.total > 0 { return false }
@@ -332,7 +334,7 @@ final class ProgressReport: Sendable {
         }
     }
 
-    /// Completes the `Progress` of an operation that has finished with success, and releases its handlers in any case.
+    /// Completes the `Progress` of a successful operation, and releases its handlers in any case.
     func finish(of operation: URLConnectionOperation) {
         endFollowing(operation)
         if hasBodyFollower.load(ordering: .acquiring) { state.replace(\.body, by: nil) }
@@ -352,10 +354,10 @@ final class ProgressReport: Sendable {
     }
 }
 
-/// The bytes that have moved since the last report. Thousands of blocks may arrive in a second: they are added up until
-/// the receiver has time.
+/// The bytes transferred since the last report. Thousands of blocks may arrive per second, so they are accumulated
+/// until the receiver is free.
 package struct MovedBytes: Sendable {
-    /// Since the last time.
+    /// The number of bytes transferred since the last report.
     package private(set) var bytes: Int64 = 0
     package private(set) var total: Int64 = 0
     package private(set) var expected: Int64?
@@ -363,7 +365,8 @@ package struct MovedBytes: Sendable {
 
     package init() {}
 
-    /// Adds bytes. Returns whether a report must be scheduled, which then calls ``take()``; false if one is already.
+    /// Adds bytes. Returns whether the caller must schedule a report, which then calls ``take()``; false if one is
+    /// already scheduled.
     package mutating func add(_ bytes: Int64, total: Int64, expected: Int64?) -> Bool {
         self.bytes += bytes
         (self.total, self.expected) = (total, expected)
@@ -371,24 +374,24 @@ package struct MovedBytes: Sendable {
         return !isWaiting
     }
 
-    /// Sets the totals without a report.
+    /// Sets the totals without scheduling a report.
     package mutating func set(total: Int64, expected: Int64?) { (self.total, self.expected) = (total, expected) }
 
-    /// The values to report, which are then cleared.
+    /// Returns the values to report, and resets the count.
     package mutating func take() -> MovedBytes {
         defer { (bytes, isWaiting) = (0, false) }
         return self
     }
 }
 
-/// The counts of a transfer's progress, readable by any thread; -1 if unknown.
+/// The byte counts of a transfer, readable from any thread; -1 if unknown.
 struct TransferCounts: ~Copyable {
     let bytesReceived: Atomic<Int64>
     let bytesExpectedToReceive: Atomic<Int64>
     let bytesSent: Atomic<Int64>
     let bytesExpectedToSend: Atomic<Int64>
 
-    /// - Parameter progress: that of the previous attempt.
+    /// - Parameter progress: The progress of the previous attempt.
     init(_ progress: TransferProgress?) {
         bytesReceived = Atomic(progress?.bytesReceived ?? 0)
         bytesExpectedToReceive = Atomic(progress?.bytesExpectedToReceive ?? -1)

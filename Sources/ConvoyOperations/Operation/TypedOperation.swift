@@ -3,9 +3,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The result of a verb with handlers: an operation, or a task that has one.
+/// The result of a request method with handlers: an operation, or a task that has one.
 public protocol HTTPRequestHandle: AnyObject, Sendable {
-    /// The operation of the request, for its results, its dependencies and its settings.
+    /// The operation of the request, for access to its results, dependencies and settings.
     var operation: HTTPRequestOperation { get }
 }
 
@@ -14,9 +14,9 @@ extension HTTPRequestOperation: HTTPRequestHandle {
     public final var operation: HTTPRequestOperation { self }
 }
 
-/// An operation with the type of its value, which dependents get without a cast.
+/// An operation with a typed value, which dependents receive without a cast.
 ///
-/// A manager makes it; ``operation`` is the operation itself.
+/// Created by a manager. ``operation`` is the underlying operation.
 ///
 /// ```swift
 /// let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Session.self)
@@ -28,21 +28,21 @@ extension HTTPRequestOperation: HTTPRequestHandle {
 /// let user = try await profile.value()
 /// ```
 ///
-/// The value is decoded before the operation finishes; a response that cannot be decoded is its failure. All members
-/// can be used from any thread.
+/// The value is decoded before the operation finishes; if the response cannot be decoded, the operation fails. All
+/// members can be used from any thread.
 public final class TypedOperation<Value: Sendable>: HTTPRequestHandle {
     /// The underlying operation.
     public let operation: HTTPRequestOperation
 
-    /// The typed form of an operation whose `responseObject` is a `Value`: of a class of your own, a download, or with
-    /// a serializer of your own.
+    /// Creates the typed form of an operation whose `responseObject` is a `Value`, for example an operation of your own
+    /// class, a download, or an operation with your own serializer.
     ///
     /// - Parameters:
-    ///   - operation: the underlying operation.
-    ///   - type: the type of its serializer's objects. For another object, ``result`` is a failure.
+    ///   - operation: The underlying operation.
+    ///   - type: The type of its serializer's objects. For an object of another type, ``result`` is a failure.
     public init(_ operation: HTTPRequestOperation, as type: Value.Type = Value.self) { self.operation = operation }
 
-    /// The value, or the reason why there is none: the operation's `error`, or `URLError.cannotParseResponse` if the
+    /// The value, or the reason why it is missing: the operation's `error`, or `URLError.cannotParseResponse` if the
     /// response was empty or of another type. nil until the operation has finished.
     public var result: Result<Value, any Error>? {
         guard operation.isFinished else { return nil }
@@ -50,46 +50,48 @@ public final class TypedOperation<Value: Sendable>: HTTPRequestHandle {
         return Result { try operation.value(of: operation.responseObject) }
     }
 
-    /// Waits until the operation has finished and its handlers have run, and returns its value. It starts the operation
-    /// and its dependencies if they are not enqueued, like `URLConnectionOperation.finished()`. Cancelling the task
-    /// cancels the operation.
+    /// Waits until the operation has finished and its handlers have run, and returns its value. Like
+    /// `URLConnectionOperation.finished()`, it starts the operation and its dependencies if they are not enqueued.
+    /// Cancelling the task cancels the operation.
     ///
-    /// - Throws: the failure of ``result``.
+    /// - Throws: The failure of ``result``.
     public func value() async throws -> Value { try await operation.value() }
 
-    /// Sets the handler for the ``result``, called once on the operation's `completionQueue`. It replaces the handlers
-    /// of `setCompletionHandler(success:failure:)`.
+    /// Sets the handler for the ``result``, called once on the operation's `completionQueue`. Replaces the handlers of
+    /// `setCompletionHandler(success:failure:)`.
     public func setCompletionHandler(_ handler: @escaping @Sendable (Result<Value, any Error>) -> Void) {
         operation.setCompletionHandler(
             success: { operation, object in handler(Result { try operation.value(of: object) }) },
             failure: { _, error in handler(.failure(error)) })
     }
 
-    /// A new operation for the same request, with the same settings: see `URLConnectionOperation.makeCopy()`. If this
-    /// one has not begun, the copy takes its inputs from the same operations.
+    /// Returns a new operation for the same request, with the same settings: see `URLConnectionOperation.makeCopy()`.
+    /// If this operation has not begun, the copy takes its inputs from the same operations.
     public func makeCopy() -> TypedOperation { TypedOperation(operation.makeCopy()) }
 }
 
-/// The result of one operation as the input of another.
+/// Using the result of one operation as the input of another.
 extension HTTPRequestHandle {
     /// Makes this request wait for another one, and writes that one's value into this one.
     ///
-    /// `prepare` is called once, however often the request is paused or retried, when all dependencies have finished and
-    /// the operation begins: on one of the library's threads, which it may block. The closures are called in the order in
-    /// which they were added, and `URLConnectionOperation.prepare` after them. An error that one throws becomes the
-    /// operation's, and nothing is sent; so does `URLError.cannotParseResponse` if the other has succeeded with nothing.
+    /// `prepare` is called once, however often the request is paused or retried, when all dependencies have finished
+    /// and the operation begins. It runs on an internal thread, which it may block. Closures are called in the order in
+    /// which they were added, followed by `URLConnectionOperation.prepare`. If a closure throws, its error becomes the
+    /// operation's error, and nothing is sent. The same applies to `URLError.cannotParseResponse`, if the dependency
+    /// has succeeded without a value.
     ///
     /// If the dependency fails or is cancelled, `prepare` is not called, nothing is sent, and this operation fails with
     /// the dependency's error. Its `dependencyFailurePolicy` can change that: with `.cancel` it is cancelled, with the
-    /// dependency's error as the underlying one; with `.run`, where that was set and is not the default, it is sent as it
-    /// is. If the dependency was removed from this operation and has not finished, it fails with
+    /// dependency's error as the underlying error; with `.run`, if set explicitly, it is sent unmodified. If the
+    /// dependency was removed from this operation and has not finished, the operation fails with
     /// `URLError.resourceUnavailable`.
     ///
-    /// To be called before this operation starts; later, it has no effect.
+    /// Call this before the operation starts; later calls have no effect.
     ///
     /// - Parameters:
-    ///   - dependency: what brings the value. It is enqueued by its owner.
-    ///   - prepare: rewrites the request with the value, or throws. Released when it has run, or the operation has finished.
+    ///   - dependency: The operation that provides the value. Its owner enqueues it.
+    ///   - prepare: Modifies the request with the value, or throws. Released when it has run or the operation has
+    ///     finished.
     public func depend<Input>(
         on dependency: TypedOperation<Input>,
         prepare: @escaping @Sendable (_ input: Input, _ request: inout URLRequest) throws -> Void
@@ -100,8 +102,8 @@ extension HTTPRequestHandle {
             })
     }
 
-    /// Makes this request wait for two others, and writes their values into this one. If one of them fails, `prepare` is not
-    /// called. The rest is as with one dependency.
+    /// Makes this request wait for two others, and writes their values into this one. If one of them fails, `prepare`
+    /// is not called. Otherwise it behaves as with one dependency.
     public func depend<First, Second>(
         on first: TypedOperation<First>, _ second: TypedOperation<Second>,
         prepare: @escaping @Sendable (_ first: First, _ second: Second, _ request: inout URLRequest) throws -> Void
@@ -112,8 +114,8 @@ extension HTTPRequestHandle {
             })
     }
 
-    /// Makes this request wait for three others, and writes their values into this one. If one of them fails, `prepare` is
-    /// not called. The rest is as with one dependency.
+    /// Makes this request wait for three others, and writes their values into this one. If one of them fails, `prepare`
+    /// is not called. Otherwise it behaves as with one dependency.
     public func depend<First, Second, Third>(
         on first: TypedOperation<First>, _ second: TypedOperation<Second>, _ third: TypedOperation<Third>,
         prepare:
@@ -127,8 +129,9 @@ extension HTTPRequestHandle {
             })
     }
 
-    /// Makes this request wait for any number of others of one type, and writes their values into this one, in the order of
-    /// `dependencies`. If one of them fails, `prepare` is not called. The rest is as with one dependency.
+    /// Makes this request wait for any number of others of one type, and writes their values into this one, in the
+    /// order of `dependencies`. If one of them fails, `prepare` is not called. Otherwise it behaves as with one
+    /// dependency.
     public func depend<Input>(
         on dependencies: [TypedOperation<Input>],
         prepare: @escaping @Sendable (_ inputs: [Input], _ request: inout URLRequest) throws -> Void
@@ -141,7 +144,7 @@ extension HTTPRequestHandle {
 }
 
 extension TypedOperation {
-    /// The value, for an operation that depends on this one.
+    /// Returns the value for an operation that depends on this one.
     fileprivate func input() throws -> Value {
         if let error = operation.error { throw error }
         return try operation.value(of: operation.responseObject)
@@ -150,9 +153,9 @@ extension TypedOperation {
 
 /// Decodes the body of a response as a value of the requested type.
 enum AwaitedValue {
-    /// The serializer for values of a type: `Data` and `String` of any content type, ``JSON`` of any shape,
-    /// `HTTPBodyCodable` values of their own type, optional or not, and everything else as `Decodable`, under the rules
-    /// of the manager's serializer.
+    /// Returns the serializer for values of a type: `Data` and `String` of any content type, ``JSON`` of any shape,
+    /// `HTTPBodyCodable` values of their own content type, optional or not, and everything else as `Decodable`, under
+    /// the rules of the manager's serializer.
     static func serializer<Value: Decodable & Sendable>(
         of type: Value.Type, rules: HTTPResponseSerializer, decoder: JSONDecoder
     ) -> any HTTPResponseSerialization {
@@ -179,14 +182,14 @@ enum AwaitedValue {
         HTTPBodyResponseSerializer(type, rules: rules)
     }
 
-    /// The same rules for raw bytes, which need no JSON content type.
+    /// Returns the same rules for raw bytes, which need no JSON content type.
     private static func raw(_ rules: HTTPResponseSerializer) -> HTTPResponseSerializer {
         var rules = rules
         if rules.acceptableContentTypes == JSONResponseSerializer.contentTypes { rules.acceptableContentTypes = nil }
         return rules
     }
 
-    /// The value of a response without a body; nil if the type has none.
+    /// Returns the value of a response without a body; nil if the type has no empty value.
     static func empty<Value>(_ type: Value.Type) -> Value? {
         switch type {
         case is Data.Type: Data() as? Value
@@ -199,7 +202,7 @@ enum AwaitedValue {
 
 private protocol OptionalType {
     static var none: Any { get }
-    /// That of the wrapped type, if it is not decoded as JSON; otherwise a `null` is a value, too.
+    /// Returns the serializer of the wrapped type, unless it is decoded as JSON, where `null` is also a value.
     static func serializer(rules: HTTPResponseSerializer, decoder: JSONDecoder) -> (any HTTPResponseSerialization)?
 }
 
@@ -220,7 +223,8 @@ extension Optional: OptionalType {
 }
 
 extension RequestSettings.Values {
-    /// Makes the response become a value of a type, decoded by the awaiting task if the response is plainly acceptable.
+    /// Makes the response a value of a type, decoded by the awaiting task if the response is acceptable and needs no
+    /// other processing.
     mutating func await<Value: Decodable & Sendable>(_ type: Value.Type) {
         let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder ?? JSONDecoder())
         serializer = SerializerFacts(chosen)

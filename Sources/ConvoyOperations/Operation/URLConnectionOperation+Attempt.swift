@@ -7,79 +7,79 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Carries out the actions of an operation's lifecycle, and begins its attempts.
+/// Performs the actions of an operation's lifecycle, and begins its attempts.
 extension URLConnectionOperation {
-    /// Carries out the action of a change of the lifecycle. Meanwhile other threads may have made any number of changes
-    /// and carried out their actions, so each action must be right even if it is late; the comments below say why it
-    /// is.
+    /// Performs the action of a lifecycle change. In the meantime other threads may have made any number of changes and
+    /// performed their actions, so each action must be correct even if it is late. The comments below explain why.
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
-        // The log puts late changes into order.
+        // The log sorts late changes.
         note(transition)
         ActivityListeners.note(transition, of: self)
-        // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
+        // Foundation reads `isExecuting` itself, and does nothing if it is false by then.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
-        // A later attempt has ended the wait itself.
+        // If a later attempt has begun, it has ended the wait itself.
         if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.attemptNumber) { endWait(of: attempt) }
         switch transition.action {
         case .nothing: break
-        // The operation neither finishes nor begins another attempt before this one has ended, and this one cannot end
-        // before it has begun here. If a stop came first, the lifecycle says so.
+        // The operation cannot finish or begin another attempt before this one has ended, and this one cannot end
+        // before it has begun here. If a stop came first, the lifecycle shows it.
         case .begin(let number): begin(number)
-        // Affects only its own attempt: one that has not begun will find the stop, and one that has ended needs none.
+        // Affects only its own attempt: one that has not begun will find the stop, and one that has ended does not need
+        // it.
         case .stop(let number): stop(number)
-        // This is the slot that the queue gave for this one start. The queue gives the operation no other until it has
-        // come back, so it cannot be mistaken for the slot of a later start. After taking it back, the queue itself
-        // checks whether the operation is ready again. An operation that has finished has left the queue.
+        // This is the slot that the queue granted for this start. The queue grants no other until this one is returned,
+        // so it cannot be confused with the slot of a later start. After taking the slot back, the queue checks whether
+        // the operation is ready again. A finished operation has left the queue.
         case .slotFreed:
             enterCompletionGroup()
             slotDidFree()
         case .stopAndFreeSlot(let number):
             stop(number)
             slotDidFree()
-        // Both read what is right by now: the later one leaves the attempt as the lifecycle wants it.
+        // Both read the current state, so the later one leaves the attempt as the lifecycle requires.
         case .holdAndFreeSlot(let number):
             holdOrRelease(number)
             slotDidFree()
         case .release(let number): holdOrRelease(number)
         case .awaitRetry(let number):
             slotDidFree()
-            // If the next attempt has begun, or the operation has finished, there is nothing to wait for.
+            // If the next attempt has begun or the operation has finished, there is nothing to wait for.
             if let attempt = attempt(number) { awaitRetry(after: attempt) }
-        // The commit itself checks whether it was given up before it began.
+        // The commit itself checks whether it was abandoned before it began.
         case .commit(let number): commit(number)
         case .awaitCommit(let number): awaitCommit(number)
-        // The receiver reads `isReady` itself, and sees its current value.
+        // The receiver reads `isReady` itself and sees its current value.
         case .readinessChanged: readinessDidChange()
         case .restart:
-            // A Foundation queue starts an operation once; after that the operation is on its own. If it is no longer
-            // ready, or was started by another, `start` changes nothing.
+            // A Foundation queue starts an operation only once; afterwards the operation restarts itself. If it is no
+            // longer ready, or was started elsewhere, `start` has no effect.
             if new.wasStarted, !isScheduled { start() } else { readinessDidChange() }
-        // The last action of the lifecycle, which occurs once.
+        // The last action of the lifecycle, performed once.
         case .finish: finish()
         }
     }
 
     // MARK: The attempt in the lifecycle
 
-    /// The attempt with a number of the lifecycle; nil if it has not begun, or is no longer the last one.
+    /// Returns the attempt with a number of the lifecycle; nil if it has not begun or is no longer the last one.
     private func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? { core.withLock { $0.attempt(number) } }
 
-    /// Whether the lifecycle lets the attempt continue: it need not stop, and is not held.
+    /// Whether the lifecycle lets the attempt continue: it does not have to stop and is not held.
     func isRunning(_ attempt: Attempt) -> Bool {
         let life = lifecycle.value
         return life.isUnderWay(attempt.number) && life.work == .running && life.state == .executing
     }
 
-    /// Whether an attempt must stop instead of taking its next step: it was asked to, or the operation is paused, and there
-    /// is no connection to hold. Under the operation's lock.
+    /// Whether an attempt must stop instead of taking its next step: a stop was requested, or the operation is paused
+    /// and has no connection to hold. Call it under the operation's lock.
     private func mustStop(_ attempt: Attempt) -> Bool {
         let life = lifecycle.value
         guard life.isUnderWay(attempt.number) else { return false }
         return life.work == .stopping || life.work == .running && life.state != .executing && attempt.phase.isPreparing
     }
 
-    /// Takes the next step of an attempt. False if it must stop, or has ended.
+    /// Takes the next step of an attempt. Returns false if it must stop or has ended.
     func advance(_ attempt: Attempt, to next: AttemptPhase) -> Bool {
         core.withLock { _ in attempt.phase.advance(to: next, unless: mustStop(attempt)) }
     }
@@ -94,7 +94,7 @@ extension URLConnectionOperation {
         case .nothing: return
         case .call(let stop):
             stop()
-            // The connection may have ended, and the attempt may wait for a user's stream.
+            // The connection may have ended, and the attempt may be waiting for a user's stream.
             if let attempt { transport?.perform { attempt.giveUp() } }
         case .ended(let call):
             if let call { BlockingWorkers.shared.replaceThread(of: call) }
@@ -102,13 +102,13 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Holds the connection of an attempt while the operation is paused, and else releases it.
+    /// Holds the connection of an attempt if the operation is paused, otherwise releases it.
     private func holdOrRelease(_ number: Lifecycle.AttemptNumber) {
         let (attempt, phase, transport) = core.withLock { core in
             let attempt = core.attempt(number)
             return (attempt, attempt?.phase, attempt?.transport)
         }
-        // Without a connection the next step finds the pause.
+        // Without a connection, the next step observes the pause.
         guard let attempt, case .connected(let connection) = phase else { return }
         transport?.perform { [self] in
             let life = lifecycle.value
@@ -119,7 +119,7 @@ extension URLConnectionOperation {
 
     // MARK: Beginning
 
-    /// Begins an attempt: prepares the request if needed, and then connects or lets a worker do the work.
+    /// Begins an attempt: prepares the request if needed, then connects or starts a worker.
     private func begin(_ number: Lifecycle.AttemptNumber) {
         let beginning = core.withLock { core in
             core.enterCompletionGroup()
@@ -167,7 +167,7 @@ extension URLConnectionOperation {
             case .success(let context):
                 if let context { core.withLock { $0.traceContext = context } }
                 connect(attempt)
-            // A retry would send the request without the preparation.
+            // Do not retry: that would send the request without its preparation.
             case .failure(let error): end(attempt, with: .settled(error))
             }
         }
@@ -176,20 +176,22 @@ extension URLConnectionOperation {
         end(attempt, with: .stopped)
     }
 
-    /// What an attempt needs at its start, read under one lock.
+    /// The values an attempt needs at its start, read under one lock.
     private struct Beginning {
         let attempt: Attempt
         let settings: PreparedSettings
         let isFirst: Bool
         let rare: Rare?
-        /// What is sent, where nothing has to happen before the connection is opened. As nearly always.
+        /// The request to send, if nothing has to be done before the connection is opened. This is nearly always the
+        /// case.
         let request: TransferRequest?
 
-        /// What few attempts need at their start.
+        /// Values that few attempts need at their start.
         final class Rare: Sendable {
-            /// It may hold the last reference to a user's object, and is released without the lock.
+            /// The previous attempt. It may hold the last reference to a user's object, and is released without the
+            /// lock.
             let earlier: Attempt?
-            /// The outcome that was settled for this attempt.
+            /// The outcome decided in advance, if this attempt must not send a request.
             let settlement: Attempt.Settlement?
             let wait: AttemptWait?
             let presetFailure: (any Error)?
@@ -213,16 +215,16 @@ extension URLConnectionOperation {
             core.attempt = attempt
             isFirst = !core.hasBegun
             let isPlain = !isRare && !core.hasExtras && !settings.hasAuthenticator && !settings.hasCache
-            // A stopped attempt leaves open where the bytes go.
+            // The destination of the body of a stopped attempt stays undecided.
             request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt, under: settings) : nil
         }
     }
 
-    /// Calls user code that may block, before an attempt has its connection. The result is passed to `then`, on the
-    /// worker thread that made the call, unless the operation has ended meanwhile. A cancelled or expired operation
-    /// does not wait for it.
+    /// Calls user code that may block, before an attempt has its connection. Passes the result to `then` on the worker
+    /// thread that made the call, unless the operation has ended in the meantime. A cancelled or expired operation does
+    /// not wait for it.
     ///
-    /// False if the attempt must stop: the code is not called, and the attempt has to end.
+    /// Returns false, without calling the code, if the attempt must stop; the caller must then end it.
     private func callUserCode<Value: Sendable>(
         for attempt: Attempt, _ code: @escaping @Sendable () -> Value, then: @escaping @Sendable (Value) -> Void
     ) -> Bool {
@@ -239,15 +241,15 @@ extension URLConnectionOperation {
 
     /// How the work of an attempt is done.
     private enum AttemptWork {
-        /// Not at all: it must stop.
+        /// Not at all, because the attempt must stop.
         case none
         case worker(any OperationWorker)
-        /// By a connection, after getting a token.
+        /// By a connection, after obtaining a token.
         case token
         case connection(TransferRequest)
     }
 
-    /// Opens the connection of an attempt, or lets a worker do its work, unless it must stop.
+    /// Opens the connection of an attempt or starts a worker, unless the attempt must stop.
     private func connect(_ attempt: Attempt, withToken hasToken: Bool = false) {
         let interests = delegate.map { $0.interests(in: self) } ?? []
         var delegatedCaching: CacheResponseHandler?
@@ -269,7 +271,7 @@ extension URLConnectionOperation {
             }
             attempt.settings = core.common.prepared
             if !hasToken, attempt.settings.hasAuthenticator { return .token }
-            // Before anything is opened, so that a stopped attempt leaves the output unchanged.
+            // Checked before anything is opened, so that a stopped attempt leaves the output unchanged.
             guard attempt.phase.advance(to: .preparing(nil), unless: self.mustStop(attempt)) else {
                 return .none
             }
@@ -316,14 +318,14 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Connects when the request's body can be read and the sink is open. What may block runs on a worker thread.
+    /// Opens the body and the sink, then connects. Calls that may block run on a worker thread.
     private func open(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
         guard attempt.body.mayHaveSentBody, request.bodyStream != nil else {
             return openSink(of: attempt, request, cacheHandler)
         }
         let isCalled = callUserCode(for: attempt) { [self] () -> Result<TransferRequest, URLError> in
             do throws(URLError) {
-                // Only the body is new: the request may have a token that the operation's own one does not have.
+                // Only the body is replaced: the request may contain a token that the operation's own request lacks.
                 var again = request.urlRequest
                 again.httpBodyStream = try replayedRequest().httpBodyStream
                 return .success(.foundation(again))
@@ -389,7 +391,7 @@ extension URLConnectionOperation {
         if let cacheHandler, let cache = attempt.configuration.cache?.cache as? HTTPCache {
             attempt.configuration.cache = ResponseCacheReference(HandledCache(cache) { cacheHandler(self, $0) })
         }
-        // A body that goes to a file is probably large. A reader's unread bytes should stay on the server.
+        // A body written to a file is probably large. Bytes that a reader has not read yet should stay on the server.
         if let sink = attempt.body.sink?.sink {
             if sink.isPaced {
                 attempt.configuration.closesWhenStopped = true

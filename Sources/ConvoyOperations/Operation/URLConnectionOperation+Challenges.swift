@@ -7,32 +7,32 @@ import Synchronization
 
 /// Authentication.
 extension URLConnectionOperation {
-    /// Answers a challenge: calls `answer` once, now or later, on any thread. Until then the operation has no slot in
-    /// its queue. If `answer` is released without a call, the default applies.
+    /// Answers a challenge by calling `answer` once, immediately or later, on any thread. Until then the operation
+    /// holds no slot in its queue. If `answer` is released without being called, the default applies.
     public typealias AuthenticationChallengeHandler =
         @Sendable (
             _ operation: URLConnectionOperation, _ challenge: AuthenticationChallenge,
             _ answer: @escaping @Sendable (AuthenticationDisposition) -> Void
         ) -> Void
 
-    /// Asked about each 401 and 407 with a method that is supported: Basic (RFC 7617), Digest (RFC 7616), Bearer (RFC
-    /// 6750), NTLM and Negotiate (RFC 4559), those two if libcurl supports them. The strongest comes first. The
-    /// exchange has then ended, and the answer begins another, in which a body is sent again: a stream must be a
-    /// `ReplayableBodyStream`, or the operation fails with `URLError.requestBodyStreamExhausted`.
+    /// Called for each 401 and 407 with a supported method: Basic (RFC 7617), Digest (RFC 7616), Bearer (RFC 6750), and
+    /// NTLM and Negotiate (RFC 4559) if libcurl supports them. The strongest method comes first. By then the exchange
+    /// has ended, and the answer begins another in which the body is sent again. A body stream must be a
+    /// `ReplayableBodyStream`; otherwise the operation fails with `URLError.requestBodyStreamExhausted`.
     ///
-    /// Called on `completionQueue`, or on one of the library's queues if that is nil. Without a handler, `credential`
-    /// and the credential store answer, and no refused credential is sent again. The `authenticator` handles a 401 to
-    /// its token.
+    /// Called on `completionQueue`, or on an internal queue if that is nil. Without a handler, challenges are answered
+    /// from `credential` and the credential store, and a refused credential is not sent again. A 401 to a token is
+    /// handled by the `authenticator`.
     public final var authenticationChallengeHandler: AuthenticationChallengeHandler? {
         get { core.withLock { $0.rareHandlers?.challenge } }
         set { setHandler(\.challenge, newValue) }
     }
 }
 
-/// Answers challenges of servers and proxies.
+/// Answering the challenges of servers and proxies.
 extension URLConnectionOperation {
-    /// The authorizer for an operation without a challenge of its own, made from challenges to earlier operations; nil
-    /// without any, at almost no cost.
+    /// Returns an authorizer, based on challenges to earlier operations, for an operation that has not been challenged
+    /// itself. Returns nil without such challenges, at almost no cost.
     func rememberingRecord(
         for request: TransferRequest, over configuration: ConnectionConfiguration
     ) -> AuthenticationRecord? {
@@ -42,7 +42,7 @@ extension URLConnectionOperation {
         return authenticationRecord
     }
 
-    /// Made when the first challenge arrives, or an earlier one is remembered.
+    /// The authentication record, created when the first challenge arrives or an earlier one is remembered.
     private var authenticationRecord: AuthenticationRecord {
         // Accepted answers are stored there.
         if shouldUseCredentialStorage { _ = credentialStore }
@@ -56,8 +56,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The error of a response whose server has proved that it does not know the password; nil if it may be received. A
-    /// stored response carries the proof of an earlier request, if any.
+    /// Returns the error for a response whose server does not prove that it knows the password; nil if the response may
+    /// be received. A cached response contains only the proof for an earlier request.
     func proofFailure(of head: ResponseHead) -> URLError? {
         guard let record = core.withLock({ $0.authentication?.record }), head.cacheUse == nil, !head.asksForCredentials,
             let server = AuthenticatingServer(head.url),
@@ -66,7 +66,7 @@ extension URLConnectionOperation {
         return URLError(.badServerResponse, url: head.url, failure.description, underlying: failure)
     }
 
-    /// The next attempt with an answer to a response's challenge; nil if the response is the result.
+    /// Returns the next attempt, which answers a response's challenge; nil if the response is the result.
     func retryForAuthentication(_ head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
         guard let next = answer(to: head, attempt) else { return nil }
         continueBehindRedirects(of: attempt)
@@ -90,7 +90,7 @@ extension URLConnectionOperation {
         return answer(record.evaluate(fields, of: server), head, or: .heldResponse, attempt)
     }
 
-    /// The same for a tunnel that a proxy has refused.
+    /// Returns the next attempt for a tunnel refused by a proxy; nil if the error is the result.
     func retryForTunnel(_ error: any Error, _ attempt: Attempt) -> NextAttempt? {
         guard let error = error as? URLError, let fields = error.userInfo[URLError.proxyChallengesKey] as? [String],
             let url = error.userInfo[NSURLErrorFailingURLErrorKey] as? URL, let server = proxyServer(for: url)
@@ -103,7 +103,7 @@ extension URLConnectionOperation {
         return next
     }
 
-    /// Whether a response asks for credentials that may be had, so that another request may follow.
+    /// Whether a response asks for credentials that may be available, so that another request may follow.
     func mayAnswer(_ head: ResponseHead) -> Bool {
         guard head.asksForCredentials else { return false }
         if authenticationChallengeHandler != nil || delegate(interestedIn: .challenges) != nil { return true }
@@ -111,7 +111,7 @@ extension URLConnectionOperation {
         return hasAuthenticator || source.own != nil || source.store != nil || !source.ofProxies.isEmpty
     }
 
-    /// Makes the next attempt begin where this one's redirects have led.
+    /// Makes the next attempt continue from the target of this one's redirects.
     private func continueBehindRedirects(of attempt: Attempt) {
         let old = core.withLock { core in
             let old = core.authentication?.continuation
@@ -151,7 +151,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Answers with a known credential, if none was refused.
+    /// Answers with a known credential, unless one was refused.
     private func answerByDefault(_ questions: ArraySlice<AuthenticationQuestion>) -> Bool {
         guard questions.allSatisfy({ !$0.isRefused }),
             let question = questions.first(where: { $0.proposedCredential != nil }),
@@ -160,14 +160,14 @@ extension URLConnectionOperation {
         return authenticationRecord.answer(question, with: credential, keeps: false)
     }
 
-    /// Asks the handler about the first challenge that can be answered.
+    /// Passes the first answerable challenge to the handler.
     private func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
         or otherwise: Attempt.Settlement, _ attempt: Attempt
     ) {
         guard let question = questions.first else { return settle(otherwise, attempt) }
-        // The user may keep the answer for ever, which must retain neither the operation nor its handler; a waiting
-        // operation retains itself. The attempt is retained, so that a late answer serves the next one.
+        // The user may keep the answer forever, so it must not retain the operation or its handler; a waiting operation
+        // retains itself. The attempt is retained so that a late answer does not affect a newer one.
         let answer = AuthenticationAnswer { [weak self] disposition in
             self?.take(disposition, questions, question, head, or: otherwise, attempt)
         }
@@ -175,7 +175,7 @@ extension URLConnectionOperation {
             protectionSpace: question.space, proposedCredential: question.proposedCredential,
             previousFailureCount: question.previousFailureCount, failureResponse: head?.urlResponse)
         (completionQueue ?? OperationQueues.processing).submit { [self] in
-            // It may have been cancelled meanwhile; its handlers are then released.
+            // If it was cancelled in the meantime, its handlers have been released.
             guard !isFinished else { return }
             if let handler = authenticationChallengeHandler {
                 handler(self, challenge) { answer.give($0) }
@@ -199,7 +199,7 @@ extension URLConnectionOperation {
             if answerByDefault(questions) { handle(.retryDue(attempt.number)) } else { settle(otherwise, attempt) }
         case .cancel:
             let error = URLError(
-                .userCancelledAuthentication, url: request.url, "The challenge was answered with a cancellation.")
+                .userCancelledAuthentication, url: request.url, "The authentication challenge was cancelled.")
             settle(.failure(error), attempt)
         case .rejectProtectionSpace:
             authenticationRecord.reject(question)
@@ -211,7 +211,7 @@ extension URLConnectionOperation {
         guard !canBeSent else { return handle(.retryDue(attempt.number)) }
         let error = URLError(
             .userAuthenticationRequired, url: request.url,
-            "The answer to the challenge cannot be sent: it does not suit the method, or has characters that the method forbids."
+            "The credential does not suit the authentication method, or contains characters that the method forbids."
         )
         settle(.failure(error), attempt)
     }
@@ -222,13 +222,13 @@ extension URLConnectionOperation {
         handle(.retryDue(attempt.number))
     }
 
-    /// Ends an attempt whose outcome was settled before. True if it did.
+    /// Ends an attempt with a preset outcome. Returns false if that was not possible.
     func end(_ attempt: Attempt, by settlement: Attempt.Settlement) -> Bool {
         switch settlement {
         case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:
             guard attempt.body.hasPlace, let transport = core.withLock({ _ in attempt.transport }) else { return false }
-            // A stop finds the attempt, which may wait for a user's stream.
+            // A stop finds the attempt, which may be waiting for a user's stream.
             if advance(attempt, to: .working(stop: nil)) {
                 transport.perform { [self] in attempt.deliverHeldResponse(of: self) }
             } else {
@@ -239,10 +239,10 @@ extension URLConnectionOperation {
     }
 }
 
-/// The token of an `Authenticator`: waits for it, sends it, and handles a 401 to it.
+/// Waiting for the token of an `Authenticator`, sending it, and handling a 401 to it.
 extension URLConnectionOperation {
-    /// Gets the token for an attempt that begins. False if the attempt has ended, as the next one waits for the
-    /// refresh, or the operation fails.
+    /// Obtains the token for a starting attempt. Returns false if the attempt has ended, because the next one waits for
+    /// the refresh or the operation fails.
     func obtainToken(for attempt: Attempt) -> Bool {
         guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
         let latch = TwoPartyLatch()
@@ -262,13 +262,13 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The request with the token.
+    /// Returns the request with the token.
     func authorized(_ request: TransferRequest, with token: AccessToken) throws -> TransferRequest {
         guard let value = BearerAuthorization.value(token: token.value) else { throw AuthenticatorError.unusableToken }
         return try request.with(authorization: value)
     }
 
-    /// The next attempt after a response to a token; nil if the response is the result.
+    /// Returns the next attempt after a response to a token; nil if the response is the result.
     func retryForToken(_ head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
         guard head.statusCode == 401,
             let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(by: head, attempt) })
@@ -291,7 +291,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Called when the refresh has ended.
+    /// A closure to call when the refresh has ended.
     private func waiter(_ attempt: Attempt, _ latch: TwoPartyLatch) -> Authenticator.Waiter {
         { [weak self, weak attempt] result in
             guard let self, let attempt else { return }
@@ -300,23 +300,23 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Notes one of two events: the refresh has ended, and the operation has begun to wait. Continues after both.
+    /// Records one of two events: the refresh has ended, or the operation has begun to wait. Continues after both.
     private func meet(_ latch: TwoPartyLatch, _ attempt: Attempt) {
         if latch.arrive() { handle(.retryDue(attempt.number)) }
     }
 }
 
-/// Continues after two events, in any order.
+/// A latch that opens after two events, in any order.
 private final class TwoPartyLatch: Sendable {
     private let hasOneCome = Atomic<Bool>(false)
 
-    /// True for the last of the two.
+    /// Records an event. Returns true for the second of the two.
     func arrive() -> Bool { hasOneCome.exchange(true, ordering: .acquiringAndReleasing) }
 }
 
 extension OperationCore {
-    /// The token that a 401 refuses, its authenticator, and whether this operation has asked for a refresh before; nil
-    /// if it refuses none.
+    /// The token refused by a 401, its authenticator, and whether this operation has already requested a refresh; nil
+    /// if no token was refused.
     fileprivate func refusedToken(
         by head: ResponseHead, _ attempt: Attempt
     ) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
@@ -325,7 +325,7 @@ extension OperationCore {
         else {
             return nil
         }
-        // A redirect to another origin has removed the token, and leading back does not restore it. For a shared
+        // A redirect to another origin removes the token, and a redirect back does not restore it. For a shared
         // transfer only the URL is known.
         let isAtHome = self.redirects?.isEmpty ?? true || Target.isSame(request.url, head.url)
         let wasSent = (attempt.redirection?.request).map(authentication.bearsToken) ?? isAtHome
@@ -333,18 +333,18 @@ extension OperationCore {
     }
 }
 
-/// The authentication state of an operation, which few operations have. Guarded by the operation's lock.
+/// The authentication state of an operation, which few operations need. Guarded by the operation's lock.
 final class AuthenticationWork: @unchecked Sendable {
     /// The challenges and answers; nil before the first challenge.
     var record: AuthenticationRecord?
-    /// The token that the current attempt was sent with.
+    /// The token sent with the current attempt.
     var token: Authenticator.Grant?
-    /// How often the request was sent again with a newer token.
+    /// The number of times the request was sent again with a newer token.
     private(set) var tokenRetries = 0
     /// Whether a response to this operation has caused a refresh.
     private(set) var hasAskedForRefresh = false
 
-    /// The maximum of that number.
+    /// The maximum of `tokenRetries`.
     private static let mostTokenRetries = 3
 
     var mayRetryForToken: Bool { tokenRetries < Self.mostTokenRetries }
@@ -353,9 +353,9 @@ final class AuthenticationWork: @unchecked Sendable {
         tokenRetries += 1
         if afterRefresh { hasAskedForRefresh = true }
     }
-    /// Where the next attempts begin, if not with the operation's own request.
+    /// The starting point of the next attempts, if it is not the operation's own request.
     var continuation: Continuation?
-    /// Whether the last attempt has read nothing of the request's body.
+    /// Whether the last attempt read nothing of the request's body.
     var isBodyUnread = false
 
     func takeIsBodyUnread() -> Bool {
@@ -363,25 +363,25 @@ final class AuthenticationWork: @unchecked Sendable {
         return isBodyUnread
     }
 
-    /// The request to which redirects had led before the challenge. Earlier requests are not sent again: a form may
-    /// have been posted, and the page after it requires authentication.
+    /// The request that redirects led to before the challenge. Earlier requests are not sent again: a form may have
+    /// been posted that led to a page which requires authentication.
     struct Continuation {
         let request: URLRequest
         let place: RedirectContinuation
         let redirects: [RedirectEvent]
-        /// Whether it has the token of the operation's own request, which was not removed on the way.
+        /// Whether it carries the token of the operation's own request, not removed by a redirect.
         let bearsToken: Bool
     }
 
-    /// Whether a request after redirects has the token.
+    /// Whether a request after redirects carries the token.
     func bearsToken(_ request: URLRequest) -> Bool {
         guard let token, let value = BearerAuthorization.value(token: token.token.value) else { return false }
         return request.value(forHTTPHeaderField: "Authorization") == value
     }
 }
 
-/// The handler's answer to a challenge, which counts once. A handler that releases it without an answer leaves the
-/// challenge to the default.
+/// The handler's answer to a challenge, which takes effect once. If the handler releases it without answering, the
+/// default applies.
 final class AuthenticationAnswer: Sendable {
     private let then: Locked<(@Sendable (AuthenticationDisposition) -> Void)?>
 

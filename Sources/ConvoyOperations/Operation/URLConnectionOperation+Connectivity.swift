@@ -5,15 +5,15 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Waits for the network.
+/// Waiting for the network.
 extension URLConnectionOperation {
-    /// How many seconds after the return of a network its name servers may still be unknown.
+    /// How long after a network returns its name servers may still be unknown, in seconds.
     private static let lookupLag: TimeInterval = 30
     /// The delays between failed lookups in that time, in seconds.
     private static let lookupDelays: [TimeInterval] = [1, 3, 9]
 
-    /// The next attempt after a failure without a network; nil if the operation does not wait, or the failure has
-    /// another reason.
+    /// Returns the next attempt after a failure without a network; nil if the operation does not wait, or the failure
+    /// has another cause.
     func retryForNetwork(_ error: any Error, _ attempt: Attempt) -> NextAttempt? {
         guard waitsForConnectivity, let failure = error as? URLError, redirects.isEmpty,
             let target = networkTarget(of: failure)
@@ -24,7 +24,7 @@ extension URLConnectionOperation {
         guard failed == nil || failed == request.url?.withoutUserInfo else { return nil }
         guard canReplay(request.httpBodyStream) else { return nil }
         guard target.isOutOfReach else { return retryForLateLookup(failure) }
-        // There was a route to its addresses each time.
+        // A route to its addresses existed each time.
         if core.withLock({ $0.retry?.returnsToHost ?? 0 }) > Self.lookupDelays.count { return nil }
         let count = core.withLock { core in
             core.retryRecord.count += 1
@@ -41,18 +41,18 @@ extension URLConnectionOperation {
         return core.withLock({ $0.request }).target.map(configuration.connectedHost).map { NetworkTarget(host: $0) }
     }
 
-    /// The destination without a route; nil if the failure has another reason.
+    /// The destination without a route; nil if the failure has another cause.
     private func networkTarget(of failure: URLError) -> NetworkTarget? {
         guard let target = networkTarget else { return nil }
         switch failure.code {
         case .notConnectedToInternet, .cannotFindHost, .dnsLookupFailed: return target
-        // A host that refuses a connection has been reached. Without a route to it, something else has refused.
+        // A host that refuses a connection has been reached. Without a route to it, the refusal came from elsewhere.
         case .cannotConnectToHost: return target.isAddress || failure.isOfProxyName ? target : nil
         default: return nil
         }
     }
 
-    /// The next attempt after the network has returned, while names cannot be looked up yet.
+    /// Returns the next attempt for the time when the network has returned but names cannot be looked up yet.
     private func retryForLateLookup(_ failure: URLError) -> NextAttempt? {
         guard [.cannotFindHost, .dnsLookupFailed].contains(failure.code) || failure.isOfProxyName else { return nil }
         let now = retryClock.now
@@ -85,8 +85,8 @@ extension URLConnectionOperation {
         networkTarget.map { AwaitedNetwork(target: $0, isGone: $0.isOutOfReach) }
     }
 
-    /// Ends the wait for a retry early when the network returns. Without a socket to detect that, the wait keeps its
-    /// length.
+    /// Ends the wait for a retry early when the network returns. If no socket is available to detect that, the wait
+    /// keeps its length.
     func end(_ wait: AttemptWait, of attempt: Attempt, withReturnOf network: AwaitedNetwork) {
         try? end(wait, of: attempt, withReturnOf: network.target, afterLoss: !network.isGone)
     }
@@ -108,7 +108,8 @@ extension URLConnectionOperation {
 
     private func networkDidReturn(_ target: NetworkTarget, after attempt: Attempt) {
         let now = retryClock.now
-        // If there is a route to the host alone, and attempts still fail, they must not follow each other at once.
+        // If there is a route to the host alone and attempts still fail, they must not follow each other without a
+        // delay.
         let isHostAlone = !target.isAddress && target.isOutOfReach
         let (wait, delay) = core.withLock { core -> (AttemptWait?, TimeInterval?) in
             let record = core.retryRecord
@@ -128,7 +129,7 @@ extension ConnectionConfiguration {
     /// The name or address that connections for a target are made to.
     fileprivate func connectedHost(for target: Target) -> String {
         if let proxy = try? proxy.proxy(for: target) { return proxy.host }
-        // Two colons, a host, a colon, and perhaps a port.
+        // Two colons, a host, a colon, and optionally a port.
         guard let fixed = fixedAddress(for: target)?.dropFirst(2), let colon = fixed.lastIndex(of: ":") else {
             return target.bareHost
         }

@@ -5,12 +5,13 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Ends an operation: calls its handlers and releases everything.
+/// Finishing an operation: calling its handlers and releasing all resources.
 extension URLConnectionOperation: HandoverTask {
-    /// Runs the block once the operation has finished, that was posted, and its handlers have run; at once if all of
-    /// that is over. For the library only: the block must be short, and may run on the network thread.
+    /// Runs the block once the operation has finished, the notification was posted, and the handlers have run;
+    /// immediately if that has already happened. For internal use only: the block must return quickly, and may run on
+    /// the network thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
-        // Before the look: the last step either finds this mark, or was seen.
+        // Set the flag before the check: the last step either finds the flag or is seen here.
         flags.insert(.delivery)
         let isOver = core.withLock { core in
             let isOver = isDelivered
@@ -20,16 +21,16 @@ extension URLConnectionOperation: HandoverTask {
         if isOver { hook() }
     }
 
-    /// Enters the completion group, once. From then on the group waits for the operation's handlers.
+    /// Enters the completion group once. From then on the group waits for the operation's handlers.
     package final func enterCompletionGroup() {
         if flags.contains(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
     }
 
-    /// Submits the handlers to their queue, before the end is posted, as that may let other operations finish. So
-    /// handlers on one queue run in the order in which the operations finished, and a dependent's after its
-    /// dependency's.
+    /// Submits the handlers to their queue before the end is posted, because that may let other operations finish. This
+    /// way, handlers on one queue run in the order in which the operations finish, and a dependent's handlers run after
+    /// its dependency's.
     ///
-    /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
+    /// The handlers may run immediately, while the caller continues with ``executionDidFinish()`` and then with
     /// `deliveryDidPostEnd()`.
     func deliver() {
         let end = core.withLock { core in
@@ -41,7 +42,7 @@ extension URLConnectionOperation: HandoverTask {
             rare.expiryTimer?.cancel()
             rare.wait?.end()
         }
-        // Its sink holds an open file.
+        // The sink holds an open file.
         end.attempt?.discard()
         end.rare?.worker?.end(self)
         if flags.contains(.progress) { progressReport.finish(of: self) }
@@ -53,20 +54,20 @@ extension URLConnectionOperation: HandoverTask {
         }
     }
 
-    /// What is taken out of a finished operation, under one lock.
+    /// The values taken out of a finished operation, under one lock.
     private struct Delivery {
         let attempt: Attempt?
         let settings: PreparedSettings
         let hasHandlers: Bool
         let rare: Rare?
 
-        /// What few operations have at their end. What is not used is released without the lock.
+        /// Values that few operations have at their end. Those not used are released without the lock.
         struct Rare {
             let wait: AttemptWait?
             let phase: AttemptPhase?
             let worker: (any OperationWorker)?
             let expiryTimer: (any ClockTimer)?
-            /// Handlers that are never called, if no other handler waits.
+            /// Handlers that are never called, unless a completion handler is pending.
             let rareHandlers: OperationCore.RareHandlers?
         }
 
@@ -87,15 +88,15 @@ extension URLConnectionOperation: HandoverTask {
     }
 
     package func runHandedOver() {
-        // When this returns, the operation has released the closures, too.
+        // When this returns, the operation has also released the closures.
         let isFirst = callHandlers()
         if isFirst { didMakeLastStep() }
     }
 
-    /// Calls the handlers. They are taken out first, so that none is called twice, and those of the work with them. Handlers
-    /// of the end that are set meanwhile are called as well, perhaps after the delivery.
+    /// Calls the handlers. They are taken out first, together with the handlers of the work, so that none is called
+    /// twice. Completion handlers that are set in the meantime are also called, possibly after the delivery.
     ///
-    /// - Returns: whether these were the first.
+    /// - Returns: Whether this was the first call.
     private func callHandlers() -> Bool {
         let hasOutcome = hasOutcome
         let (handlers, failure, object, data, isFirst, rare) = core.withLock { core in
@@ -116,7 +117,7 @@ extension URLConnectionOperation: HandoverTask {
         return isFirst
     }
 
-    /// Sets the handlers of the end. Those that are set later are called once, too.
+    /// Sets completion handlers. Handlers set after the end are also called once.
     final func setFinalHandlers(_ set: (inout OperationCore) -> Void) {
         let (old, isLate, queue) = core.withLock { core -> (OperationCore.FinalHandlers, Bool, DispatchQueue?) in
             let old = core.finalHandlers
@@ -128,16 +129,16 @@ extension URLConnectionOperation: HandoverTask {
         if isLate { CompletionOutbox.post(self, to: queue ?? .mainForHandlers) }
     }
 
-    /// Notes that the end has been posted.
+    /// Records that the end has been posted.
     func deliveryDidPostEnd() { didMakeLastStep() }
 
     private static let stepsOfDelivery = 2
 
-    /// Whether the handlers have run and the end has been posted, so that dependents and queues know of it.
+    /// Whether the handlers have run and the end has been posted, so that dependents and queues know about it.
     final var isDelivered: Bool { deliverySteps.load(ordering: .sequentiallyConsistent) == Self.stepsOfDelivery }
 
-    /// Notes one of the two steps that the delivery consists of: the handlers have run, and the end is posted. With the one
-    /// that comes last, it is over.
+    /// Records one of the two steps of the delivery: the handlers have run, or the end has been posted. The delivery is
+    /// complete after both.
     private func didMakeLastStep() {
         guard deliverySteps.add(1, ordering: .sequentiallyConsistent).newValue == Self.stepsOfDelivery else { return }
         guard flags.contains(.delivery) || flags.contains(.completionGroup) else { return }
@@ -145,7 +146,7 @@ extension URLConnectionOperation: HandoverTask {
     }
 }
 
-/// What waits for the delivery.
+/// The hooks and the group that are waiting for the delivery.
 private struct Delivered: Sendable {
     let hooks: [@Sendable () -> Void]
     let group: DispatchGroup?
@@ -157,7 +158,7 @@ private struct Delivered: Sendable {
 }
 
 extension OperationCore {
-    /// Those who wait for the delivery, which is over.
+    /// Takes the hooks and the group to notify when the delivery is complete.
     fileprivate mutating func takeWaiting() -> Delivered {
         defer { hooks = [] }
         return Delivered(hooks: hooks, group: enteredGroup.take())
@@ -165,30 +166,33 @@ extension OperationCore {
 }
 
 extension Notification.Name {
-    /// An operation has begun its work; `object` is the operation. Posted to `NotificationCenter.default` on a serial queue
-    /// of the library's own, before the end of the same operation, and after the end of all that it depends on.
+    /// Posted when an operation has begun its work; `object` is the operation. Posted to `NotificationCenter.default`
+    /// on an internal serial queue, before the finish of the same operation and after the finish of all operations that
+    /// it depends on.
     ///
-    /// Its text is that of AFNetworking's name. Operations post it from when the program reads this name or
-    /// ``networkingOperationDidFinish`` for the first time, as every observer does that names what it observes. Before that
-    /// they post nothing: an observer of all names, or one that spells the text itself, has to read one of the two names first.
+    /// The raw value is that of AFNetworking's name. Operations post notifications only after the program has first
+    /// read this name or ``networkingOperationDidFinish``, which every observer does that uses the names. An observer
+    /// of all names, or one that spells out the raw value, must read one of the two names first.
     public static var networkingOperationDidStart: Notification.Name { OperationNotifications.read(.start) }
 
-    /// An operation has finished, its results and its error are final; `object` is the operation. Posted on the same
-    /// serial queue as its start, in the order in which the operations finished. Its handlers may run before or after.
+    /// Posted when an operation has finished, with final results and error; `object` is the operation. Posted on the
+    /// same serial queue as the start, in the order in which the operations finished. The operation's handlers may run
+    /// before or after.
     ///
-    /// Its text is that of AFNetworking's name. See ``networkingOperationDidStart`` for when operations begin to post it.
+    /// The raw value is that of AFNetworking's name. See ``networkingOperationDidStart`` for when operations start to
+    /// post it.
     public static var networkingOperationDidFinish: Notification.Name { OperationNotifications.read(.finish) }
 }
 
 /// The notifications of all operations, in order.
 ///
 /// Observers are user code, and run neither on the network thread nor under a lock. The queue is woken once for all
-/// notifications that arrive before it has posted them: waking it costs more than a post.
+/// notifications that arrive before it has posted them, because waking it costs more than a post.
 ///
-/// A post costs as much as all else that an operation does at its end, with or without an observer. So nothing is posted
-/// before the program has read one of the names.
+/// With or without an observer, a post costs as much as everything else that an operation does when it finishes. So
+/// nothing is posted until the program has read one of the names.
 enum OperationNotifications {
-    /// What happens to an operation.
+    /// The kind of notification.
     enum Occasion: String {
         case start = "com.alamofire.networking.operation.start"
         case finish = "com.alamofire.networking.operation.finish"
@@ -201,17 +205,17 @@ enum OperationNotifications {
     private static let mayHaveObservers = Atomic<Bool>(false)
 
     private static let waiting = ContendedLock<[Entry]>([])
-    /// How many are waiting or being posted.
+    /// The number of notifications that are waiting or being posted.
     private static let count = Atomic<Int>(0)
     private static let poster = Poster()
 
-    /// The name, for one who may observe it.
+    /// Returns the name to a potential observer.
     fileprivate static func read(_ occasion: Occasion) -> Notification.Name {
         mayHaveObservers.store(true, ordering: .sequentiallyConsistent)
         return occasion.name
     }
 
-    /// Posts a notification after those that were posted before, if one may be observed.
+    /// Posts a notification after all earlier ones, if it may be observed.
     static func post(_ occasion: Occasion, of operation: URLConnectionOperation) {
         guard mayHaveObservers.load(ordering: .relaxed) else { return }
         waiting.withLock { $0.append((occasion, operation)) }
@@ -219,12 +223,12 @@ enum OperationNotifications {
         if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
     }
 
-    /// Posts the notifications, on their queue.
+    /// Posts the notifications on their queue.
     private final class Poster: @unchecked Sendable {
-        /// Keeps its memory, so that most posts allocate nothing. Used on that queue only.
+        /// Reused memory, so that most posts allocate nothing. Only used on the queue.
         @exclusivity(unchecked) private var taken: [Entry] = []
 
-        /// Memory is kept for no more than this number.
+        /// The maximum number of entries for which memory is kept.
         private static let mostKept = 1024
 
         func postAll() {
@@ -241,29 +245,29 @@ enum OperationNotifications {
     }
 }
 
-/// The queues that all operations share.
+/// The queues shared by all operations.
 package enum OperationQueues {
-    /// The queue of response serializers, and of retry handlers of operations without a `completionQueue`.
+    /// The queue of response serializers, and of the retry handlers of operations without a `completionQueue`.
     package static let processing = DispatchQueue(label: "Convoy.Processing", attributes: .concurrent)
 
-    /// The queue on which `Progress` objects change: Foundation's are not thread-safe, and several may belong to one
-    /// tree.
+    /// The queue on which `Progress` objects are updated: Foundation's class is not thread-safe, and several objects
+    /// may belong to one tree.
     static let progress = DispatchQueue(label: "Convoy.Progress")
 
     /// The queue on which notifications are posted.
     static let notifications = DispatchQueue(label: "Convoy.Notifications")
 }
 
-/// Runs operations that are awaited outside any queue, in a queue of the library.
+/// Runs operations that are awaited outside any queue, in an internal queue.
 package enum AwaitedOperations {
-    /// With the limits of a manager's queue, which a thousand awaited operations need as well.
+    /// Uses the limits of a manager's queue, because a thousand awaited operations need limits as well.
     private static let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Awaited")
 
-    /// Starts an operation and all that it waits for, except those that are enqueued or were started. Only Convoy's
-    /// operations are started: others may be in a queue.
+    /// Starts an operation and everything that it waits for, except operations that are enqueued or started. Only
+    /// Convoy's operations are started: others may be in a queue.
     package static func start(_ operation: ScheduledOperation) {
         guard operation.hasConnections else { return adopt(operation) }
-        // Step by step: a chain may be long, and may be a circle.
+        // Iterative, because a chain may be long or cyclic.
         var seen: Set<ObjectIdentifier> = []
         var left = [operation]
         while let next = left.popLast() {
@@ -276,7 +280,7 @@ package enum AwaitedOperations {
     }
 
     private static func adopt(_ operation: ScheduledOperation) {
-        // Another `RequestOperationQueue` may be first even now: then it has the operation, and this one ignores it.
+        // Another `RequestOperationQueue` may claim the operation first; this queue then ignores it.
         guard operation.claimForAwaiting() else { return }
         // A refresh must not wait for operations that wait for its token.
         (Authenticator.isRefreshing ? RequestOperationQueue() : queue).addOperation(operation)
@@ -284,7 +288,7 @@ package enum AwaitedOperations {
 }
 
 extension OperationQueue {
-    /// Adds an operation, unless it has finished or is in another queue, in which case Foundation's queue would trap.
+    /// Adds an operation, unless it has finished or is in another queue, where Foundation's queue would trap.
     final func addUnlessTaken(_ operation: Operation) {
         guard !operation.isFinished else { return }
         // It ignores operations of other queues.

@@ -4,36 +4,36 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// How an attempt has ended.
+/// The outcome of an attempt.
 enum AttemptOutcome {
-    /// It was stopped; received bytes are kept.
+    /// The attempt was stopped; received bytes are kept.
     case stopped
-    /// The received bytes are unusable: the whole must be requested again.
+    /// The received bytes are unusable: the complete body must be requested again.
     case unusable
-    /// A response has arrived; nil if the transport has none.
+    /// A response has arrived; nil if the transport does not provide it.
     ///
-    /// - Parameter isFinal: whether an earlier decision made this response the result.
+    /// - Parameter isFinal: Whether an earlier decision made this response the result.
     case received(ResponseHead?, isFinal: Bool)
-    /// The transfer has failed, perhaps with a response.
+    /// The transfer has failed, possibly with a response.
     case failed(any Error, ResponseHead?)
-    /// A worker has received an unacceptable response.
+    /// A worker received an unacceptable response.
     case refused(any Error, ResponseHead, data: Data?, object: Any?)
-    /// No other attempt can change this error.
+    /// An error that no further attempt can change.
     case settled(any Error)
-    /// A worker has made this object.
+    /// A worker created this object.
     case succeeded(Any?, data: Data?)
 }
 
-/// Ends attempts, and the operation.
+/// Ending attempts, and the operation.
 extension URLConnectionOperation {
-    /// Ends an attempt, once; later calls change nothing. Another attempt may follow, at once, after a delay or after
-    /// an answer; otherwise the outcome is the operation's. Any thread.
+    /// Ends an attempt once; later calls have no effect. Another attempt may follow, immediately, after a delay or
+    /// after an answer; otherwise the outcome becomes the operation's. May be called on any thread.
     func end(_ attempt: Attempt, with outcome: AttemptOutcome) {
         switch outcome {
         case .stopped where isRunning(attempt) && !core.withLock({ _ in attempt.phase.isPreparing }):
-            // The operation has not asked for this, so nothing would begin the work again.
+            // The operation did not request this, so nothing would restart the work.
             let error = URLError(
-                .networkConnectionLost, url: request.url, "The connection was cancelled, but not by the operation.")
+                .networkConnectionLost, url: request.url, "The connection was cancelled unexpectedly.")
             end(attempt, with: .failed(error, nil))
         case .stopped:
             if didEnd(attempt) { handle(.workStopped(attempt.number)) }
@@ -46,7 +46,7 @@ extension URLConnectionOperation {
             }
             if didEnd(attempt) { proceed(to: next, after: attempt) }
         case .failed(let error, let head):
-            // The user gets the error that user code has thrown; the code would throw it again.
+            // Report the error thrown by user code; retrying would throw it again.
             if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodySupplyFailure {
                 return end(attempt, with: .settled(failure.cause))
             }
@@ -67,7 +67,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Notes that an attempt has ended. False if it had ended before.
+    /// Records that an attempt has ended. Returns false if it had already ended.
     func didEnd(_ attempt: Attempt) -> Bool { core.withLock { _ in attempt.phase.end() } != nil }
 
     /// Stores the outcome of an attempt as the operation's.
@@ -80,7 +80,7 @@ extension URLConnectionOperation {
         handle(.workCompleted(attempt.number))
     }
 
-    /// The next attempt instead of a response; nil if the response is the result.
+    /// Returns the next attempt to make instead of accepting a response; nil if the response is the result.
     private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         // Most operations have neither, and pay only for this check.
         guard
@@ -94,7 +94,7 @@ extension URLConnectionOperation {
     /// Sets the head of the current response.
     func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
 
-    /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`.
+    /// Whether the body of a response is written to the output stream; otherwise it is kept as `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {
         if let sink = core.withLock({ $0.place?.sink }), let isAccepted = sink.accepts(head) { return isAccepted }
         guard serializesResponse else { return true }
@@ -103,9 +103,9 @@ extension URLConnectionOperation {
 
     var currentHead: ResponseHead? { core.withLock { $0.head } }
 
-    /// How the result of a response is made.
+    /// How the result of a response is produced.
     private enum Conclusion {
-        /// The attempt has ended.
+        /// The attempt has already ended.
         case none
         /// The results are stored.
         case complete
@@ -114,7 +114,7 @@ extension URLConnectionOperation {
         case stopped
     }
 
-    /// Ends an attempt with a response that is complete and stored. Any thread.
+    /// Ends an attempt whose response is complete and stored. May be called on any thread.
     func finish(_ attempt: Attempt, with head: ResponseHead?, data: Data?) {
         let parses = serializesResponse
         let isPlain = serializesPlainly
@@ -123,16 +123,16 @@ extension URLConnectionOperation {
             core.data = data
             let isLeftToTask = isPlain && core.isLeftToTask(head, data)
             if isLeftToTask { core.object = .undecoded }
-            // If the body was set aside in memory, it is not in the sink.
+            // A body set aside in memory is not in the sink.
             let commits = data == nil && core.place?.sink.isProvisional == true
             guard parses, !isLeftToTask else { return (.complete, commits, phase) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
-            // The common case costs no hop and no Foundation response.
+            // The common case needs no thread hop and no Foundation response.
             if isPlain, let head, core.common.prepared.deliversBody(ofStatus: head.statusCode) {
                 core.object = isHead ? .none : .body
                 return (.complete, commits, phase)
             }
-            // An earlier stop has found nothing to give up; a later one will.
+            // An earlier stop found nothing to cancel; a later one will.
             if lifecycle.value.isEnding { return (.stopped, false, phase) }
             attempt.phase = .processing
             return (.process(isHead: isHead), commits, phase)
@@ -149,7 +149,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Validates and parses the response. On the processing queue, as the serializer or the subclass may be user code.
+    /// Validates and parses the response. Called on the processing queue, because the serializer or the subclass may be
+    /// user code.
     private func process(_ attempt: Attempt, data: Data?, head: ResponseHead?, commits: Bool) {
         let object: ObjectBox
         var failure: (any Error)?
@@ -172,19 +173,20 @@ extension URLConnectionOperation {
 
     // MARK: Committing
 
-    /// Completes an attempt whose response is accepted, after a provisional sink has put its bytes in their final place.
+    /// Completes an attempt whose response was accepted, after a provisional sink has moved its bytes to their
+    /// destination.
     private func complete(_ attempt: Attempt, commits: Bool) {
         guard commits else { return handle(.workCompleted(attempt.number)) }
         core.withLock { $0.commitsOutput = true }
         handle(.workCanCommit(attempt.number))
     }
 
-    /// Lets the sink commit. The result of the commit is the operation's. An operation that has ended meanwhile has no
-    /// attempt.
+    /// Commits the sink. The result of the commit becomes the operation's. An operation that has ended in the meantime
+    /// has no attempt.
     func commit(_ number: Lifecycle.AttemptNumber) {
         let call = BlockingCall()
         let attempt = core.withLock { core -> Attempt? in
-            // A worker commits by itself.
+            // A worker commits its own results.
             guard core.commitsOutput, let attempt = core.attempt(number) else { return nil }
             attempt.willCommit(as: call)
             return attempt
@@ -195,7 +197,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// How many seconds a cancelled or expired operation waits for a running commit.
+    /// How long a cancelled or expired operation waits for a running commit, in seconds.
     private static let commitPatience: TimeInterval = 1
 
     /// Waits for a running commit, for a limited time.
@@ -204,7 +206,7 @@ extension URLConnectionOperation {
         let timer = clock.schedule(at: Nanoseconds.deadline(Self.commitPatience, after: clock.now)) { [weak self] in
             self?.handle(.commitTakesTooLong(number))
         }
-        // It replaces the total time limit, which no longer matters.
+        // It replaces the timer of `totalTimeout`, which no longer matters.
         let unused = core.withLock { core in
             defer { if !core.isFinished { core.expiryTimer = timer } }
             return core.isFinished ? timer : core.expiryTimer
@@ -215,7 +217,7 @@ extension URLConnectionOperation {
     // MARK: The end of the operation
 
     func finish() {
-        // In this order: handlers of operations that can finish because of this one must be called after its own.
+        // The order matters: handlers of operations that can finish because of this one must be called after its own.
         deliver()
         if mustPostElsewhere { BlockingWorkers.shared.perform { self.postEnd() } } else { postEnd() }
     }

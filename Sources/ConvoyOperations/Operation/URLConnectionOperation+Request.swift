@@ -14,7 +14,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Changes the request, before the operation starts.
+    /// Modifies the request before the operation starts.
     package final func changeRequest(_ change: (inout URLRequest) -> Void) {
         var request = request
         change(&request)
@@ -28,13 +28,13 @@ extension URLConnectionOperation {
         set(TransferRequest.foundation(request)) { swap(&$0.request, &$1) }
     }
 
-    /// Notes that the request is no longer the one that the operation was made with, so that its host may be another.
+    /// Records that the request is no longer the original one, so that its host may differ.
     final func noteOtherRequest() {
         flags.insert(.otherRequest)
         declare(.looksUpHost)
     }
 
-    /// A stream for the body that begins at its start; nil if there is none. Calls user code.
+    /// Returns a new stream for the body, positioned at its start; nil if that is not possible. Calls user code.
     final func freshBodyStream(for stream: InputStream) -> InputStream? {
         if let delegate = delegate(interestedIn: .bodyStreams), let fresh = delegate.newBodyStream(of: self) {
             return fresh
@@ -42,23 +42,23 @@ extension URLConnectionOperation {
         return try? (stream as? any ReplayableBodyStream)?.replay()
     }
 
-    /// Whether a new stream for the body can be made.
+    /// Whether a new stream for the body can be created.
     final func canReplay(_ stream: InputStream?) -> Bool {
         stream == nil || stream is any ReplayableBodyStream || delegate(interestedIn: .bodyStreams) != nil
     }
 }
 
-/// An input that an operation takes from its dependencies for its request.
+/// A value that an operation takes from its dependencies for its request.
 struct DependencyInput: Sendable {
-    /// The operations that have the values.
+    /// The operations that provide the values.
     let sources: [URLConnectionOperation]
     /// Writes the values into the request. Called if all sources have succeeded.
     let apply: URLConnectionOperation.Preparation
 
     /// Writes the values into a request.
     ///
-    /// - Parameter mayLack: whether the request is left unchanged if a source has failed.
-    /// - Throws: the error of the first source that failed, or the error of `apply`.
+    /// - Parameter mayLack: Whether to leave the request unchanged if a source has failed.
+    /// - Throws: The error of the first source that failed, or the error of `apply`.
     func run(_ request: inout URLRequest, orWithout mayLack: Bool) throws {
         guard let failure else { return try apply(&request) }
         if !mayLack { throw failure }
@@ -67,10 +67,10 @@ struct DependencyInput: Sendable {
     private var failure: (any Error)? {
         for source in sources {
             guard source.state == .finished else {
-                // It is no longer a dependency.
+                // The source is no longer a dependency.
                 return URLError(
                     .resourceUnavailable, url: source.request.url,
-                    "The request takes a value from an operation that has not finished.")
+                    "The request needs a value from an operation that has not finished.")
             }
             if let error = source.error { return error }
         }
@@ -78,15 +78,15 @@ struct DependencyInput: Sendable {
     }
 }
 
-/// Everything that changes the request when the operation begins. It is taken out then, so that it runs once, however
-/// often the operation is paused or retried.
+/// All closures that modify the request when the operation begins. They are taken out then, so that they run once,
+/// however often the operation is paused or retried.
 struct RequestPreparation: Sendable {
     var inputs: [DependencyInput]
     var prepare: URLConnectionOperation.Preparation?
-    /// Whether the request may be sent without the value of an input that has failed.
+    /// Whether the request may be sent without the value of a failed input.
     var mayLackInputs = false
 
-    /// In the order in which the inputs were added; `prepare` runs after them.
+    /// Runs the inputs in the order in which they were added, then `prepare`.
     func run(_ request: inout URLRequest) throws {
         for input in inputs { try input.run(&request, orWithout: mayLackInputs) }
         try prepare?(&request)
@@ -122,14 +122,14 @@ extension URLConnectionOperation {
     final func add(_ input: DependencyInput) {
         reportLateChange(of: "depend(on:)")
         core.withLock { core in
-            // It would never be called or released.
+            // The input would never be called or released.
             guard !core.areHandlersDone, !core.hasBegun else { return }
             core.handlers.inputs.append(input)
         }
         for source in input.sources { addDependency(source) }
     }
 
-    /// Why a dependency has not succeeded; nil if all have.
+    /// Returns the reason why a dependency did not succeed; nil if all succeeded.
     func failureOfDependency() -> (any Error)? {
         for dependency in dependencies {
             if let operation = dependency as? URLConnectionOperation, let error = operation.error { return error }
@@ -141,7 +141,7 @@ extension URLConnectionOperation {
         return nil
     }
 
-    /// Puts back a preparation that has not run, because the operation was stopped before.
+    /// Puts back a preparation that has not run because the operation was stopped first.
     final func putBack(_ preparation: RequestPreparation) {
         core.withLock { core in
             guard !core.areHandlersDone else { return }
@@ -151,17 +151,17 @@ extension URLConnectionOperation {
 }
 
 extension URLConnectionOperation {
-    /// Provides the trace context for the requests of an attempt; nil for none. An error that it throws becomes the
-    /// operation's.
+    /// Returns the trace context for the requests of an attempt; nil for none. An error that it throws becomes the
+    /// operation's error.
     public typealias TraceContextProvider =
         @Sendable (_ operation: URLConnectionOperation) throws -> TraceContext?
 
-    /// Called as each attempt begins, on one of the library's threads, which it may block. Begin a span of a tracer
-    /// here, and end it by an ``EventMonitor`` at `attemptEnded`. The requests have its `traceparent` and `tracestate`,
-    /// unless the operation's request has set them; those of redirects as well. That of the manager, and nil by
-    /// default.
+    /// Called when each attempt begins, on an internal thread, which it may block. Begin a tracer span here, and end it
+    /// in an ``EventMonitor`` at `attemptEnded`. All requests of the attempt, including redirects, carry its
+    /// `traceparent` and `tracestate`, unless the operation's request sets them. The manager's provider by default, or
+    /// nil.
     ///
-    /// Operations with a provider share no transfers.
+    /// Operations with a provider do not share transfers.
     public final var traceContextProvider: TraceContextProvider? {
         get { core.withLock { $0.rareHandlers?.traceContext } }
         set {
@@ -170,10 +170,10 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The trace context of the latest attempt; nil for none.
+    /// The trace context of the latest attempt, if any.
     public final var traceContext: TraceContext? { core.withLock { $0.traceContext } }
 
-    /// A request with the fields of the operation's trace context.
+    /// Returns the request with the fields of the operation's trace context.
     func traced(_ request: TransferRequest) -> TransferRequest {
         guard let context = traceContext else { return request }
         var traced = request.urlRequest
@@ -185,19 +185,18 @@ extension URLConnectionOperation {
     }
 }
 
-/// Redirects: the decisions about them, and their results.
+/// Redirects: decisions and results.
 extension URLConnectionOperation {
-    /// Decides about each redirect. Called on `completionQueue`, or, if that is nil, on one of the library's threads,
-    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed, except for
-    /// those that would send the request's body to another origin: see
-    /// `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
+    /// Decides about each redirect. Called on `completionQueue` or, if that is nil, on an internal thread, which it may
+    /// block. The transfer waits for the answer. Without a handler, redirects are followed, except for those that would
+    /// send the request body to another origin: see `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
     public final var redirectHandler: RedirectHandler? {
         get { core.withLock { $0.rareHandlers?.redirect } }
         set { setHandler(\.redirect, newValue) }
     }
 
-    /// The redirects of the operation's latest attempt so far, in order, with the decision about each. The last one may
-    /// be the one that it failed with.
+    /// The redirects of the latest attempt so far, in order, with the decision about each. The last one may be the one
+    /// that the attempt failed with.
     public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } ?? [] }
 
     /// Adds the result of a redirect.
@@ -208,7 +207,7 @@ extension URLConnectionOperation {
         core.withLock { $0.redirects = ($0.redirects ?? []) + [redirect] }
     }
 
-    /// Answers the transfer with the request that the rules propose, unless the user decides, or the body must be read
+    /// Answers the transfer with the request proposed by the rules, unless the user decides or the body must be read
     /// again.
     func decide(
         about redirect: Redirect, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
@@ -241,7 +240,7 @@ extension URLConnectionOperation {
     }
 
     /// Answers the transfer as soon as the operation has a slot of the host that it is redirected to, whose limit and
-    /// gate count from now on. The transfer waits without a timeout; one that must stop needs no answer.
+    /// gate apply from now on. The transfer waits without a timeout; if it must stop, no answer is needed.
     private func follow(
         _ request: URLRequest?, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
@@ -257,7 +256,7 @@ extension URLConnectionOperation {
         scheduler.redirect(self, to: redirect.host, if: { [self] in isRunning(attempt) }) { redirect.answer() }
     }
 
-    /// Waits again for the slot of a redirect: a pause has given that up, and the transfer was held.
+    /// Waits again for the slot of a redirect that a pause has released while the transfer was held.
     func waitAgainAfterRedirect(of attempt: Attempt) {
         guard let scheduler = scheduler.object, let redirect = core.withLock({ _ in attempt.unansweredRedirect }),
             !redirect.isAnswered
@@ -287,6 +286,6 @@ final class UnansweredRedirect: Sendable {
 
     var isAnswered: Bool { follow.withLock { $0 == nil } }
 
-    /// Lets the transfer follow it. Only the first call counts.
+    /// Lets the transfer follow the redirect. Only the first call has an effect.
     func answer() { follow.withLock { $0.take() }?() }
 }

@@ -7,12 +7,13 @@ import FoundationNetworking
 
 /// Retries.
 extension URLConnectionOperation {
-    /// Called with each decision about a failed attempt.
+    /// Called with each retry decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
-    /// Called once for each failed attempt, when it is retried or given up, with the reason. An operation that waits at
-    /// the closed gate of its host has not failed: an ``EventMonitor`` and `RequestOperationQueue.closedGates` report
-    /// that wait. Called on `completionQueue`, or on one of the library's queues if that is nil.
+    /// Called once for each failed attempt, when it is retried or when the operation gives up, with the reason. Not
+    /// called for an operation that waits at the closed gate of its host, which has not failed; an ``EventMonitor`` and
+    /// `RequestOperationQueue.closedGates` report that wait. Called on `completionQueue`, or on an internal queue if
+    /// that is nil.
     public final var retryHandler: RetryHandler? {
         get { core.withLock { $0.rareHandlers?.retry } }
         set { setHandler(\.retry, newValue) }
@@ -24,27 +25,27 @@ extension URLConnectionOperation {
         set { setHandler(\.closedGate, newValue) }
     }
 
-    /// How often the request has been retried.
+    /// The number of times the request has been retried.
     public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
 
-    /// Why the `retryPolicy` did not retry the failed request; nil if it has not failed, or the policy does not cover
-    /// the failure.
+    /// The reason why the `retryPolicy` did not retry the failed request; nil if it has not failed, or the policy does
+    /// not cover the failure.
     public final var retryRefusal: RetryEvent.Refusal? { core.withLock { $0.retry?.refusal } }
 
-    /// How often in a row an unsent request is repeated at once.
+    /// The maximum number of consecutive immediate retries of an unsent request.
     private static let mostImmediateRetries = 3
 
     /// When the next attempt begins.
     enum NextAttempt {
-        /// At once, keeping its slot in the queue.
+        /// Immediately, keeping the slot in the queue.
         case atOnce
         /// After a delay, without a slot.
         case later(AttemptWait)
-        /// When a question is answered, which is asked after the slot was given back.
+        /// When a pending answer arrives. The closure requests it, after the slot was released.
         case whenAnswered(for: WaitReason, @Sendable () -> Void)
     }
 
-    /// Begins another attempt after one that has ended.
+    /// Begins the next attempt after one that has ended.
     func proceed(to next: NextAttempt, after attempt: Attempt) {
         switch next {
         case .atOnce: repeatAtOnce(after: attempt)
@@ -56,14 +57,14 @@ extension URLConnectionOperation {
             eventLog?.note(.delay(for: reason))
             core.withLock { _ in attempt.wait = AttemptWait(until: .max) }
             handle(.workWillRetry(attempt.number))
-            // After a pause that came while the attempt was ending, the attempt that follows it asks.
+            // If a pause came while the attempt was ending, the following attempt requests the answer.
             let life = lifecycle.value
             if life.isBackingOff, life.attemptNumber == attempt.number { ask() }
         }
     }
 
-    /// Begins the next attempt at once, with the slot of this one. If redirects have moved that to another host, the
-    /// operation gives it back, and waits for a slot of the next attempt's host.
+    /// Begins the next attempt immediately, with the slot of this one. If redirects have moved it to another host, the
+    /// operation releases its slot and waits for a slot of the new host.
     func repeatAtOnce(after attempt: Attempt) {
         guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
             scheduler.host(of: self) !== host
@@ -71,7 +72,7 @@ extension URLConnectionOperation {
         proceed(to: .later(AttemptWait(until: retryClock.now)), after: attempt)
     }
 
-    /// The last host that the attempt has contacted, after its redirects; nil if no limit and no gate applies.
+    /// The last host that the attempt contacted, after redirects; nil if no limit and no gate applies.
     private func contactedHost(_ head: ResponseHead?, _ failure: URLError?) -> HostKey? {
         guard let own = hostKey else { return nil }
         let events = redirects
@@ -82,27 +83,27 @@ extension URLConnectionOperation {
 
     package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.holder.clock } }
 
-    /// Counts retries of an earlier process for the policy. Call it before the operation is started.
+    /// Counts retries made in an earlier process for the policy. Call it before the operation is started.
     package final func countEarlierRetries(_ count: Int) { core.withLock { $0.retryRecord.counted = count } }
 
-    /// Notes that the first attempt begins.
+    /// Records the start of the first attempt.
     func noteFirstAttempt(_ policy: RetryPolicy) {
         let now = retryClock.now
         core.withLock { $0.retryRecord.began = now }
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Whether the operation has failed, and the server certainly has not seen any of its request.
+    /// Whether the operation has failed, and the server certainly received nothing of its request.
     package final var wasCertainlyNotSent: Bool {
         redirects.isEmpty && (error as? URLError)?.provesThatNothingWasSent(of: request) ?? false
     }
 
-    /// The next attempt after one that has ended; nil for none.
+    /// Returns the next attempt after one that has ended; nil if the operation is not retried.
     func retry(after error: (any Error)?, head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         if error == nil, retryPolicy == nil { return nil }
         let request = self.request
         let failure = error as? URLError
-        // After a redirect the request was sent and answered, even if the redirect leads back to its URL.
+        // After a redirect, the request was sent and answered, even if the redirect leads back to its URL.
         let nothingWasSent = redirects.isEmpty && failure?.provesThatNothingWasSent(of: request) ?? false
         let canSendBodyAgain = canReplay(request.httpBodyStream)
         if let failure, nothingWasSent, failure.isMarkedAsUnsent {
@@ -118,10 +119,11 @@ extension URLConnectionOperation {
             core.withLock { $0.retry?.immediateInARow = 0 }
         }
         let (record, policy) = core.withLock { core in
-            // The body of a response that asks for a retry is no progress.
+            // The body of a response that asks for a retry does not count as progress.
             if error != nil {
                 core.retry?.note(attempt.progress)
-                // What an upload has sent is confirmed; a body that is sent anew is no progress.
+                // The sent bytes of a resumable upload are confirmed; a body that is sent from the start again is not
+                // progress.
                 if core.worker?.isResumable == true { core.retry?.noteSent(attempt.progress) }
             }
             return (core.retry?.copy, core.common.values.retryPolicy)
@@ -144,18 +146,19 @@ extension URLConnectionOperation {
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
             core.retryRecord.followsAnswer = error == nil
-            // The redirects may lead elsewhere next time.
+            // Redirects may lead elsewhere in the next attempt.
             return core.authentication?.continuation.take()
         }
         // Its request may hold the last reference to a user's stream.
         withExtendedLifetime(continuation) {}
         supervisor?.operation(self, willRetry: event, countedRetries: record.counted + 1)
-        // Without a route to the host, something else has refused.
+        // Without a route to the host, the refusal came from elsewhere.
         if awaited?.isGone != true, let host { closeGate(of: host, after: facts, event, delay: delay, policy, now) }
         return .later(AttemptWait(until: due, or: awaited))
     }
 
-    /// Requests a response again, once and over HTTP/1.1, if it may have been cut off, or the rest of it.
+    /// Requests a response again, once and over HTTP/1.1, if it may have been truncated; only the remaining bytes if
+    /// possible.
     func retryForProof(_ error: any Error) -> NextAttempt? {
         guard let failure = error as? URLError, failure.userInfo[URLError.isUnprovenKey] != nil,
             canReplay(request.httpBodyStream)
@@ -171,7 +174,7 @@ extension URLConnectionOperation {
         return .atOnce
     }
 
-    /// Closes the gate of the host after a failure that others would share.
+    /// Closes the gate of the host after a failure that other requests would also meet.
     private func closeGate(
         of host: HostKey, after failure: RetryPolicy.FailedAttempt, _ event: RetryEvent, delay: TimeInterval,
         _ policy: RetryPolicy, _ now: UInt64
@@ -179,11 +182,11 @@ extension URLConnectionOperation {
         guard policy.maximumGateDuration > 0 else { return }
         let duration = min(failure.retryAfter ?? delay, policy.maximumGateDuration)
         let deadline = Nanoseconds.deadline(duration, after: now)
-        // Refused by the host itself, rather than by a host to which it has redirected.
+        // The refusal came from the host itself, not from a host that it redirected to.
         let isRefusal = failure.nothingWasSent || !redirects.isEmpty
         switch event.reason {
         case .status(429), .status(503): closeGate(of: host, until: deadline)
-        // A probe that failed in another way has not shown that the host is back.
+        // A probe that failed for another reason has not shown that the host has recovered.
         case .error(let error) where error.code == .cannotConnectToHost && isRefusal || reportsAnswer:
             let patience = Nanoseconds.clamping(seconds: policy.longestWait)
             closeGateAfterRefusal(of: host, until: deadline, patience: patience)
@@ -191,11 +194,11 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The operation's error with the reason why it was not retried.
+    /// Returns the operation's error with the reason why it was not retried.
     func explained(_ error: any Error) -> any Error {
         let error = hidingSecrets(in: decodable(error))
         guard let refusal = retryRefusal else { return error }
-        let sentence = "The request was not tried again: \(refusal)."
+        let sentence = "The request was not retried: \(refusal.text)."
         func reason(_ userInfo: [String: Any]) -> String {
             (userInfo[NSLocalizedFailureReasonErrorKey] as? String).map { "\($0) \(sentence)" } ?? sentence
         }
@@ -212,7 +215,7 @@ extension URLConnectionOperation {
             .adding(reason(failure.userInfo), for: NSLocalizedFailureReasonErrorKey)
     }
 
-    /// The same error, whose body is decoded by the manager's decoder.
+    /// Returns the error with its body decoded by the manager's decoder.
     func decodable(_ error: any Error) -> any Error {
         guard let refusal = error as? HTTPError, let decoder = core.withLock({ $0.common.values.decoder }) else {
             return error
@@ -220,7 +223,7 @@ extension URLConnectionOperation {
         return refusal.decoding(by: decoder)
     }
 
-    /// The same error, with marked secrets redacted.
+    /// Returns the error with marked secrets redacted.
     private func hidingSecrets(in error: any Error) -> any Error {
         let secrets = connectionConfiguration.secrets
         guard secrets != .standard else { return error }
@@ -229,7 +232,8 @@ extension URLConnectionOperation {
         return error.adding(secrets, for: ErrorDescription.secretsKey)
     }
 
-    /// Counts another immediate retry, and returns the number of earlier ones; nil if the maximum in a row is reached.
+    /// Counts another immediate retry. Returns the number of earlier retries; nil if the maximum number in a row is
+    /// reached.
     private func countImmediateRetry() -> Int? {
         core.withLock { core in
             let record = core.retryRecord
@@ -240,7 +244,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Reports that the gate of the host is closed: not to the `retryHandler`, as no attempt has failed.
+    /// Reports to monitors that the gate of the host is closed. The `retryHandler` is not called, because no attempt
+    /// has failed.
     func tellOfClosedGate(until deadline: UInt64) {
         if let handler = closedGateHandler { (completionQueue ?? OperationQueues.processing).submit(handler) }
         guard let eventLog, let host = waitingHost?.name else { return }
@@ -249,7 +254,7 @@ extension URLConnectionOperation {
         eventLog.note(.event(.retryDecided(event.naming(request.url))))
     }
 
-    /// The host for whose slot the operation waits: that of its request, or the one that it was redirected to.
+    /// The host whose slot the operation waits for: that of its request, or the one that it was redirected to.
     private var waitingHost: HostKey? { scheduler.object?.host(of: self) ?? hostKey }
 
     func tell(_ decided: RetryEvent) {
@@ -261,15 +266,15 @@ extension URLConnectionOperation {
 
     // MARK: Waiting
 
-    /// Waits after an attempt, and then sends `retryDue`.
+    /// Waits after an attempt, then sends the event `retryDue`.
     func awaitRetry(after attempt: Attempt) {
         let wait = core.withLock { _ -> AttemptWait? in
-            // A later end of the wait finds it.
+            // Ending the wait later finds the operation here.
             guard isBackingOff(after: attempt), let wait = attempt.wait else { return nil }
             wait.operation = self
             return wait
         }
-        // An answer will end the wait.
+        // The answer will end the wait.
         guard let wait, wait.due < .max else { return }
         end(wait, of: attempt, at: wait.due)
         if let network = wait.network { end(wait, of: attempt, withReturnOf: network) }
@@ -280,7 +285,7 @@ extension URLConnectionOperation {
         return life.isBackingOff && life.attemptNumber == attempt.number
     }
 
-    /// Ends the wait at a time of the clock, unless it has ended before.
+    /// Ends the wait at a deadline of the clock, unless it has ended earlier.
     func end(_ wait: AttemptWait, of attempt: Attempt, at due: UInt64) {
         let number = attempt.number
         let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
@@ -298,8 +303,8 @@ extension URLConnectionOperation {
         wait?.end()
     }
 
-    /// The request of a further attempt. A body stream can be read only once, so it must be replayable. Calls user
-    /// code.
+    /// Returns the request of a further attempt. A body stream can be read only once, so it must be replayable. Calls
+    /// user code.
     func replayedRequest() throws(URLError) -> URLRequest {
         let request = self.request
         guard let stream = request.httpBodyStream else { return request }
@@ -315,17 +320,17 @@ extension URLConnectionOperation {
 }
 
 extension URLError {
-    /// The key in the `userInfo` of an operation's error for the reason, a `RetryEvent.Refusal`, why its `RetryPolicy`
-    /// did not retry the request.
+    /// The `userInfo` key of an operation's error for the reason why its `RetryPolicy` did not retry the request, a
+    /// `RetryEvent.Refusal`.
     public static let retryRefusalKey = "ConvoyRetryRefusal"
 
-    /// Whether the transport has proved that no byte of the request was sent.
+    /// Whether the transport has determined that no byte of the request was sent.
     fileprivate var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
 
-    /// Whether, after this error, the server cannot have seen any of the request: it was not sent, or no connection was
-    /// made.
+    /// Whether this error shows that the server received nothing of the request: it was not sent, or no connection was
+    /// established.
     func provesThatNothingWasSent(of request: URLRequest) -> Bool {
-        // If another URL failed, there was a redirect: the request was sent and answered.
+        // If a different URL failed, there was a redirect, so the request was sent and answered.
         if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != request.url { return false }
         return isMarkedAsUnsent
             || [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .notConnectedToInternet].contains(code)
@@ -334,7 +339,7 @@ extension URLError {
 
 /// The `Retry-After` header field: seconds, or a date (RFC 9110, section 10.2.3).
 package enum RetryAfter {
-    /// Seconds from now; nil for anything else. A number that is too large counts as the largest.
+    /// Returns the number of seconds from now; nil if the value is invalid. A number that is too large is clamped.
     package static func seconds(_ text: String) -> TimeInterval? {
         let text = text.trimmingCharacters(in: .whitespaces)
         if !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) {
@@ -348,25 +353,25 @@ package enum RetryAfter {
 /// A network whose return ends the wait for a retry.
 struct AwaitedNetwork {
     let target: NetworkTarget
-    /// Whether there was no route when the attempt failed.
+    /// Whether the route was missing when the attempt failed.
     let isGone: Bool
 }
 
 /// The wait between an attempt that has ended and the next one. Guarded by the operation's lock.
 final class AttemptWait: @unchecked Sendable {
-    /// When the next attempt is due, on the clock; the largest number if an answer ends the wait.
+    /// When the next attempt is due, on the clock; the maximum value if an answer ends the wait.
     let due: UInt64
     /// The network whose return ends the wait early.
     let network: AwaitedNetwork?
     /// Keeps the operation alive while it waits.
     var operation: URLConnectionOperation?
-    /// The timers that end the wait; the first one does.
+    /// The timers that end the wait; the first to fire does.
     var timers: [any ClockTimer] = []
     var networkWait: NetworkReturn.Wait?
 
     init(until due: UInt64, or network: AwaitedNetwork? = nil) { (self.due, self.network) = (due, network) }
 
-    /// Ends the wait. Call it without the lock, after the attempt has released it.
+    /// Ends the wait. Call it without holding the lock, after the attempt has released it.
     func end() {
         for timer in timers { timer.cancel() }
         (operation, networkWait, timers) = (nil, nil, [])
@@ -375,16 +380,16 @@ final class AttemptWait: @unchecked Sendable {
 
 /// The retries of a request. Few operations have any. Guarded by the operation's lock.
 final class RetryRecord: @unchecked Sendable {
-    /// All retries.
+    /// The total number of retries.
     var count = 0
-    /// The retries by the policy since the transfer last made progress.
+    /// The retries made by the policy since the transfer last made progress.
     var counted = 0
-    /// The largest number of bytes of the body in any attempt.
+    /// The largest number of body bytes transferred in any attempt.
     var furthest: Int64 = 0
-    /// The immediate retries in a row.
+    /// The number of consecutive immediate retries.
     var immediateInARow = 0
     var began: UInt64?
-    /// Why the last failure was not retried.
+    /// The reason why the last failure was not retried.
     var refusal: RetryEvent.Refusal?
     /// Whether the next attempt follows a response.
     var followsAnswer = false
@@ -392,12 +397,12 @@ final class RetryRecord: @unchecked Sendable {
     var avoidsHTTP2 = false
     /// When the network returned, on the clock.
     var networkReturned: UInt64?
-    /// How often a name lookup has failed since then.
+    /// The number of failed name lookups since then.
     var lookups = 0
-    /// How often in a row an attempt was made because there was a route to the host alone.
+    /// The number of consecutive attempts made because there was a route to the host alone.
     var returnsToHost = 0
 
-    /// Notes the progress of an attempt. If it exceeds that of all earlier ones, the count of retries begins anew.
+    /// Records the progress of an attempt. If it exceeds that of all earlier attempts, the retry count is reset.
     func note(_ progress: TransferProgress) {
         let whole = progress.bytesExpectedToReceive ?? .max
         let step = min(16 << 10, max(1, whole / 64))
@@ -406,14 +411,14 @@ final class RetryRecord: @unchecked Sendable {
         counted = 0
     }
 
-    /// The same for an upload that another attempt goes on with.
+    /// Records the progress of an upload that another attempt will resume.
     func noteSent(_ progress: TransferProgress) {
         guard progress.bytesSent > furthest else { return }
         furthest = progress.bytesSent
         counted = 0
     }
 
-    /// A copy that can be read without the lock.
+    /// Returns a copy that can be read without the lock.
     var copy: RetryRecord {
         let copy = RetryRecord()
         (copy.count, copy.counted, copy.began) = (count, counted, began)

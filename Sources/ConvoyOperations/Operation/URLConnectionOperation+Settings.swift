@@ -9,10 +9,10 @@ import Synchronization
 
 /// The settings of an operation.
 extension URLConnectionOperation {
-    /// Completes the request with the results of the dependencies. Called once, when they have finished and the
-    /// operation begins, on one of the library's threads, which it may block. An error that it throws becomes the
-    /// operation's error. Set it before the operation starts: a debug build reports once on standard error that the attempt
-    /// in progress does not call it.
+    /// Completes the request with the results of the dependencies. Called once on an internal thread, which it may
+    /// block, when the dependencies have finished and the operation begins. An error that it throws becomes the
+    /// operation's error. Set it before the operation starts. If it comes too late for the attempt in progress, a debug
+    /// build warns once on standard error.
     public final var prepare: Preparation? {
         get { core.withLock { $0.rareHandlers?.prepare } }
         set {
@@ -21,24 +21,24 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Limits how many bytes of the response arrive in a second; nil, the default, for none. It applies besides
-    /// `connectionConfiguration.receiveRateLimits`, which are the manager's, and `RateLimit.shared`.
+    /// The rate limit for received bytes, or nil, the default, for none. It applies in addition to the manager's
+    /// `connectionConfiguration.receiveRateLimits` and `RateLimit.shared`.
     ///
-    /// Read at the beginning of each attempt. The rate itself can be changed at any time, and applies at once.
+    /// This property is read at the start of each attempt. The rate of the limit can be changed at any time, with
+    /// immediate effect.
     public final var receiveRateLimit: RateLimit? {
         get { settings.values.receiveRateLimit }
         set { updateSettings { $0.values.receiveRateLimit = newValue } }
     }
 
-    /// Limits how many bytes of the request's body are sent in a second; nil, the default, for none. It applies besides
-    /// `connectionConfiguration.sendRateLimits`, which are the manager's, and `RateLimit.sharedForSending`; otherwise as
-    /// ``receiveRateLimit``.
+    /// The rate limit for sent bytes of the request body, or nil, the default, for none. It applies in addition to the
+    /// manager's `connectionConfiguration.sendRateLimits` and `RateLimit.sharedForSending`, like ``receiveRateLimit``.
     public final var sendRateLimit: RateLimit? {
         get { settings.values.sendRateLimit }
         set { updateSettings { $0.values.sendRateLimit = newValue } }
     }
 
-    /// The request's body as a stream: its `httpBodyStream`. Read on one of the library's threads.
+    /// The request body as a stream: its `httpBodyStream`. Read on an internal thread.
     public final var inputStream: InputStream? {
         get { request.httpBodyStream }
         set {
@@ -56,17 +56,18 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The destination of the body, in place of `responseData`. Opened when the operation begins, closed when it
+    /// The destination of the body, instead of `responseData`. Opened when the operation begins and closed when it
     /// finishes.
     ///
-    /// The body of a response whose status is not accepted is not written to it. If a response must be fetched again
-    /// from its start after a pause, the stream must be able to start over, as `FileOutputStream` can.
+    /// The body of a response with an unacceptable status code is not written to it. If a response must be fetched
+    /// again from the start after a pause, the stream must be able to start over, as `FileOutputStream` can.
     ///
-    /// The stream is opened, written, rewound and closed on one of the library's threads, so it may block; only a
+    /// The stream is opened, written, rewound and closed on an internal thread, so it may block; only a
     /// `FileOutputStream` to a file on a local disk is written on the network thread. Unlike in AFNetworking, only the
-    /// return value of `write` counts; `hasSpaceAvailable` is not used.
+    /// return value of `write` is used, not `hasSpaceAvailable`.
     ///
-    /// Set it before the operation starts. Later it has no effect, which a debug build reports once on standard error.
+    /// Set this before the operation starts. A later change has no effect, and a debug build warns about it once on
+    /// standard error.
     public final var outputStream: OutputStream? {
         get { core.withLock { $0.place }?.stream }
         set {
@@ -75,8 +76,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Called with the bytes that have arrived, on `completionQueue`. Calls are combined if the queue cannot keep up.
-    /// After a pause, the total continues where it was.
+    /// Called with the received bytes on `completionQueue`. Calls are combined if the queue cannot keep up. After a
+    /// pause, the total continues from its previous value.
     public final var downloadProgressHandler: ProgressHandler? {
         get { core.withLock { $0.rareHandlers?.download } }
         set {
@@ -85,7 +86,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Called with the bytes of the request's body that have been sent, on `completionQueue`.
+    /// Called with the sent bytes of the request body on `completionQueue`.
     public final var uploadProgressHandler: ProgressHandler? {
         get { core.withLock { $0.rareHandlers?.upload } }
         set {
@@ -94,27 +95,26 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The progress of the response's body in bytes. Its `cancel()`, `pause()` and `resume()` act on the operation.
+    /// The progress of the response body in bytes. Its `cancel()`, `pause()` and `resume()` act on the operation.
     ///
-    /// It is updated on one serial queue of the library, the same for all operations, as Foundation's `Progress` is not
-    /// thread-safe.
+    /// It is updated on one serial queue shared by all operations, because Foundation's `Progress` is not thread-safe.
     public final var progress: Progress {
         flags.insert(.progress)
         return progressReport.progress(of: self)
     }
 
-    /// Made on first use.
+    /// The progress report, created on first use.
     final var progressReport: ProgressReport {
         core.withLock { $0.progressReport.made(by: ProgressReport()) }
     }
 
-    /// Sets a handler. Releasing the old one may run user code, so it is released outside the lock.
+    /// Sets a handler. The old one is released outside the lock, because its release may run user code.
     final func setHandler<Handler: Sendable>(
         _ member: ReferenceWritableKeyPath<OperationCore.RareHandlers, Handler?> & Sendable, _ handler: Handler?
     ) {
         let old: Handler? = core.withLock { core in
             guard handler != nil || core.rareHandlers != nil else { return nil }
-            // It would never be called or released.
+            // A handler set now would never be called or released.
             guard !core.areHandlersDone else { return nil }
             let handlers = core.handlers
             defer { handlers[keyPath: member] = handler }
@@ -123,8 +123,7 @@ extension URLConnectionOperation {
         withExtendedLifetime(old) {}
     }
 
-    /// Sends the body to a sink of the library instead of memory or a user's stream. Set it before the operation
-    /// begins.
+    /// Sends the body to an internal sink instead of memory or a user's stream. Set it before the operation begins.
     package final func setBodySink(_ sink: any BodySink) {
         set(BodyPlace?.some(BodyPlace(sink))) { swap(&$0.place, &$1) }
     }
@@ -134,8 +133,8 @@ extension URLConnectionOperation {
 extension URLConnectionOperation: PausableOperation {}
 
 extension ThrottledBodyStream {
-    /// The rate limit of the body, from the packet size and the delay; nil without these. At least a byte a second
-    /// passes, unless the delay is infinite.
+    /// The rate limit of the body, derived from the packet size and the delay; nil without these. At least one byte per
+    /// second passes, unless the delay is infinite.
     var rateLimit: RateLimit? {
         guard packetSize > 0, packetSize < .max, delay > 0 else { return nil }
         let rate = delay.isFinite ? min(max(1, Double(packetSize) / delay), 1e15) : 0
@@ -146,12 +145,12 @@ extension ThrottledBodyStream {
 // MARK: The cache
 
 extension URLConnectionOperation {
-    /// Decides about a response that is about to be stored. Returns it, perhaps changed, or nil to store nothing.
+    /// Decides whether a response is stored. Returns the response, possibly modified, or nil to store nothing.
     public typealias CacheResponseHandler =
         @Sendable (_ operation: URLConnectionOperation, _ candidate: CacheCandidate) -> CacheCandidate?
 
-    /// Called before a response is stored in `cache`, when its body is complete. The counterpart of
-    /// `setCacheResponseBlock:`. On one of the library's threads, which it may block; the operation waits for it.
+    /// Called before a complete response is stored in `cache`. The counterpart of `setCacheResponseBlock:`. It runs on
+    /// an internal thread, which it may block; the operation waits for it.
     ///
     /// An operation with this handler does not share its transfer (`coalescesIdenticalRequests`).
     public final var cacheResponseHandler: CacheResponseHandler? {
@@ -162,11 +161,11 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Why the response was served by the cache; nil for a response from the network, and before there is one.
+    /// How the cache served the response; nil for a response from the network, and before a response has arrived.
     public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
 }
 
-/// A cache with a handler of one operation.
+/// A cache with the handler of one operation.
 final class HandledCache: ResponseCache {
     private let base: HTTPCache
     private let handler: @Sendable (CacheCandidate) -> CacheCandidate?
@@ -185,8 +184,8 @@ final class HandledCache: ResponseCache {
 
 /// How an operation reacts to a failed or cancelled dependency.
 public enum DependencyFailurePolicy: Sendable, Hashable {
-    /// The operation runs, as in AFNetworking and in Foundation. One that takes a value from the dependency is sent
-    /// without it, where this was set and is not the default.
+    /// The operation runs, as in AFNetworking and in Foundation. If this was set explicitly, an operation that takes a
+    /// value from the dependency is sent without it.
     case run
     /// The operation is cancelled: it finishes with `URLError.cancelled`, with the dependency's error as the underlying
     /// error.
@@ -194,11 +193,11 @@ public enum DependencyFailurePolicy: Sendable, Hashable {
 }
 
 extension URLConnectionOperation {
-    /// Called with the bytes transferred since the last call, the total so far, and the expected total if it is known.
+    /// Called with the bytes transferred since the last call, the total so far, and the expected total if known.
     public typealias ProgressHandler = @Sendable (_ bytes: Int64, _ total: Int64, _ expected: Int64?) -> Void
 
-    /// Decides about a redirect. Returns the request to follow with, as given or changed, or nil to keep the
-    /// redirecting response as the response.
+    /// Decides about a redirect. Returns the request to follow, as proposed or modified, or nil to treat the redirect
+    /// response as the final response.
     ///
     /// The returned request is sent unchanged.
     public typealias RedirectHandler =
@@ -206,7 +205,7 @@ extension URLConnectionOperation {
             _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
         ) -> URLRequest?
 
-    /// Changes the request after the operation's dependencies have finished, or throws to refuse it.
+    /// Modifies the request after the operation's dependencies have finished, or throws to fail the operation.
     ///
     /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
@@ -214,7 +213,7 @@ extension URLConnectionOperation {
 
 /// The total time limit.
 extension URLConnectionOperation {
-    /// Starts the total time limit, if there is one. Only the first call counts.
+    /// Starts the timer of `totalTimeout`, if set. Only the first call has an effect.
     package final func beginResourceTimeout() {
         let (interval, clock) = core.withLock { ($0.common.values.totalTimeout, $0.common.values.holder.clock) }
         guard let interval, interval > 0, interval.isFinite else { return }
@@ -229,17 +228,17 @@ extension URLConnectionOperation {
         if isOver { timer.cancel() }
     }
 
-    /// How many seconds are left of the total time limit; nil without one.
+    /// Returns the number of seconds left of the total time limit; nil without one.
     func timeLeft(at now: UInt64) -> TimeInterval? {
         let deadline = resourceDeadline.load(ordering: .relaxed)
         return deadline == 0 ? nil : deadline > now ? Nanoseconds.seconds(from: now, to: deadline) : 0
     }
 
-    /// The error of an operation that has run out of time.
+    /// The error of an operation whose `totalTimeout` has expired.
     var resourceTimeoutError: URLError {
         let error = URLError(
             .timedOut, url: request.url,
-            "The operation has not finished within the time that it may take in all (totalTimeout).")
+            "The operation did not finish within its totalTimeout.")
         return error.hiding(connectionConfiguration.secrets)
     }
 }

@@ -5,58 +5,58 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A URL request as an operation. The counterpart of `AFURLConnectionOperation`.
+/// An operation that performs a URL request. The counterpart of `AFURLConnectionOperation`.
 ///
-/// It can depend on other operations and be depended on, be paused and resumed, and be cancelled in any state, and
-/// it finishes exactly once. Its states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` describes the
-/// transitions. All members can be used from any thread.
+/// It can depend on other operations, can be paused, resumed or cancelled in any state, and finishes exactly once. Its
+/// states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` describes the transitions. All members can be
+/// used from any thread.
 ///
-/// The request, the output stream and the connection's settings are read when an attempt begins; the transport and
-/// `totalTimeout` when the first one begins. Handlers and their queue are read when they are called.
+/// The request, the output stream and the connection settings are read when an attempt begins; the transport and
+/// `totalTimeout` when the first attempt begins. Handlers and their queue are read when the handlers are called.
 ///
 /// `completionBlock` and all handlers run on `completionQueue`, or on the main queue if that is nil, and inside
-/// `completionGroup`. When they have run, the operation holds no closure any more.
+/// `completionGroup`. The operation releases all closures after they have run.
 open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sendable {
     /// The state of an operation.
     public typealias State = OperationState
 
     let core: Locked<OperationCore>
     let flags = OperationFlags()
-    /// How many of the two last steps have been made: the handlers have run, and the end has been posted.
+    /// The number of final steps completed: running the handlers, then posting the finish notification.
     let deliverySteps = Atomic<Int>(0)
-    /// When the total time limit ends, in nanoseconds of its clock; 0 until it has started.
+    /// The time at which `totalTimeout` expires, in nanoseconds of the operation's clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
     let logReference = OnceReference<TransitionLog>()
     let metricsReference = OnceReference<MetricsRecord>()
     let eventLogReference = OnceReference<OperationEventLog>()
 
-    /// Holds a response object of any type, which is passed from the serializer to its readers and not changed here.
+    /// Holds a response object of any type, passed unchanged from the serializer to its readers.
     final class ObjectBox: @unchecked Sendable {
         let object: Any?
 
         init(_ object: Any?) { self.object = object }
     }
 
-    /// An operation for a request. It runs on the shared network thread.
+    /// Creates an operation for a request. The transfer runs on the shared network thread.
     ///
-    /// A request that HTTP does not allow fails with `URLError.badURL` before anything is sent: one with a user name or
-    /// password in its URL, and one with a control character in a header. Foundation on Linux leaves less to find: its
-    /// `URLRequest.setValue` and `addValue` ignore a value with a line break or a NUL, without a word and without
-    /// removing an earlier value. Values from outside are better set through `allHTTPHeaderFields`, a request serializer
-    /// or a manager's `headers`, where they are found.
+    /// A request that HTTP does not allow fails with `URLError.badURL` before anything is sent. Examples are a URL with
+    /// a user name or password and a header with a control character. On Linux, Foundation hides some of these
+    /// mistakes: `URLRequest.setValue` and `addValue` silently ignore a value with a line break or a NUL and keep the
+    /// earlier value. Set untrusted values through `allHTTPHeaderFields`, a request serializer or a manager's
+    /// `headers`, where invalid characters are detected.
     public required init(request: URLRequest) {
         core = Locked(OperationCore(.foundation(request), RequestSettings()))
         super.init()
-        // A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
-        // code.
+        // A user's subclass may override `start()`. Operations become ready on the network thread, which must not run
+        // user code.
         let isPlain = type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
         declare(isPlain ? [.ofLibrary, .startedDirectly, .endsByLifecycle] : .endsByLifecycle)
     }
 
-    /// An operation of a manager. (Not a designated initializer: subclasses with an initializer of their own would then
-    /// no longer inherit the others.)
+    /// Creates an operation for a manager. This is not a designated initializer because subclasses with their own
+    /// initializers would then no longer inherit the others.
     ///
-    /// - Parameter host: that of a prepared request.
+    /// - Parameter host: The host of a prepared request.
     convenience init(_ request: TransferRequest, settings: RequestSettings, host: HostKey?) {
         self.init(request: Self.placeholder)
         core.withLock { core in
@@ -69,7 +69,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     private static let placeholder = URLRequest(url: URL(fileURLWithPath: "/"))
 
-    /// An operation for a request that runs on a network thread of the caller's choice.
+    /// Creates an operation that runs on the given network thread.
     package convenience init(request: URLRequest, thread: NetworkThread) {
         self.init(request: request, transport: thread)
     }
@@ -86,7 +86,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     deinit {
         guard lifecycle.value.state != .finished else { return }
-        // The operation never finished, and the group must not wait for ever.
+        // The operation never finished; the group must not wait for it forever.
         let (group, timer) = core.withLock { ($0.enteredGroup.take(), $0.expiryTimer.take()) }
         group?.leave()
         timer?.cancel()
@@ -94,10 +94,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: State
 
-    /// The state of the operation. Observable by `observe(_:on:_:)`.
+    /// The state of the operation. Observe it with `observe(_:on:_:)`.
     public final var state: State { lifecycle.value.state }
 
-    /// Whether `pause()` holds the operation back.
+    /// Whether the operation is paused.
     public final var isPaused: Bool { state == .paused }
 
     open override var isAsynchronous: Bool { true }
@@ -113,7 +113,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         metricsRecord?.wait(for: reason)
         eventLog?.note(.wait(reason))
     }
-    /// With the port, unless it is the default: two services on one machine are two hosts.
+    /// The host includes the port unless it is the default: two services on one machine count as two hosts.
     override func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
         let (url, hasPolicy) = core.withLock { core in
@@ -125,68 +125,71 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
-        // A redirected operation waits during its work.
+        // A redirected operation waits while it is executing.
         if state != .executing { willWait(for: .closedGate) }
         tellOfClosedGate(until: deadline)
     }
 
-    /// Starts the operation, continues it after a pause, or finishes it if it was cancelled. A queue calls this.
+    /// Starts the operation, continues it after a pause, or finishes it if it was cancelled. Called by the queue.
     ///
-    /// Called by hand, it does nothing for an operation that waits for its dependencies, is paused or waits for a
-    /// retry. It must not be called by hand for an operation in a queue.
+    /// If you call it yourself, it does nothing while the operation waits for dependencies, is paused or waits for a
+    /// retry. Do not call it for an operation that is in a queue.
     open override func start() {
         guard isHeldByNobody || lifecycle.value.hasBegun else {
-            // The queue gets its slot back: the operation is no longer ready.
+            // The operation is no longer ready, so return its slot to the queue.
             noteWaiting()
             return slotDidFree()
         }
         handle(.start)
     }
 
-    /// Stops the transfer and keeps what has arrived. The operation gives back its slot in a `RequestOperationQueue`.
+    /// Stops the transfer and keeps the bytes received so far. In a `RequestOperationQueue`, the operation releases its
+    /// slot.
     ///
-    /// A request that is not idempotent (RFC 9110, section 9.2.2), such as a POST, and of which some may have been sent,
-    /// is not sent again. Its transfer stays on its connection, which is held until `resume()`, without time limits
-    /// except for `totalTimeout`. If the connection is lost during the pause, the operation fails after `resume()` with
-    /// `URLError.networkConnectionLost`: the server may have processed the request. Until then the operation is retained.
+    /// A non-idempotent request (RFC 9110, section 9.2.2), such as a POST, is not sent again if part of it may have
+    /// been sent. Its transfer stays on its connection, which is held until `resume()`; only `totalTimeout` applies
+    /// during that time. If the connection is lost during the pause, the operation fails after `resume()` with
+    /// `URLError.networkConnectionLost`, because the server may have processed the request. Until then the operation is
+    /// retained.
     ///
-    /// An operation that has not begun is held back until `resume()`. Does nothing if the operation has finished or is
-    /// cancelled.
+    /// An operation that has not begun does not start until `resume()`. Does nothing if the operation has finished or
+    /// is cancelled.
     open func pause() {
         let mayRepeat = core.withLock { $0.worker != nil || RequestRules.isIdempotent($0.request.method) }
         handle(mayRepeat ? .pause : .hold)
     }
 
-    /// Continues after `pause()`. A GET continues where it stopped if the server supports that and the resource is
-    /// provably the same; otherwise it starts over, and the bytes of the first attempt are dropped. A request that must
+    /// Continues after `pause()`. A GET resumes where it stopped if the server supports ranges and the resource is
+    /// provably unchanged; otherwise it starts over and discards the bytes of the first attempt. A request that must
     /// not be sent twice continues its transfer.
     open func resume() { handle(.resume) }
 
     /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
     /// dependents run. Does nothing if it has finished.
     ///
-    /// While a complete download is put in its place, what becomes of that becomes of the operation: if it ends within a
-    /// second, the operation was not cancelled, and succeeds or fails; otherwise the operation finishes as cancelled, and
-    /// the file may appear later.
+    /// If a complete download is being moved to its destination, the operation waits up to one second for the move. If
+    /// the move ends in that time, the operation succeeds or fails with it; otherwise the operation finishes as
+    /// cancelled, and the file may appear later.
     ///
-    /// An operation that was started finishes as soon as its transfer has stopped; one that is paused without a transfer,
-    /// or waits for a retry, at once. One that was never started is only marked as cancelled, like Foundation's operations, and
-    /// finishes without doing its work when it is started. A `RequestOperationQueue` starts it at once, regardless of
-    /// limits; Foundation's `OperationQueue` when its turn comes, without waiting for its dependencies or a resume. It
-    /// can still be added to a queue. In no queue, it finishes when it is started by hand or awaited by `finished()`.
+    /// A started operation finishes as soon as its transfer has stopped. An operation that is paused without a
+    /// transfer, or waits for a retry, finishes immediately. An operation that was never started is only marked as
+    /// cancelled, as in Foundation, and finishes without doing its work when it is started. A `RequestOperationQueue`
+    /// starts it immediately, regardless of limits. Foundation's `OperationQueue` starts it in its turn, without
+    /// waiting for its dependencies or for `resume()`. A cancelled operation can still be added to a queue; outside a
+    /// queue, it finishes when `start()` or `finished()` is called.
     open override func cancel() {
         handle(.cancel)
-        // Foundation's part, `super.cancel()`, is left out: it would let the operation pass a barrier of Foundation's
-        // queue, but stops the thread for ever that adds a cancelled operation behind one.
+        // Foundation's `super.cancel()` is not called: it would let the operation pass a barrier of Foundation's queue,
+        // but it permanently blocks the thread that adds a cancelled operation behind a barrier.
     }
 
     // MARK: Results
 
-    /// The request, as given or as `prepare` made it.
+    /// The request, as given or as `prepare` created it.
     public final var request: URLRequest {
         let request = core.withLock { $0.request }
         guard case .prepared(let prepared) = request else { return request.urlRequest }
-        // The first request to be made is kept.
+        // If several threads create the request, the first one is kept.
         let made = prepared.urlRequest
         return core.withLock { core in
             if case .prepared = core.request { core.request = .foundation(made) }
@@ -194,27 +197,26 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         }
     }
 
-    /// The response; nil until its head has arrived. After a pause, the one with which the body began.
+    /// The response; nil until its head has arrived. After a pause, this is the response with which the body began.
     public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
 
     /// The status code of the response; nil until its head has arrived.
     public final var statusCode: Int? { core.withLock { $0.head }?.statusCode }
 
-    /// The body, once the operation has finished with one; nil after a failure of the transfer, and for a body that
-    /// went to `outputStream`. The body of a response with an unacceptable status is here too.
+    /// The body, after the operation has finished; nil if the transfer failed or the body was written to
+    /// `outputStream`. The body of a response with an unacceptable status code is included.
     public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
 
-    /// The body as text, in `responseStringEncoding` if it was set, otherwise as a `StringResponseSerializer` decodes it:
-    /// by its byte-order mark, the charset that the response names, or the serializer's `stringEncoding`, which is UTF-8
-    /// by default. nil if the bytes cannot be decoded.
+    /// The body as text; nil if the bytes cannot be decoded. It is decoded in `responseStringEncoding` if that was set,
+    /// otherwise as a `StringResponseSerializer` does: by its byte-order mark, the charset named by the response, or
+    /// the serializer's `stringEncoding`, which is UTF-8 by default.
     public final var responseString: String? {
         guard let data = responseData else { return nil }
         return responseCharset(of: data).text(of: data)
     }
 
-    /// The encoding in which `responseString` decodes the body, if it is set. Until then this is the Foundation
-    /// encoding nearest to the charset of the body, or UTF-8 if there is none; `responseString` supports more charsets
-    /// than Foundation does.
+    /// The encoding in which `responseString` decodes the body. Unless set, this is the Foundation encoding nearest to
+    /// the charset of the body, or UTF-8 by default; `responseString` supports more charsets than Foundation does.
     public final var responseStringEncoding: String.Encoding {
         get { responseCharset(of: responseData ?? Data()).encoding ?? .utf8 }
         set { change { $0.responseStringEncoding = newValue } }
@@ -227,8 +229,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             data, label: response?.textEncodingName, otherwise: Charset(values.responseSerializer.stringEncoding))
     }
 
-    /// Why the operation failed; nil while it has not. A `URLError` for a failure of the transfer, with the URL and
-    /// libcurl's message in its `userInfo`; the error that `prepare` threw; or the serializer's error.
+    /// The reason for the failure; nil if the operation has not failed. This is a `URLError` for a failed transfer,
+    /// with the URL and libcurl's message in its `userInfo`; the error thrown by `prepare`; or the serializer's error.
     public final var error: (any Error)? {
         if hasOutcome { return core.withLock { $0.error } }
         let life = lifecycle.value
@@ -240,14 +242,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         return cancelled.hiding(connectionConfiguration.secrets)
     }
 
-    /// Whether the operation has finished with the outcome of its work. An outcome during a pause is hidden until it is
-    /// resumed.
+    /// Whether the operation has finished with an outcome. An outcome that arrives during a pause is hidden until the
+    /// operation is resumed.
     final var hasOutcome: Bool { lifecycle.value.hasOutcome }
 
     // MARK: Completion
 
-    /// Called when the operation has finished and its results are final, on `completionQueue`, after the success or
-    /// failure handler, and then released. One that is set after the end is called once, too.
+    /// Called once on `completionQueue` when the operation has finished and its results are final, after the success or
+    /// failure handler, and then released. A block that is set after the operation has finished is also called once.
     open override var completionBlock: (@Sendable () -> Void)? {
         get { core.withLock { $0.completion } }
         set { setFinalHandlers { $0.completion = newValue } }
@@ -255,14 +257,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: Copying
 
-    /// The same as `makeCopy()`, untyped.
+    /// Returns `makeCopy()` as `Any`.
     public final func copy(with zone: NSZone? = nil) -> Any { makeCopy() }
 
-    /// A new operation of the same class for the same request, with the same settings and handlers except for the
-    /// completion handlers and the output stream, to repeat the request. A subclass copies its own properties in
-    /// `copySettings(to:)`.
+    /// Returns a new operation of the same class that repeats the request, with the same settings and handlers except
+    /// for the completion handlers and the output stream. A subclass copies its own properties in `copySettings(to:)`.
     ///
-    /// The copy has no dependencies, but for those whose values it still needs for its request.
+    /// The copy has no dependencies except those whose values its request still needs.
     public final func makeCopy() -> Self {
         let copy = Self(request: request)
         let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.rareHandlers?.copy) }
@@ -282,8 +283,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         return copy
     }
 
-    /// Copies the stored properties of a subclass to a new operation of its class, which has all settings of the
-    /// library's already. Called by `makeCopy()`. Override it together with each stored property, and call `super`.
+    /// Copies the stored properties of a subclass to a new operation of its class, which already has all of the
+    /// library's settings. Called by `makeCopy()`. Override it for every stored property that you add, and call
+    /// `super`.
     ///
     /// ```swift
     /// override func copySettings(to copy: URLConnectionOperation) {
@@ -293,8 +295,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// ```
     open func copySettings(to copy: URLConnectionOperation) {}
 
-    /// The class, the address, the state, the method and the URL without secrets (see
-    /// `ConnectionConfiguration.sensitiveQueryItems`), and the status.
+    /// The class, address, state, method, status, and URL without secrets (see
+    /// `ConnectionConfiguration.sensitiveQueryItems`).
     open override var description: String {
         let url = request.url.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) }
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), "
@@ -309,7 +311,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         if let transition = lifecycle.handle(event) { proceed(after: transition) }
     }
 
-    /// Called between a change of the lifecycle and its action. Tests override it to let other threads run in between.
+    /// Called between a change of the lifecycle and the resulting action. Tests override it to run other threads in
+    /// between.
     package override func proceed(after transition: AtomicLifecycle.Transition) {
         guard let supervisor else { return carryOut(transition) }
         supervisor.operation(self, changes: transition) { self.carryOut(transition) }
@@ -320,33 +323,33 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Whether a response serializer validates and parses the response.
     package var serializesResponse: Bool { false }
 
-    /// Whether the response serializer does that alone, without a user's subclass.
+    /// Whether only the library's response serializer is involved, without a user's subclass.
     package var serializesPlainly: Bool { false }
 
-    /// Validates and parses the response, in a user's subclass as well.
+    /// Validates and parses the response, including in a user's subclass.
     package func makeResponseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? { nil }
 }
 
 /// Awaiting the end.
 extension URLConnectionOperation {
-    /// Waits until the operation has finished and its handlers have run; starts it if it is not enqueued. Cancelling
-    /// the task cancels the operation.
+    /// Waits until the operation has finished and its handlers have run, and starts it if it is not in a queue.
+    /// Cancelling the task cancels the operation.
     ///
     /// ```swift
     /// let operation = HTTPRequestOperation(request: request)
     /// try await operation.finished()
     /// ```
     ///
-    /// An operation that was neither enqueued nor started is added to a queue of the library, which lets 256 operations
-    /// run at a time, and 64 for one host; so are the `ScheduledOperation`s that it depends on, and what they depend
-    /// on. (Operations of other classes are not started, as they may be in a queue.) A paused one waits there until it
-    /// is resumed, a cancelled one finishes at once.
+    /// An operation that was neither enqueued nor started is added to an internal queue, which runs at most 256
+    /// operations concurrently and at most 64 per host. The same applies to the `ScheduledOperation`s that it depends
+    /// on, directly or indirectly. Operations of other classes are not started, because they may be in a queue. A
+    /// paused operation waits until it is resumed; a cancelled one finishes immediately.
     ///
-    /// A manager, and a `RequestOperationQueue`, ignore an operation that they get later. `OperationQueue` itself must
-    /// not get it after that, as no operation may be in two queues. An operation whose `isReady` was evaluated counts
-    /// as being in a queue of Foundation's: it must be enqueued or started by its owner.
+    /// If the operation is later added to a manager or a `RequestOperationQueue`, that has no effect. Do not add it to
+    /// an `OperationQueue`: an operation can be in only one queue. An operation whose `isReady` was evaluated is
+    /// assumed to be in a Foundation queue, and its owner must enqueue or start it.
     ///
-    /// - Throws: the operation's `error`.
+    /// - Throws: The operation's `error`.
     public final func finished() async throws {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// A line on standard error, once in a process, about a mistake that would otherwise go unnoticed: a wait that nothing in
-/// the program seems to end, or a setting that has no effect. It names the remedy.
+/// A warning printed once per process on standard error, about a mistake that would otherwise go unnoticed: a wait that
+/// nothing in the program seems to end, or a setting that has no effect. It names the remedy.
 package final class UsageWarning: Sendable {
     /// Handlers that wait for the main queue.
     package static let mainQueue = UsageWarning(
@@ -11,17 +11,17 @@ package final class UsageWarning: Sendable {
             + "completionQueue of the manager or the operation, use async/await, or call dispatchMain().")
     /// A loop over the progress of an operation that nothing starts.
     static let unstarted = UsageWarning(
-        "Convoy: the progress of an operation has been awaited for 5 seconds, and the operation was neither enqueued nor "
+        "Convoy: the progress of an operation has been awaited for 5 seconds, but the operation was neither enqueued nor "
             + "started. Enqueue it, or await its value.")
 
-    /// An operation in a queue that waits for one that nothing starts.
+    /// An operation in a queue that waits for a dependency that nothing starts.
     static let unstartedDependency = UsageWarning(
         "Convoy: an operation has been waiting for 5 seconds for a dependency that was neither enqueued nor started. "
             + "Enqueue the dependency as well.")
-    /// A setting that was changed after the attempt in progress, or the only one, had read it.
+    /// A setting that was changed after the current or only attempt had read it.
     static let lateSetting = UsageWarning(
         "Convoy: a setting was changed after its operation had started. The change does not affect the attempt in progress. "
-            + "Set it before the operation is enqueued or started")
+            + "Change settings before the operation is enqueued or started.")
 
     /// The maximum number of waits that are watched concurrently. One warning is enough, and timers cost memory.
     private static let maximumWatches = 100
@@ -34,9 +34,9 @@ package final class UsageWarning: Sendable {
     private let isProbed = Atomic<Bool>(false)
 
     /// - Parameters:
-    ///   - text: the warning, in a line.
-    ///   - patience: after how many seconds a wait counts as stuck.
-    ///   - warn: prints the warning.
+    ///   - text: The warning, on a single line.
+    ///   - patience: The time after which a wait counts as stuck, in seconds.
+    ///   - warn: Prints the warning.
     init(
         _ text: String, patience: TimeInterval = 5,
         warn: @escaping @Sendable (String) -> Void = { FileHandle.standardError.write(Data("\($0)\n".utf8)) }
@@ -47,15 +47,15 @@ package final class UsageWarning: Sendable {
     /// Whether the warning was printed.
     var wasGiven: Bool { hasWarned.load(ordering: .relaxed) }
 
-    /// Prints the warning, unless it was printed before. Any thread, without a lock.
+    /// Prints the warning, unless it was printed before. Can be called on any thread; takes no lock.
     ///
-    /// - Parameter name: what the warning is about, which is appended to its text.
+    /// - Parameter name: The subject of the warning, which is appended to its text.
     func give(about name: String? = nil) {
         guard !hasWarned.exchange(true, ordering: .relaxed) else { return }
         warn(name.map { "\(text): \($0)." } ?? text)
     }
 
-    /// Asks after the patience whether something still waits, and then warns. Any thread.
+    /// Checks after `patience` whether the wait is still stuck, and warns if so. Can be called on any thread.
     func watch(_ isStuck: @escaping @Sendable () -> Bool) {
         guard !wasGiven else { return }
         guard watches.add(1, ordering: .relaxed).newValue <= Self.maximumWatches else {
@@ -69,7 +69,7 @@ package final class UsageWarning: Sendable {
         }
     }
 
-    /// Watches, with the first call, whether a queue runs what is submitted to it.
+    /// Checks, on the first call only, whether a queue runs the blocks submitted to it.
     func probe(_ queue: DispatchQueue) {
         guard !isProbed.load(ordering: .relaxed), !isProbed.exchange(true, ordering: .relaxed) else { return }
         let hasRun = Locked(false)
@@ -79,7 +79,7 @@ package final class UsageWarning: Sendable {
 }
 
 extension DispatchQueue {
-    /// The main queue, for a handler that has no other queue and is submitted now.
+    /// The main queue, for a handler without another queue that is submitted now.
     package static var mainForHandlers: DispatchQueue {
         let main = DispatchQueue.main
         UsageWarning.mainQueue.probe(main)
@@ -90,16 +90,16 @@ extension DispatchQueue {
 // MARK: Settings that are changed too late
 
 extension URLConnectionOperation {
-    /// Reports, in a debug build, a change that comes too late.
+    /// Warns in a debug build about a change that comes too late.
     ///
-    /// - Parameter name: the name of the setting, nil if nothing has changed.
+    /// - Parameter name: The name of the setting; nil if nothing has changed.
     final func reportLateChange(of name: @autoclosure () -> String?) {
         #if DEBUG
         if isTooLateForSettings, let name = name() { UsageWarning.lateSetting.give(about: name) }
         #endif
     }
 
-    /// Whether the operation has finished, or an attempt is in progress that has read the settings.
+    /// Whether the operation has finished, or an attempt in progress has read the settings.
     final var isTooLateForSettings: Bool {
         core.withLock { core in
             guard !core.isFinished, let attempt = core.attempt else { return core.isFinished }
@@ -109,8 +109,8 @@ extension URLConnectionOperation {
 }
 
 extension RequestSettings.Values {
-    /// The name of a setting that an attempt reads only when it starts, and that differs from an earlier value; nil if
-    /// there is none.
+    /// Returns the name of a changed setting that an attempt reads only when it starts; nil if no such setting has
+    /// changed.
     func lateChange(from old: Self) -> String? {
         let changes = [
             ("cache", storedResponses != old.storedResponses),

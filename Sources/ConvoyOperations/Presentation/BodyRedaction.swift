@@ -2,11 +2,11 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Masks secrets in bodies that are shown to people: the values whose names ``SecretClassifier`` takes for secrets.
+/// Masks secrets in bodies that are shown to people: the values whose names ``SecretClassifier`` considers secret.
 package enum BodyRedaction {
-    /// The body of a form or of JSON with its secrets masked. Any other body is returned unchanged.
+    /// Returns the body of a form or of JSON with its secrets masked. Other bodies are returned unchanged.
     ///
-    /// - Parameter type: the value of `Content-Type`.
+    /// - Parameter type: The value of `Content-Type`.
     static func shown(_ body: Data, type: String?, _ secrets: SecretClassifier) -> Data {
         let type = type?.lowercased() ?? ""
         if type.hasPrefix("application/x-www-form-urlencoded") {
@@ -17,7 +17,7 @@ package enum BodyRedaction {
         return shown == tree ? body : Data(shown.description.utf8)
     }
 
-    /// A value with the secrets among its members masked.
+    /// Returns a value with the secrets among its members masked.
     package static func shown(_ value: JSON, _ secrets: SecretClassifier = .standard) -> JSON {
         switch value {
         case .array(let values): return .array(values.map { shown($0, secrets) })
@@ -32,7 +32,7 @@ package enum BodyRedaction {
         }
     }
 
-    /// A value in the form of a query item; nil for an array or an object.
+    /// Returns a value in the form of a query item; nil for an array or an object.
     private static func text(of value: JSON) -> String? {
         switch value {
         case .array, .object: nil

@@ -5,25 +5,25 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A request as a command of the `curl` tool, 7.88 or later. A value without I/O.
+/// A request as a command for the `curl` tool, version 7.88 or later. A value without I/O.
 struct CurlCommand {
     var request: URLRequest
     var configuration: ConnectionConfiguration
-    /// Whether the request gets the standard `User-Agent` if it has none.
+    /// Whether the request gets the standard `User-Agent` by default.
     var addsUserAgent: Bool
     /// The total time limit in seconds; nil for none.
     var totalTimeout: TimeInterval?
-    /// The credential for servers that require authentication; nil for none.
+    /// The credential for servers that require authentication, if any.
     var credential: URLCredential?
     var includesSecrets: Bool
 
-    /// What the command cannot express, for a comment after it.
+    /// The parts that the command cannot express, for a comment after it.
     var remarks: [String] = []
     var words: [String] = []
     /// The command whose output is the body.
     var source: String?
 
-    /// The command, in one line unless the body has several.
+    /// Returns the command, on one line unless the body has several.
     mutating func text() -> String {
         words = ["curl", "--globoff"]
         source = nil
@@ -42,7 +42,7 @@ struct CurlCommand {
     private var method: String { request.httpMethod ?? "GET" }
     private var hasStream: Bool { request.httpBodyStream != nil }
 
-    /// The body that is sent. POST, PUT and PATCH announce an empty one.
+    /// The body to send. POST, PUT and PATCH send an empty body by default.
     private var body: Data? {
         if hasStream { return nil }
         if let body = request.httpBody { return body }
@@ -72,7 +72,7 @@ struct CurlCommand {
             // The length is that of the body, as in the transfer.
             if ["content-length", "transfer-encoding"].contains(name.lowercased()) { continue }
             guard HTTPSyntax.isToken(name), HTTPSyntax.isFieldValue(value) else {
-                remarks.append("without a header that cannot be sent")
+                remarks.append("without an invalid header field")
                 continue
             }
             let shown = includesSecrets ? value : secrets.shown(name, value)
@@ -106,16 +106,16 @@ struct CurlCommand {
 
     // MARK: The body
 
-    /// A longer argument is refused by the system.
+    /// The length beyond which the system rejects an argument.
     private static let longestArgument = 100_000
 
     private mutating func addBody() {
-        if hasStream { remarks.append("without its body, which is a stream") }
+        if hasStream { remarks.append("without the body, which is a stream") }
         guard let body else { return }
         let type = request.value(forHTTPHeaderField: "Content-Type")
         let shown = includesSecrets ? body : BodyRedaction.shown(body, type: type, configuration.secrets)
         if shown.count <= Self.longestArgument, ShellText.isText(shown) {
-            // Not `--data`, which would read a file after an `@`.
+            // `--data` would read a file after an `@`.
             words += ["--data-raw", ShellText.quoted(String(decoding: shown, as: UTF8.self))]
         } else {
             source = ShellText.printf(shown)
@@ -150,12 +150,12 @@ struct CurlCommand {
         case .system: break
         case .file(let file): words += ["--cacert", ShellText.word(file.path)]
         case .directory(let directory): words += ["--capath", ShellText.word(directory.path)]
-        case .certificates, .systemAnd: remarks.append("without the authorities that the operation trusts")
+        case .certificates, .systemAnd: remarks.append("without the operation's own certificate authorities")
         }
         if policy.requiresStapledStatus { words.append("--cert-status") }
         if let list = policy.revocationLists.first {
             words += ["--crlfile", ShellText.word(list.path)]
-            if policy.revocationLists.count > 1 { remarks.append("with the first of its revocation lists only") }
+            if policy.revocationLists.count > 1 { remarks.append("with only the first of its revocation lists") }
         }
         if configuration.minimumTLSVersion == .tls13 { words.append("--tlsv1.3") }
         if configuration.maximumTLSVersion == .tls12 { words += ["--tls-max", "1.2"] }
@@ -164,18 +164,18 @@ struct CurlCommand {
         if !old.isEmpty { words += ["--ciphers", ShellText.word(old.joined(separator: ":"))] }
         if !new.isEmpty { words += ["--tls13-ciphers", ShellText.word(new.joined(separator: ":"))] }
         guard let identity = configuration.clientIdentity else { return }
-        guard let files = identity.files else { return remarks.append("without the client's certificate") }
+        guard let files = identity.files else { return remarks.append("without the client certificate") }
         if files.isPKCS12 { words += ["--cert-type", "P12"] }
         words += ["--cert", ShellText.word(files.certificate.path)]
         if let key = files.key { words += ["--key", ShellText.word(key.path)] }
     }
 
-    /// Adds the options for trust. Where curl cannot express the policy, it trusts less.
+    /// Adds the options for trust. Where curl cannot express the policy, the command trusts less.
     private mutating func addTrust(_ policy: SecurityPolicy) {
         guard policy.isPinning else {
             switch (policy.allowInvalidCertificates, policy.validatesDomainName) {
             case (true, false): words.append("--insecure")
-            case (false, false): remarks.append("compares the server's name, which the operation does not")
+            case (false, false): remarks.append("validates the server's name, unlike the operation")
             // Such a policy trusts no server, or has no exceptions to express.
             case (_, true): break
             }
@@ -183,16 +183,16 @@ struct CurlCommand {
         }
         if let end = policy.pinsExpire, Date() >= end { return }
         let isOfCertificates = policy.effectivePinningMode == .certificate
-        // curl compares with the server's own key only, and writes a pin with two slashes.
+        // curl compares only the server's own key, and writes a pin with two slashes.
         let pins = isOfCertificates ? Set(policy.pinnedCertificates.compactMap(\.publicKeyPin)) : policy.pinnedPublicKeys
-        // Without a pin no server is trusted: no key has this one.
+        // Without pins, no server is trusted: no key has this digest.
         let digests = pins.isEmpty ? [Data(count: 32)] : pins.map(\.digest)
         let texts = digests.map { "sha256//\($0.base64EncodedString())" }.sorted()
         words += ["--pinnedpubkey", ShellText.word(texts.joined(separator: ";"))]
-        if isOfCertificates { remarks.append("pins the keys of the certificates that the operation pins") }
-        if policy.validatesCertificateChain { remarks.append("pins the server's key, and not the whole chain") }
+        if isOfCertificates { remarks.append("pins the keys of the operation's pinned certificates") }
+        if policy.validatesCertificateChain { remarks.append("pins only the server's key, not the complete chain") }
         if policy.allowInvalidCertificates || !policy.validatesDomainName {
-            remarks.append("validates the server's certificate, which the operation does not")
+            remarks.append("validates the server's certificate, unlike the operation")
         }
     }
 }
@@ -205,7 +205,7 @@ extension CurlCommand {
         case .none: words += ["--noproxy", ShellText.word("*")]
         case .proxy(let proxy, let exceptions):
             words += ["--proxy", ShellText.word(proxy.description)]
-            // Without it, curl reads the exceptions of the environment.
+            // Without this, curl reads the exceptions from the environment.
             words += ["--noproxy", ShellText.word(exceptions.joined(separator: ","))]
             if let credential = proxy.credential {
                 if proxy.kind.isHTTP { words.append("--proxy-anyauth") }
@@ -236,18 +236,19 @@ extension CurlCommand {
 }
 
 extension URLConnectionOperation {
-    /// The request as a command of the `curl` tool for a POSIX shell: the method, the header, the body, the time
-    /// limits, the route, and the TLS settings that `curl` supports. A `credential` is given to a server that asks; the
-    /// cookies of a `cookieStore` and the token of an `authenticator` are the present ones.
+    /// Returns the request as a `curl` command for a POSIX shell: the method, the header, the body, the time limits,
+    /// the route, and the TLS settings that `curl` supports. A `credential` is sent to a server that requires it. The
+    /// cookies of a `cookieStore` and the token of an `authenticator` are the current ones.
     ///
-    /// Secrets are replaced by `***`, unless they are asked for: credentials; the values of `Authorization`, `Cookie`,
-    /// `Proxy-Authorization`, of the fields that `sensitiveHeaders` marks and of those whose names tell it; the user
+    /// Secrets are replaced by `***` unless included: credentials; the values of `Authorization`, `Cookie`,
+    /// `Proxy-Authorization`, of the fields listed in `sensitiveHeaders` and of fields with telling names; the user
     /// name and password in the URL; the values of `sensitiveQueryItems` in the URL, and in a body that is a form or
-    /// JSON. Other bodies are shown as they are. A body that is a stream is left out, and a comment says so, as it does
-    /// for what `curl` has no option for. The command trusts no server that the operation does not trust: it has no
-    /// `--insecure` where keys or certificates are pinned. Redirects are not followed.
+    /// JSON. Other bodies are shown unchanged. A body that is a stream is omitted; a comment mentions this, and any
+    /// setting for which `curl` has no option. The command trusts no server that the operation does not trust: it has
+    /// no `--insecure` if keys or certificates are pinned. Redirects are not followed.
     ///
-    /// - Parameter includingSecrets: whether the command has the secrets, so that its request is the operation's.
+    /// - Parameter includingSecrets: Whether to include the secrets, so that the command sends the operation's exact
+    ///   request.
     public final func curlCommand(includingSecrets: Bool = false) -> String {
         let (plain, values, credential, authenticator) = core.withLock {
             ($0.requestWithTimeout(under: $0.common.prepared), $0.common.values, $0.credentialSource.own, $0.authenticator)
@@ -262,7 +263,7 @@ extension URLConnectionOperation {
 }
 
 extension CookieKeeper {
-    /// The `Cookie` field that a request gets; nil if it gets none or has its own.
+    /// Returns the `Cookie` field of a request; nil if it gets none or has its own.
     fileprivate func field(for request: URLRequest) -> String? {
         guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,
             let target = request.url.flatMap({ HTTPAddress($0.absoluteString) }).flatMap({ CookieTarget($0) })
@@ -274,24 +275,25 @@ extension CookieKeeper {
     }
 }
 
-/// Text for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2), each byte of which arrives unchanged.
+/// Text for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2), each byte of which arrives
+/// unchanged.
 package enum ShellText {
-    /// A word of a command.
+    /// Returns a word of a command.
     ///
-    /// Control characters, which a terminal would obey where the command is printed, are made by `printf`, inside of a
-    /// command substitution. That removes line feeds at the end, so there must be none.
+    /// Control characters, which a terminal would obey when the command is printed, are produced by `printf` inside a
+    /// command substitution. The substitution removes trailing line feeds, so the text must not end with one.
     package static func word(_ text: String) -> String {
         if !text.isEmpty, text.utf8.allSatisfy(isPlain) { return text }
         if text.unicodeScalars.contains(where: isControl) { return "\"$(\(printf(Data(text.utf8))))\"" }
         return "'\(text.replacing("'", with: #"'\''"#))'"
     }
 
-    /// A command that writes the bytes.
+    /// Returns a command that writes the bytes.
     static func printf(_ bytes: Data) -> String {
         var format = ""
         format.reserveCapacity(bytes.count)
         for (index, byte) in bytes.enumerated() {
-            // A format that begins with `-` would be an option.
+            // A format that begins with `-` would be parsed as an option.
             let isLiteral = isPlain(byte) && byte != UInt8(ascii: "%") && !(index == 0 && byte == UInt8(ascii: "-"))
             if isLiteral || byte == UInt8(ascii: " ") {
                 format.unicodeScalars.append(Unicode.Scalar(byte))
@@ -305,13 +307,13 @@ package enum ShellText {
         return "printf '\(format)'"
     }
 
-    /// Whether a text can be a word as it is, or quoted, and be printed safely.
+    /// Whether a text can be a word, plain or quoted, and can be printed safely.
     static func isText(_ bytes: Data) -> Bool {
         guard let text = String(validating: bytes, as: UTF8.self) else { return false }
         return !text.unicodeScalars.contains { isControl($0) && $0 != "\n" && $0 != "\t" }
     }
 
-    /// Quoted text, with its line feeds and tabs.
+    /// Returns quoted text, including its line feeds and tabs.
     static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: #"'\''"#))'" }
 
     private static func isPlain(_ byte: UInt8) -> Bool {
@@ -323,7 +325,7 @@ package enum ShellText {
         }
     }
 
-    /// Control characters, and those that change the direction of text.
+    /// Whether a character is a control character or changes the direction of text.
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: true

@@ -1,27 +1,27 @@
 import ConvoySupport
 import Foundation
 
-/// The requests of operations in the HTTP Archive format, HAR 1.2, which the developer tools of browsers and other
-/// viewers read: the requests, the responses, and the duration of each phase.
+/// The requests of operations in the HTTP Archive format, HAR 1.2, which browser developer tools and other viewers can
+/// read: the requests, the responses, and the duration of each phase.
 ///
-/// Each operation is a page, and each of its requests an entry: redirects, retries, the parts of a download, and stored
-/// responses. It does not contain the bodies.
+/// Each operation is a page, and each of its requests an entry, including redirects, retries, the parts of a download,
+/// and cached responses. Bodies are not included.
 package struct HARLog: Sendable, Hashable {
     /// An operation.
     package struct Page: Sendable, Hashable {
         /// Identifies the operation in its entries.
         package var id: String
-        /// The method and the URL of its first request, without secrets.
+        /// The method and the URL of the operation's first request, without secrets.
         package var title: String
-        /// When the operation was made.
+        /// When the operation was created.
         package var startedDate: Date
-        /// The time until it had finished, in milliseconds; nil if it has not.
+        /// The time until it finished, in milliseconds; nil if it has not finished.
         package var duration: Double?
     }
 
     /// A request and its response.
     package struct Entry: Sendable, Hashable {
-        /// The page that it belongs to.
+        /// The page to which the entry belongs.
         package var page: String
         /// When the request began.
         package var startedDate: Date
@@ -35,13 +35,13 @@ package struct HARLog: Sendable, Hashable {
         package var serverAddress: String?
         /// The port of this side of the connection, which distinguishes connections; nil without one.
         package var connection: String?
-        /// Why a stored response was served, in `CacheUse`'s terms; nil for a response from the network.
+        /// Why a cached response was served, as a `CacheUse` value; nil for a response from the network.
         package var cacheUse: String?
         /// A comment.
         package var comment: String?
     }
 
-    /// The operations, in the order in which they were made.
+    /// The operations, in the order in which they were created.
     package var pages: [Page] = []
     /// The requests, in the order in which they began.
     package var entries: [Entry] = []
@@ -56,11 +56,12 @@ package struct HARLog: Sendable, Hashable {
         return try encoder.encode(self)
     }
 
-    /// Writes the log to a file, replacing an existing one, with mode 0600, as it shows the program's requests. Blocks.
+    /// Writes the log to a file, replacing an existing one. The file mode is 0600 because the log shows the program's
+    /// requests. Blocks.
     ///
-    /// A link of this user's leads to the file that is replaced.
+    /// If the path is a link owned by this user, its target is replaced.
     ///
-    /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. The file is then unchanged.
+    /// - Throws: An error in `NSPOSIXErrorDomain`, or the encoder's error. The file is then unchanged.
     package func write(to file: URL) throws {
         let bytes = [UInt8](try data())
         do throws(PrivateFile.Failure) {
@@ -71,13 +72,13 @@ package struct HARLog: Sendable, Hashable {
     }
 }
 
-/// The properties that HAR's requests and responses share. Sizes are in bytes, -1 if unknown.
+/// A request in HAR's form. Sizes are in bytes, -1 if unknown.
 package struct HARRequest: Sendable, Hashable {
     /// The method.
     package var method: String
     /// The URL.
     package var url: String
-    /// The version, such as `HTTP/1.1`; empty without an answer.
+    /// The version, such as `HTTP/1.1`; empty without a response.
     package var httpVersion: String
     /// The header fields as they were sent.
     package var headers: [HARField]
@@ -95,27 +96,27 @@ package struct HARRequest: Sendable, Hashable {
 
 /// A response, or its absence.
 package struct HARResponse: Sendable, Hashable {
-    /// The status code; 0 if there was no response.
+    /// The status code; 0 without a response.
     package var status: Int
-    /// The reason phrase that belongs to the status.
+    /// The reason phrase of the status code.
     package var statusText: String
-    /// The version, such as `HTTP/1.1`; empty without an answer.
+    /// The version, such as `HTTP/1.1`; empty without a response.
     package var httpVersion: String
     /// The header fields as they were received.
     package var headers: [HARField]
     /// The cookies that were set.
     package var cookies: [HARCookie]
-    /// Where a redirect leads; empty for another response.
+    /// The target of a redirect; empty for other responses.
     package var redirectURL: String
-    /// The length of the heads in bytes, interim ones too; -1 where it is unknown.
+    /// The length of the heads in bytes, including interim ones; -1 if unknown.
     package var headersSize: Int64
-    /// The length of the body in bytes as it was received; -1 where it is unknown.
+    /// The length of the body in bytes as received; -1 if unknown.
     package var bodySize: Int64
     /// The length of the body without its content coding.
     package var contentSize: Int64
     /// The media type of the body.
     package var mimeType: String
-    /// Why there is no response; nil if there is one.
+    /// The reason why the response is missing; nil if it exists.
     package var error: String?
 }
 
@@ -133,40 +134,40 @@ package struct HARCookie: Sendable, Hashable {
     package var name: String
     /// The value; `***`, unless secrets are included.
     package var value: String
-    /// The path; nil if it has none.
+    /// The path, if any.
     package var path: String?
-    /// The domain; nil if it has none.
+    /// The domain, if any.
     package var domain: String?
-    /// When it ends; nil if it ends with the session.
+    /// When it expires; nil if it ends with the session.
     package var expires: Date?
-    /// Whether scripts must not see it.
+    /// Whether it is hidden from scripts.
     package var isHTTPOnly = false
-    /// Whether it is sent over TLS only.
+    /// Whether it is sent only over TLS.
     package var isSecure = false
 }
 
 /// The durations of a request's phases, in milliseconds; nil for phases that did not occur.
 package struct HARTimings: Sendable, Hashable {
-    /// The request was waiting.
+    /// The time the request waited.
     package var blocked: Double?
-    /// The name was looked up.
+    /// The time of the name lookup.
     package var dns: Double?
-    /// The connection was made, through proxies and with TLS.
+    /// The time to establish the connection, including proxies and TLS.
     package var connect: Double?
-    /// TLS was negotiated: a part of ``connect``.
+    /// The time of the TLS handshake, a part of ``connect``.
     package var ssl: Double?
-    /// The request was sent.
+    /// The time to send the request.
     package var send: Double = 0
-    /// The request was sent, and no response had begun.
+    /// The time between sending the request and the start of the response.
     package var wait: Double = 0
-    /// The response was being received.
+    /// The time to receive the response.
     package var receive: Double = 0
 
     /// The sum of the phases, in milliseconds.
     package var total: Double { (blocked ?? 0) + (dns ?? 0) + (connect ?? 0) + send + wait + receive }
 }
 
-// The members of HAR 1.2, by their names. Additional members begin with an underscore.
+// The members of HAR 1.2 by name. Additional members begin with an underscore.
 
 extension HARLog: Encodable {
     /// Encodes the log as the root object of a HAR file.
@@ -236,7 +237,7 @@ extension HARTimings: Encodable {
     }
 }
 
-/// An object with members by name; nil members are left out.
+/// An object with members by name; nil members are omitted.
 private struct HARObject: Encodable {
     private struct MemberName: CodingKey {
         let stringValue: String
@@ -259,7 +260,7 @@ private struct HARObject: Encodable {
 enum HARDate {
     static func text(_ date: Date) -> String {
         let seconds = date.timeIntervalSince1970
-        // Until the year 9999, which is what the format can write.
+        // The format can represent dates until the year 9999.
         guard seconds > 0, seconds < 253_402_300_800 else { return "1970-01-01T00:00:00Z" }
         let microseconds = Int64((seconds * 1e6).rounded(.down))
         let (whole, rest) = microseconds.quotientAndRemainder(dividingBy: 1_000_000)

@@ -2,8 +2,8 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Records the requests of operations in the HTTP Archive format, HAR 1.2, which the developer tools of browsers and
-/// other viewers read: the requests, the responses, and the duration of each phase.
+/// Records the requests of operations in the HTTP Archive format, HAR 1.2, which browser developer tools and other
+/// viewers can read: the requests, the responses, and the duration of each phase.
 ///
 /// ```swift
 /// let recorder = HARRecorder()
@@ -12,32 +12,33 @@ import Foundation
 /// try await recorder.write(to: file)
 /// ```
 ///
-/// Each operation is a page, and each of its requests an entry: redirects, retries, the parts of a download, and stored
-/// responses. The archive does not contain the bodies. Secrets are masked by default: those that `ConnectionTrace` masks, and the values of cookies. It keeps its records
-/// in memory, some kilobytes for each request, until ``removeAll()``.
+/// Each operation is a page, and each of its requests an entry, including redirects, retries, the parts of a download,
+/// and cached responses. Bodies are not included. Secrets are masked by default: those that `ConnectionTrace` masks,
+/// and the values of cookies. Records are kept in memory, some kilobytes for each request, until ``removeAll()``.
 public final class HARRecorder: Sendable {
     private let recording: Recording
 
-    /// The monitor that records: add it to the `eventMonitors` of managers and operations.
+    /// The recording monitor: add it to the `eventMonitors` of managers and operations.
     public let monitor: EventMonitor
 
-    /// An empty recorder.
+    /// Creates an empty recorder.
     ///
-    /// - Parameter includesSecrets: whether secrets are recorded, for files that are kept secret.
+    /// - Parameter includesSecrets: Whether to record secrets, for files that are themselves kept secret.
     public init(includesSecrets: Bool = false) {
         let recording = Recording(includesSecrets: includesSecrets)
         self.recording = recording
         monitor = EventMonitor(capacity: .max) { events in recording.take(events) }
     }
 
-    /// The archive of all requests that have ended so far: JSON in UTF-8.
+    /// Returns the archive of all requests that have ended so far, as JSON in UTF-8.
     public func data() async throws -> Data { try await log().data() }
 
-    /// Writes the archive to a file, replacing an existing one, with mode 0600, as it shows the program's requests.
+    /// Writes the archive to a file, replacing an existing one. The file mode is 0600 because the archive shows the
+    /// program's requests.
     ///
-    /// A link of this user's leads to the file that is replaced.
+    /// If the path is a link owned by this user, its target is replaced.
     ///
-    /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. The file is then unchanged.
+    /// - Throws: An error in `NSPOSIXErrorDomain`, or the encoder's error. The file is then unchanged.
     public func write(to file: URL) async throws {
         try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
             log { log in
@@ -50,12 +51,12 @@ public final class HARRecorder: Sendable {
         await withCheckedContinuation { done in log { done.resume(returning: $0) } }
     }
 
-    /// - Parameter completion: called on the monitor's queue.
+    /// - Parameter completion: Called on the monitor's queue.
     package func log(completion: @escaping @Sendable (HARLog) -> Void) {
         monitor.whenCaughtUp { [recording] in completion(recording.log()) }
     }
 
-    /// Forgets all records.
+    /// Removes all records.
     public func removeAll() { recording.removeAll() }
 }
 
@@ -137,12 +138,12 @@ private final class Recording: Sendable {
     }
 }
 
-/// Makes an entry for a request.
+/// Creates the entry for a request.
 struct HARMaker {
     let secrets: SecretClassifier
     let includesSecrets: Bool
 
-    /// - Parameter request: nil for a stored response, for which no request was sent.
+    /// - Parameter request: The request; nil for a cached response, for which none was sent.
     func entry(
         _ request: RequestHead?, _ response: ResponseHead?, _ metrics: TransactionMetrics, page: String
     ) -> HARLog.Entry {
@@ -151,7 +152,7 @@ struct HARMaker {
             response: self.response(response, metrics), timings: timings(metrics),
             serverAddress: metrics.remoteAddress.map { String($0.prefix { $0 != "%" }) },
             connection: metrics.localPort.map(String.init), cacheUse: metrics.cacheUse?.rawValue,
-            comment: metrics.isShared ? "The request of another operation, whose response this one shares." : nil)
+            comment: metrics.isShared ? "Sent by another operation; this one shares the response." : nil)
     }
 
     // MARK: The request
@@ -169,7 +170,7 @@ struct HARMaker {
             bodyType: head.flatMap { $0.bodyLength == 0 ? nil : $0["Content-Type"] ?? "application/octet-stream" })
     }
 
-    /// The HTTP version of the request, which follows from that of the response: libcurl sends no HTTP/1.0.
+    /// The HTTP version of the request, derived from that of the response: libcurl sends no HTTP/1.0.
     private func version(_ metrics: TransactionMetrics) -> String {
         switch metrics.networkProtocolName {
         case "h2": "HTTP/2"
@@ -179,7 +180,7 @@ struct HARMaker {
         }
     }
 
-    /// The items of a query (the URL Standard, section 5.1). Secrets are masked in it already.
+    /// The items of a query (the URL Standard, section 5.1), in which secrets are already masked.
     private func items(of url: String) -> [HARField] {
         let beforeFragment = url.utf8.prefix { $0 != UInt8(ascii: "#") }
         guard let mark = beforeFragment.firstIndex(of: UInt8(ascii: "?")) else { return [] }

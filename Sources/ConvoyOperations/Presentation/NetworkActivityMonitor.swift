@@ -2,18 +2,18 @@ import ConvoySupport
 import Foundation
 
 /// Decides when to show network activity: while operations or tasks are running, but not for very short ones, and
-/// without flickering between two requests. The counterpart of `AFNetworkActivityIndicatorManager`.
+/// without flickering between requests. The counterpart of `AFNetworkActivityIndicatorManager`.
 ///
 /// ```swift
 /// NetworkActivityMonitor.shared.activityHandler = { isVisible in statusBar.spinner.isHidden = !isVisible }
 /// NetworkActivityMonitor.shared.isEnabled = true
 /// ```
 ///
-/// An operation counts while it is executing: not while it waits for its turn, a retry or the network, and not while it
-/// is paused. The task of a session counts as its operation does; a download counts once, however many connections it
-/// has. An operation that is running when the monitor is enabled counts after its next pause or retry.
+/// An operation counts while it is executing, but not while it is paused or waits for its turn, a retry or the network.
+/// A session's task counts like its operation; a download counts once, however many connections it has. An operation
+/// that is running when the monitor is enabled counts after its next pause or retry.
 ///
-/// Without an enabled monitor, operations do no work for it. All members can be used from any thread.
+/// Unless a monitor is enabled, operations do no work for it. All members can be used from any thread.
 public final class NetworkActivityMonitor: Sendable {
     /// The shared monitor, whose handler runs on the main queue. It does nothing until it is enabled.
     public static let shared = NetworkActivityMonitor()
@@ -26,7 +26,7 @@ public final class NetworkActivityMonitor: Sendable {
         var completionDelay: TimeInterval = 0.17
         /// The running operations.
         var operations: Set<ObjectIdentifier> = []
-        /// The activities counted by the user.
+        /// The number of activities counted by the user.
         var extra = 0
         var activity = ActivityState()
         /// The timer of the current delay.
@@ -46,14 +46,14 @@ public final class NetworkActivityMonitor: Sendable {
     private let ownQueue = DispatchQueue(label: "Convoy.Activity", target: OperationQueues.processing)
     private let state = Locked(State())
 
-    /// A monitor that is not enabled.
+    /// Creates a disabled monitor.
     ///
-    /// - Parameter queue: the queue of the handler; nil is the main queue.
+    /// - Parameter queue: The queue of the handler; nil is the main queue.
     public convenience init(queue: DispatchQueue? = nil) { self.init(queue: queue, clock: MonotonicClock()) }
 
-    /// A monitor of some of the operations.
+    /// Creates a monitor of some of the operations.
     ///
-    /// - Parameter counts: says which operations count. Called on any thread, and must be short.
+    /// - Parameter counts: Returns whether an operation counts. Called on any thread; must return quickly.
     package init(
         queue: DispatchQueue?, clock: any SchedulingClock = MonotonicClock(),
         counts: @escaping @Sendable (URLConnectionOperation) -> Bool = { _ in true }
@@ -70,7 +70,7 @@ public final class NetworkActivityMonitor: Sendable {
 
     // MARK: Settings
 
-    /// Whether the monitor counts operations; false at first. When it is set to false, the activity is hidden at once.
+    /// Whether the monitor counts operations. False by default. Setting it to false hides the activity immediately.
     public var isEnabled: Bool {
         get { state.withLock { $0.isEnabled } }
         set {
@@ -89,15 +89,15 @@ public final class NetworkActivityMonitor: Sendable {
         }
     }
 
-    /// How many seconds an activity must last before it is shown; 1 by default. Negative numbers and NaN count as 0. A
-    /// running delay keeps its length.
+    /// The time that an activity must last before it is shown, in seconds. 1 by default. Negative numbers and NaN count
+    /// as 0. A delay in progress keeps its length.
     public var activationDelay: TimeInterval {
         get { state.withLock { $0.activationDelay } }
         set { state.withLock { $0.activationDelay = newValue } }
     }
 
-    /// How many seconds after the end of all activity it is hidden; 0.17 by default. Negative numbers and NaN count as
-    /// 0.
+    /// The delay between the end of all activity and hiding it, in seconds. 0.17 by default. Negative numbers and NaN
+    /// count as 0.
     public var completionDelay: TimeInterval {
         get { state.withLock { $0.completionDelay } }
         set { state.withLock { $0.completionDelay = newValue } }
@@ -108,10 +108,11 @@ public final class NetworkActivityMonitor: Sendable {
     /// Whether the activity should be shown.
     public var isNetworkActivityVisible: Bool { state.withLock { $0.activity.isVisible } }
 
-    /// The number of activities: running operations, and those counted by the user.
+    /// The number of activities: running operations, and activities counted by the user.
     public var activityCount: Int { state.withLock { $0.count } }
 
-    /// Counts an activity besides the operations, such as a connection of your own, until ``decrementActivityCount()``.
+    /// Counts an activity in addition to the operations, such as a connection of your own, until
+    /// ``decrementActivityCount()``.
     public func incrementActivityCount() {
         state.withLock { state in
             state.extra += 1
@@ -119,7 +120,7 @@ public final class NetworkActivityMonitor: Sendable {
         }
     }
 
-    /// Ends an activity of ``incrementActivityCount()``. Does nothing without one.
+    /// Ends an activity started by ``incrementActivityCount()``. Does nothing without such an activity.
     public func decrementActivityCount() {
         state.withLock { state in
             state.extra = max(0, state.extra - 1)
@@ -129,15 +130,15 @@ public final class NetworkActivityMonitor: Sendable {
 
     // MARK: Reports
 
-    /// Called with true when the activity should be shown, and with false when it should be hidden: in order, on the
-    /// queue from the initializer. The counterpart of `setNetworkingActivityActionWithBlock:`.
+    /// Called with true when the activity should be shown, and with false when it should be hidden, in order, on the
+    /// queue given to the initializer. The counterpart of `setNetworkingActivityActionWithBlock:`.
     public var activityHandler: (@Sendable (_ isVisible: Bool) -> Void)? {
         get { state.withLock { $0.handler } }
         set { state.replace(\.handler, by: newValue) }
     }
 
-    /// Whether the activity should be shown: the current value, and the value after each change. The sequence ends when
-    /// the monitor is released. Iterate over it once; each access makes a new one.
+    /// A sequence that reports whether the activity should be shown: the current value, and the value after each
+    /// change. It ends when the monitor is released. Iterate over it once; each access creates a new sequence.
     ///
     /// A slow reader misses intermediate changes, but never the last one.
     public var activityUpdates: AsyncStream<Bool> {
@@ -147,7 +148,7 @@ public final class NetworkActivityMonitor: Sendable {
             return state.nextKey
         }
         continuation.onTermination = { [weak self] _ in self?.removeStream(key) }
-        // On the queue that reports the changes, so that no change precedes the current value.
+        // Runs on the queue that reports the changes, so that no change precedes the current value.
         ownQueue.async { [weak self] in
             guard let self else { return continuation.finish() }
             let isVisible = state.withLock { state in
@@ -172,8 +173,8 @@ public final class NetworkActivityMonitor: Sendable {
         carryOut(state.activity.setOccurring(state.count > 0), &state)
     }
 
-    /// Called under the lock, so that the queue has the order of the changes. Enqueueing and setting timers call no
-    /// user code.
+    /// Called under the lock, so that the queue has the order of the changes. Enqueuing and setting timers call no user
+    /// code.
     private func carryOut(_ action: ActivityState.Effect, _ state: inout State) {
         if !state.activity.isDelaying { state.timer.take()?.cancel() }
         switch action {
@@ -215,19 +216,19 @@ extension NetworkActivityMonitor: ActivityListener {
     }
 }
 
-/// Decides when to show network activity: not for very short activities, and without flickering between two requests.
-/// The rules are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
+/// Decides when to show network activity: not for very short activities, and without flickering between requests. The
+/// rules are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
 ///
-/// A plain value: it returns what to do, and has a method for the end of a delay.
+/// A plain value: it returns the action to perform, and has a method for the end of a delay.
 struct ActivityState: Equatable {
     enum Phase: Equatable {
-        /// Hidden; there is no activity.
+        /// Hidden, without activity.
         case notActive
-        /// There is activity; it is shown if it lasts beyond the delay.
+        /// There is activity, which is shown if it lasts beyond the delay.
         case delayingStart
         /// Shown.
         case active
-        /// There is no activity any more; it is hidden after the delay, unless another one follows.
+        /// The activity has ended; it is hidden after the delay unless another one follows.
         case delayingEnd
     }
 
@@ -253,7 +254,7 @@ struct ActivityState: Equatable {
     /// Whether a delay is running.
     var isDelaying: Bool { phase == .delayingStart || phase == .delayingEnd }
 
-    /// Notes that activity has begun, or that all has ended.
+    /// Records that activity has begun, or that all activity has ended.
     mutating func setOccurring(_ isOccurring: Bool) -> Effect {
         self.isOccurring = isOccurring
         switch (phase, isOccurring) {
@@ -268,7 +269,7 @@ struct ActivityState: Equatable {
         }
     }
 
-    /// Notes that a delay is over.
+    /// Records that a delay is over.
     mutating func delayDidPass(_ number: UInt) -> Effect {
         guard number == self.number else { return .nothing }
         switch phase {

@@ -1,12 +1,12 @@
 import ConvoySupport
 import Foundation
 
-/// Binds a view to an operation. It lasts until the operation has finished, and need not be stored; it retains neither
-/// the view nor the operation.
+/// A binding of a view to an operation. It lasts until the operation has finished and does not have to be stored; it
+/// retains neither the view nor the operation.
 ///
-/// The view is called on one queue, no more often than that has time for; intermediate changes are skipped.
+/// The view is called on one queue, only as often as the queue can keep up; intermediate changes are skipped.
 public final class ViewBinding: Sendable {
-    /// What a view shows: one operation for each kind.
+    /// The aspect that a view shows: one operation for each kind.
     enum Aspect: Hashable { case activity, progress }
 
     private struct Place: Hashable {
@@ -35,9 +35,9 @@ public final class ViewBinding: Sendable {
     private let state: Locked<State>
 
     /// - Parameters:
-    ///   - view: not retained.
-    ///   - queue: where `update` is called.
-    ///   - update: shows the operation's current state. Released at the end.
+    ///   - view: The view, which is not retained.
+    ///   - queue: The queue on which `update` is called.
+    ///   - update: Shows the operation's current state. Released when the binding ends.
     init(of view: AnyObject, _ kind: Aspect, on queue: DispatchQueue, update: @escaping @Sendable () -> Void) {
         place = Place(view: ObjectIdentifier(view), kind: kind)
         self.queue = queue
@@ -52,10 +52,10 @@ public final class ViewBinding: Sendable {
 
     deinit { leave() }
 
-    /// Whether the view is called no more: it has shown the end of the operation, or the binding was ended.
+    /// Whether the view is no longer updated, because it has shown the end of the operation or the binding was ended.
     public var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// Ends the binding, and leaves the view unchanged. No call of the view begins after this has returned, but a
+    /// Ends the binding, and leaves the view unchanged. After this returns, no new call of the view begins, but a
     /// running one may continue.
     public func invalidate() {
         let old = state.withLock { state in
@@ -66,7 +66,7 @@ public final class ViewBinding: Sendable {
         leave()
     }
 
-    /// Sets what ends the observation of changes.
+    /// Sets the closure that ends the observation of changes.
     func setEnd(_ end: @escaping @Sendable () -> Void) {
         let isOver = state.withLock { state in
             if !state.isOver { state.end = end }
@@ -92,7 +92,7 @@ public final class ViewBinding: Sendable {
         }
     }
 
-    /// Updates the view a last time, as the operation has finished.
+    /// Updates the view one last time, because the operation has finished.
     func finish() {
         queue.async { [self] in
             state.withLock { $0.update }?()
@@ -104,23 +104,23 @@ public final class ViewBinding: Sendable {
         let (place, own) = (place, ObjectIdentifier(self))
         Self.all.withLock { all in
             guard let bound = all[place] else { return }
-            // A weak reference to an object in `deinit` is nil; it counts as this one.
+            // A weak reference to an object in `deinit` is nil, which counts as this object.
             if bound.binding.map({ ObjectIdentifier($0) == own }) ?? true { all[place] = nil }
         }
     }
 }
 
-/// A view that is not retained, and only used on the queue of its binding.
+/// A view that is not retained, and used only on the queue of its binding.
 struct WeakView<View>: @unchecked Sendable {
     private weak var object: AnyObject?
 
     init(_ view: View) { object = view as AnyObject }
 
-    /// The view, as long as it exists.
+    /// The view, if it still exists.
     var view: View? { object as? View }
 }
 
-/// A view that shows activity, such as a spinner of any toolkit. The counterpart of AFNetworking's category of
+/// A view that shows activity, such as a spinner of any toolkit. The counterpart of AFNetworking's category on
 /// `UIActivityIndicatorView`.
 ///
 /// ```swift
@@ -138,17 +138,17 @@ public protocol ActivityView: AnyObject {
 }
 
 extension ActivityView {
-    /// Shows in the view whether an operation is running: from its start to its end, and while it waits for a retry,
-    /// but not while it is paused. A view shows one operation: an earlier binding ends.
+    /// Shows in the view whether an operation is running: from its start to its end, including waits for retries, but
+    /// not while it is paused. A view shows one operation: an earlier binding ends.
     ///
-    /// The view is called with the current state if it is running, and after each change; it is stopped when the
-    /// operation has finished.
+    /// The view is called with the current state if the operation is running, and after each change; it is stopped when
+    /// the operation has finished.
     ///
     /// - Parameters:
-    ///   - operation: is not retained for this.
-    ///   - queue: a serial queue, on which the view is called, and nowhere else; the main queue, unless given.
-    /// - Returns: the binding, which need not be kept: it lasts until the operation has finished. The view is not
-    ///   retained.
+    ///   - operation: The operation, which the binding does not retain.
+    ///   - queue: A serial queue, the only one on which the view is called; the main queue by default.
+    /// - Returns: The binding, which does not have to be stored: it lasts until the operation has finished. The view is
+    ///   not retained.
     @discardableResult
     public func setAnimatingWithState(of operation: URLConnectionOperation, on queue: DispatchQueue = .main) -> ViewBinding {
         let view = WeakView<any ActivityView>(self)
@@ -162,7 +162,7 @@ extension ActivityView {
             guard isNews, let view = view.view else { return }
             if isUnderWay { view.startAnimating() } else { view.stopAnimating() }
         }
-        // The observers keep the binding, and the operation keeps them until it has finished.
+        // The observers retain the binding, and the operation retains the observers until it has finished.
         let observation = operation.observe(.state, on: OperationQueues.processing) { _, change in
             if change.newValue == .finished { binding.finish() } else { binding.refresh() }
         }
@@ -171,7 +171,7 @@ extension ActivityView {
         return binding
     }
 
-    /// The same for the task of a session.
+    /// Shows in the view whether the task of a session is running.
     @_disfavoredOverload
     @discardableResult
     public func setAnimatingWithState(of request: some HTTPRequestHandle, on queue: DispatchQueue = .main) -> ViewBinding {
@@ -180,7 +180,7 @@ extension ActivityView {
 }
 
 extension URLConnectionOperation {
-    /// Whether the work has begun, and continues by itself.
+    /// Whether the work has begun and continues automatically.
     fileprivate var isUnderWay: Bool {
         let life = lifecycle.value
         return life.state == .executing || life.isBackingOff
@@ -188,7 +188,7 @@ extension URLConnectionOperation {
 }
 
 /// A view that shows the progress of a transfer, such as a bar of any toolkit. The counterpart of AFNetworking's
-/// category of `UIProgressView`.
+/// category on `UIProgressView`.
 ///
 /// ```swift
 /// extension Bar: TransferProgressView {
@@ -197,27 +197,27 @@ extension URLConnectionOperation {
 /// bar.setProgressWithDownloadProgress(of: operation)
 /// ```
 public protocol TransferProgressView: AnyObject {
-    /// The transfer has moved. Called on the queue of the binding.
+    /// Called on the queue of the binding when bytes have been transferred.
     ///
     /// - Parameters:
-    ///   - fraction: the share of the bytes of one direction, from 0 to 1; nil as long as it is unknown how many there will be.
-    ///   - transfer: the bytes of both directions.
+    ///   - fraction: The fraction of the bytes of one direction, from 0 to 1; nil while the total is unknown.
+    ///   - transfer: The bytes of both directions.
     func setProgress(_ fraction: Double?, of transfer: TransferProgress)
 }
 
 extension TransferProgressView {
-    /// Shows in the view how much of the response's body has arrived. A view shows one transfer: an earlier binding
+    /// Shows in the view how much of the response body has been received. A view shows one transfer: an earlier binding
     /// ends.
     ///
-    /// The view is called with the current progress, as bytes move, and once more when the operation has finished,
-    /// before the operation's handlers if they have the same serial queue. While the queue is busy, intermediate values
-    /// are skipped.
+    /// The view is called with the current progress, as bytes are received, and once more when the operation has
+    /// finished, before the operation's handlers if they use the same serial queue. While the queue is busy,
+    /// intermediate values are skipped.
     ///
     /// - Parameters:
-    ///   - operation: is not retained for this.
-    ///   - queue: a serial queue, on which the view is called, and nowhere else; the main queue, unless given.
-    /// - Returns: the binding, which need not be kept: it lasts until the operation has finished. The view is not
-    ///   retained.
+    ///   - operation: The operation, which the binding does not retain.
+    ///   - queue: A serial queue, the only one on which the view is called; the main queue by default.
+    /// - Returns: The binding, which does not have to be stored: it lasts until the operation has finished. The view is
+    ///   not retained.
     @discardableResult
     public func setProgressWithDownloadProgress(
         of operation: URLConnectionOperation, on queue: DispatchQueue = .main
@@ -225,7 +225,7 @@ extension TransferProgressView {
         bind(to: operation, on: queue) { TransferProgress.share($0.bytesReceived, of: $0.bytesExpectedToReceive) }
     }
 
-    /// Shows in the view how much of the request's body was sent. The rest is as for a download.
+    /// Shows in the view how much of the request body has been sent. Otherwise like the method for downloads.
     @discardableResult
     public func setProgressWithUploadProgress(
         of operation: URLConnectionOperation, on queue: DispatchQueue = .main
@@ -233,7 +233,7 @@ extension TransferProgressView {
         bind(to: operation, on: queue) { TransferProgress.share($0.bytesSent, of: $0.bytesExpectedToSend) }
     }
 
-    /// The same for the task of a session.
+    /// Shows in the view how much of the response body of a session's task has been received.
     @_disfavoredOverload
     @discardableResult
     public func setProgressWithDownloadProgress(
@@ -242,7 +242,7 @@ extension TransferProgressView {
         setProgressWithDownloadProgress(of: request.operation as URLConnectionOperation, on: queue)
     }
 
-    /// The same for the task of a session.
+    /// Shows in the view how much of the request body of a session's task has been sent.
     @_disfavoredOverload
     @discardableResult
     public func setProgressWithUploadProgress(
@@ -273,7 +273,7 @@ extension TransferProgressView {
 }
 
 extension TransferProgress {
-    /// From 0 to 1; nil if the total is unknown. An empty body is complete.
+    /// Returns a fraction from 0 to 1; nil if the total is unknown. An empty body is complete.
     fileprivate static func share(_ bytes: Int64, of expected: Int64?) -> Double? {
         guard let expected else { return nil }
         return expected > 0 ? min(1, max(0, Double(bytes) / Double(expected))) : 1

@@ -1,12 +1,12 @@
 import Foundation
 
-/// Operations that wait for each other in a circle, which none of them would ever leave.
+/// Detects operations that wait for each other in a cycle, which would never finish.
 ///
-/// A circle is complete when its last member enters a ``RequestOperationQueue``, or when its last dependency is added
-/// while all members are in one. Only that member has both dependencies and dependents in queues, so that an operation
-/// without dependencies costs nothing, and a long chain nothing but a look at its neighbours.
+/// A cycle is complete when its last member enters a ``RequestOperationQueue``, or when its last dependency is added
+/// while all members are in one. Only that member has both dependencies and dependents in queues. So the check costs
+/// nothing for an operation without dependencies, and in a long chain only a look at its neighbors.
 enum DependencyCycle {
-    /// Cancels the members of the circles through an operation, if there are any, each with the same error.
+    /// Cancels the members of the cycles through an operation, if any, all with the same error.
     static func end(through operation: ScheduledOperation) {
         guard mayExist(through: operation) else { return }
         let members = members(through: operation)
@@ -22,9 +22,9 @@ enum DependencyCycle {
         for scheduler in schedulers.values { scheduler.change { $0.cancellations -= 1 } }
     }
 
-    /// Searches step by step in both directions, so that the end of the shorter way decides.
+    /// Searches in both directions step by step, so that the shorter direction decides.
     ///
-    /// Dependents may have dropped the dependency meanwhile: the answer may be true without a circle.
+    /// Dependents may have dropped the dependency in the meantime, so the answer may be true without a cycle.
     private static func mayExist(through operation: ScheduledOperation) -> Bool {
         var dependents = Search(from: operation), dependencies = Search(from: operation)
         while true {
@@ -43,7 +43,7 @@ enum DependencyCycle {
 
         mutating func next() -> ScheduledOperation? { left.popLast() }
 
-        /// Whether the goal is among them.
+        /// Adds operations to the search. Returns whether the goal is among them.
         mutating func add(_ operations: [ScheduledOperation], until goal: ScheduledOperation) -> Bool {
             for operation in operations {
                 if operation === goal { return true }
@@ -53,7 +53,8 @@ enum DependencyCycle {
         }
     }
 
-    /// All that an operation waits for and that wait for it, with the operation itself; empty if there is no circle.
+    /// Returns the operation together with all operations that it both waits for and is awaited by, directly or
+    /// indirectly; empty without a cycle.
     private static func members(through operation: ScheduledOperation) -> [ScheduledOperation] {
         var found: [ObjectIdentifier: ScheduledOperation] = [ObjectIdentifier(operation): operation]
         var dependents: [ObjectIdentifier: [ScheduledOperation]] = [:]
@@ -77,7 +78,7 @@ enum DependencyCycle {
 }
 
 extension ScheduledOperation {
-    /// Whether it waits in a queue for its dependencies.
+    /// Whether the operation waits in a queue for its dependencies.
     private var isHeldByDependencies: Bool {
         isScheduled && !endsWithoutWork && !lifecycle.value.hasBegun && !areDependenciesFinished
     }

@@ -1,10 +1,10 @@
 import Foundation
 
-/// The dependencies of one operation: in order, without duplicates, each with its finished flag.
+/// The dependencies of one operation: in order, without duplicates, each with a flag for whether it has finished.
 ///
-/// A plain value without locks; its owner guards it. Every call takes amortised constant time. A single dependency, the
-/// common case, is stored in place; a short list is searched linearly; a longer one gets an index. A removed dependency
-/// leaves a gap, so that positions stay valid until the next compaction.
+/// A plain value without locks, guarded by its owner. Every call takes amortized constant time. A single dependency,
+/// the common case, is stored inline; a short list is searched linearly; a longer one has an index. A removed
+/// dependency leaves a gap, so that positions stay valid until the next compaction.
 struct DependencyLinks {
     /// A dependency, or a gap, which has no operation.
     struct Link {
@@ -18,9 +18,9 @@ struct DependencyLinks {
         fileprivate(set) var only = Link()
         fileprivate(set) var several: ContiguousArray<Link> = []
 
-        /// Stops all watchers and releases all operations. It mutates, as a copy would retain them.
+        /// Stops all watchers and releases all operations. It is mutating because a copy would retain them.
         mutating func release() {
-            // A watcher holds what it watches, which must not be released by that, but below.
+            // A watcher holds the operation it watches, which must be released below, not here.
             only.watcher.take()?.stop()
             if only.operation != nil { DeferredRelease.release(&only.operation) }
             guard !several.isEmpty else { return }
@@ -71,7 +71,7 @@ struct DependencyLinks {
         return (!removed.isFinished, removed.watcher)
     }
 
-    /// Marks a dependency as finished. Returns its watcher; nil if it is not in the list or was finished before.
+    /// Marks a dependency as finished. Returns its watcher; nil if it is not in the list or had already finished.
     mutating func finish(_ operation: Operation, near position: Int) -> DependencyWatcher?? {
         change(operation, near: position) { link in
             guard !link.isFinished else { return .none }
@@ -80,7 +80,7 @@ struct DependencyLinks {
         } ?? .none
     }
 
-    /// Stores the watcher of an unfinished dependency. False if there is no such dependency (any more).
+    /// Stores the watcher of an unfinished dependency. Returns false if the dependency is missing or no longer exists.
     mutating func attach(_ watcher: DependencyWatcher, to operation: Operation, near position: Int) -> Bool {
         change(operation, near: position) { link in
             guard !link.isFinished, link.watcher == nil else { return false }
@@ -89,7 +89,7 @@ struct DependencyLinks {
         } ?? false
     }
 
-    /// Empties the list and hands its contents to the caller, to be released outside its lock.
+    /// Empties the list and passes its contents to the caller, to be released outside its lock.
     mutating func removeAll() -> Contents {
         var contents = Contents()
         swap(&contents.only, &only)
@@ -171,7 +171,7 @@ struct DependencyLinks {
 
 /// The dependents of one operation.
 ///
-/// A plain value without locks; its owner guards it. A single dependent, the common case, is stored in place.
+/// A plain value without locks, guarded by its owner. A single dependent, the common case, is stored inline.
 struct DependentList<Object: AnyObject> {
     /// A dependent, and the position of the awaited operation in its list of dependencies.
     struct Dependent {
@@ -183,7 +183,7 @@ struct DependentList<Object: AnyObject> {
     private var others: ContiguousArray<Dependent> = []
     private var sweepAt = 64
 
-    /// - Parameter isGone: whether a dependent has been released, so that it need not be notified.
+    /// - Parameter isGone: Whether a dependent has been released, so that it does not have to be notified.
     mutating func append(_ object: Object, position: Int, isGone: (Object) -> Bool) {
         let dependent = Dependent(object: object, position: position)
         if first == nil {
@@ -191,14 +191,14 @@ struct DependentList<Object: AnyObject> {
             return
         }
         if others.count >= sweepAt {
-            // Swept whenever the length has doubled, so that it is cheap and the length stays bounded.
+            // Swept whenever the length has doubled, so that the cost is low and the length stays bounded.
             others.removeAll { isGone($0.object) }
             sweepAt = max(64, others.count * 2)
         }
         others.append(dependent)
     }
 
-    /// Empties the list and hands its contents to the caller.
+    /// Empties the list and passes its contents to the caller.
     mutating func removeAll() -> DependentList {
         var contents = DependentList()
         swap(&contents, &self)
@@ -213,16 +213,15 @@ struct DependentList<Object: AnyObject> {
 
 /// Finds the position of an object in a list by its identity.
 ///
-/// Holds positions only, in a quarter of the memory of a dictionary. The hash need not resist attackers, who cannot
-/// choose addresses. The position of an object that was removed from the list stays until the table is rebuilt, and
-/// matches nothing.
+/// It holds only positions, in a quarter of the memory of a dictionary. The hash does not have to resist attackers, who
+/// cannot choose addresses. The position of a removed object stays until the table is rebuilt, and matches nothing.
 struct PositionTable {
     private var cells: [Int32] = []
     private var count = 0
 
     init() {}
 
-    /// Makes a table with room for three times as many objects, so that it is rarely rebuilt.
+    /// Creates a table with room for three times as many objects, so that it is rarely rebuilt.
     init(for expected: Int) {
         var size = 32
         while size < expected * 6 { size *= 2 }
@@ -232,7 +231,7 @@ struct PositionTable {
     var isEmpty: Bool { count == 0 }
     var hasRoom: Bool { (count + 1) * 2 <= cells.count }
 
-    /// - Precondition: there is room.
+    /// - Precondition: The table has room.
     mutating func insert(_ position: Int, for object: AnyObject) {
         var cell = first(object)
         while cells[cell] >= 0 { cell = (cell + 1) & (cells.count - 1) }
@@ -250,7 +249,7 @@ struct PositionTable {
     }
 
     private func first(_ object: AnyObject) -> Int {
-        // The low bits of an address are always 0, because of alignment; the multiplication mixes the others.
+        // The low bits of an address are always 0 because of alignment; the multiplication mixes the others.
         let bits = UInt64(UInt(bitPattern: ObjectIdentifier(object))) >> 4
         return Int(truncatingIfNeeded: (bits &* 0x9E37_79B9_7F4A_7C15) >> 32) & (cells.count - 1)
     }
@@ -260,7 +259,7 @@ struct PositionTable {
 ///
 /// An operation owns its dependencies. Releasing the end of a long chain would nest one `deinit` inside the other until
 /// the stack overflows (with Foundation's own operations at about 50,000). Here the outermost release on a thread
-/// collects what the inner ones hand over, and releases it in a loop.
+/// collects the operations that inner releases pass on, and releases them in a loop.
 enum DeferredRelease {
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -287,7 +286,7 @@ enum DeferredRelease {
         pthread_getspecific(key)?.assumingMemoryBound(to: [Operation].self)
     }
 
-    /// Runs a release, and then releases everything that was handed over meanwhile.
+    /// Runs a release, and then releases all operations that were passed on in the meantime.
     private static func collect(_ release: () -> Void) {
         var pile: [Operation] = []
         withUnsafeMutablePointer(to: &pile) { pile in

@@ -3,9 +3,9 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// An operation queue that is backed by Foundation's, which starts what only Foundation can start.
+/// An operation queue backed by Foundation's, which starts the operations that only Foundation can start.
 protocol FoundationBackedQueue: OperationQueue {
-    /// Adds an operation to the backing Foundation queue, which starts it at once.
+    /// Adds an operation to the backing Foundation queue, which starts it immediately.
     func startInFoundation(_ operation: Operation)
 }
 
@@ -13,14 +13,14 @@ protocol FoundationBackedQueue: OperationQueue {
 protocol ForeignScheduler: AnyObject, Sendable {
     func foreignDidBecomeReady(_ member: ForeignMember)
     func foreignDidFinish(_ member: ForeignMember)
-    /// The operation was given a slot, but is not ready.
+    /// The operation was granted a slot, but is not ready.
     func giveBack(by member: ForeignMember)
 }
 
 /// An operation that is not one of Convoy's, as a member of a ``RequestOperationQueue``.
 ///
-/// Foundation must start it, as only Foundation can set the private state that `Operation.start()` requires. When it
-/// gets a slot and is ready, it is added to the backing Foundation queue. If it is not ready, it waits in a
+/// Foundation must start it, because only Foundation can set the private state that `Operation.start()` requires. When
+/// it has a slot and is ready, it is added to the backing Foundation queue. Until it is ready, it waits in a
 /// ``ForeignReadinessQueue``.
 final class ForeignMember: @unchecked Sendable {
     private struct Hooks {
@@ -32,11 +32,11 @@ final class ForeignMember: @unchecked Sendable {
     let operation: Operation
     private let queue: any FoundationBackedQueue
     private let scheduler: any ForeignScheduler
-    /// Whether it was ready when it was added, and so needed no queue for its readiness.
+    /// Whether it was ready when it was added, and therefore needed no readiness queue.
     private let wasReady: Bool
     private let hooks = Locked(Hooks())
 
-    /// The place in the queue. Read and written by the queue only, under its lock.
+    /// The index in the queue. Read and written only by the queue, under its lock.
     var queueIndex: Int32 = -1
 
     init(
@@ -50,7 +50,7 @@ final class ForeignMember: @unchecked Sendable {
         for case let dependency as ScheduledOperation in operation.dependencies { dependency.willWakeForeign() }
     }
 
-    /// Whether the operation may be of a user's class.
+    /// Whether the operation may belong to a user's class.
     private var runsUserCode: Bool { type(of: operation) != BlockOperation.self }
 
     /// Starts watching for the end of an operation that is ready.
@@ -70,14 +70,15 @@ final class ForeignMember: @unchecked Sendable {
         return keep({ $0.readiness = readiness }) ? readiness : nil
     }
 
-    /// Starts the operation, which was given a slot.
+    /// Starts the operation, which was granted a slot.
     func begin() {
         // Evaluating its properties runs user code.
         if runsUserCode, NetworkThread.isCurrent { return BlockingWorkers.shared.perform { self.begin() } }
         if operation.isFinished { return finish() }
         if let readiness = hooks.withLock({ $0.readiness }) { return readiness.open() }
         if operation.isReady { return queue.startInFoundation(operation) }
-        // In this order: once the slot is given back, the readiness queue must exist, and it must not report readiness earlier.
+        // The order matters: once the slot is released, the readiness queue must exist, and it must not report
+        // readiness earlier.
         let readiness = makeReadinessQueue()
         scheduler.giveBack(by: self)
         readiness?.enter(operation)
@@ -88,14 +89,14 @@ final class ForeignMember: @unchecked Sendable {
         scheduler.foreignDidBecomeReady(self)
     }
 
-    /// Reports again that the operation is ready, after the queue took it out of its lanes or it was cancelled.
+    /// Reports again that the operation is ready, after the queue removed it from its lanes or it was cancelled.
     func repeatReadiness() {
-        // If it is still entering a readiness queue, the readiness queue will report it.
+        // If it is still entering a readiness queue, that queue will report it.
         let isKnownReady = hooks.withLock { $0.readiness?.hasAnnounced ?? wasReady }
         if isKnownReady { becomeReady() }
     }
 
-    /// Reports to the queue that the operation has finished. Only the first call counts.
+    /// Reports to the queue that the operation has finished. Only the first call has an effect.
     func finish() {
         let released: Hooks? = hooks.withLock { hooks in
             guard !hooks.hasFinished else { return nil }
@@ -120,7 +121,7 @@ final class ForeignMember: @unchecked Sendable {
     /// Removes the operation's dependencies, for two reasons.
     ///
     /// Foundation keeps finished dependencies forever, and releasing a long chain of them recurses until the stack
-    /// overflows. In a chain each operation has few; a long list is kept, as removing from it is slow.
+    /// overflows. In a chain, each operation has few; a long list is kept, because removing its elements is slow.
     ///
     /// A cancelled operation may be released before its dependencies have finished. They would then use the unretained
     /// pointer to it that Foundation gave them, so its list is always emptied, however long.
@@ -132,14 +133,15 @@ final class ForeignMember: @unchecked Sendable {
     }
 }
 
-/// A place where an operation that is not one of Convoy's waits until it is ready, and then for a slot.
+/// A queue in which an operation that is not one of Convoy's waits until it is ready, and then for a slot.
 ///
-/// Only a Foundation queue learns that such an operation became ready: because a dependency finished, because it was
-/// cancelled, or for reasons of its own. A Foundation queue with many waiting operations is slow, as it checks all of
-/// them at each event, so each operation gets a queue of its own. Its underlying dispatch queue is not active yet:
-/// Foundation submits the ready operation to it, and there the operation stays until ``open()``.
+/// Only a Foundation queue can detect that such an operation has become ready, because a dependency finished, because
+/// it was cancelled, or for reasons of its own. A Foundation queue with many waiting operations is slow, because it
+/// checks all of them at each event, so each operation gets its own queue. The underlying dispatch queue is inactive at
+/// first: Foundation submits the ready operation to it, where the operation stays until ``open()``.
 ///
-/// In the operation's code `OperationQueue.current` is the readiness queue, which forwards what is added to it.
+/// In the operation's code, `OperationQueue.current` is the readiness queue, which forwards added operations to the
+/// owner.
 final class ForeignReadinessQueue: OperationQueue, @unchecked Sendable {
     private let owner: OperationQueue
     private let gate: DispatchQueue
@@ -163,10 +165,10 @@ final class ForeignReadinessQueue: OperationQueue, @unchecked Sendable {
     /// Whether the operation was reported ready.
     var hasAnnounced: Bool { probe.hasAnnounced }
 
-    /// Adds the operation, and reports it ready at once if it is.
+    /// Adds the operation, and reports it as ready immediately if it is.
     func enter(_ operation: Operation) {
         super.addOperation(operation)
-        // With the lowest priority, so that Foundation evaluates the operation first.
+        // The probe has the lowest priority, so that Foundation evaluates the operation first.
         probe.queuePriority = .veryLow
         super.addOperation(probe)
     }
@@ -207,9 +209,9 @@ final class ForeignReadinessQueue: OperationQueue, @unchecked Sendable {
 
     /// The second operation of a readiness queue, which observes the first.
     ///
-    /// Whenever something happens in a Foundation queue, the queue evaluates `isReady` of the operations that were not
-    /// ready before. The probe is not ready until the first operation has finished, so its `isReady` is evaluated after
-    /// each event of that operation.
+    /// After every event, a Foundation queue evaluates `isReady` of the operations that were not ready before. The
+    /// probe is not ready until the first operation has finished, so its `isReady` is evaluated after each event of
+    /// that operation.
     private final class ReadinessProbe: Operation, @unchecked Sendable {
         private let member = Locked<ForeignMember?>(nil)
         private let announced = Atomic<Bool>(false)

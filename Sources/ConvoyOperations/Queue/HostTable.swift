@@ -4,32 +4,32 @@ import Synchronization
 
 /// The hosts of a queue's operations, with their running counts, gates and lanes.
 ///
-/// Index 0 stands for operations without a host; it has no limit and no gate.
+/// Index 0 represents operations without a host; it has no limit and no gate.
 struct HostTable {
     struct Host {
         var key: HostKey?
-        /// Operations in the queue; a host without any can be removed.
+        /// The number of operations in the queue. A host without operations can be removed.
         var members = 0
-        /// Slots taken.
+        /// The number of operations that hold a slot.
         var running = 0
-        /// The turn at which the host was last served. Among equals, the one served longest ago comes first.
+        /// The turn at which the host was last served. Among equals, the host served longest ago comes first.
         var turn: UInt64 = 0
         /// When the gate opens, in nanoseconds of the queue's clock; 0 if it is open.
         var gate: UInt64 = 0
         /// Distinguishes this closing of the gate from others.
         var gateNumber: UInt32 = 0
-        /// Since when the host has refused connections; 0 if it has not.
+        /// When the host began to refuse connections; 0 if it has not.
         var refusedSince: UInt64 = 0
-        /// Whether the gate, after its time, lets only one operation through at a time, until the host has answered.
+        /// Whether the gate, after its deadline, lets operations through singly, until the host has answered.
         var needsProbe = false
-        /// Whether that time is over.
+        /// Whether the deadline has passed.
         var isHalfOpen = false
         /// The operation that was let through as a probe; -1 for none.
         var probe: Int32 = -1
 
         /// The state of the host's start rate; see ``StartPace``.
         var startDue: UInt64 = 0
-        /// When the rate lets another operation start; 0 for now.
+        /// When the rate lets the next operation start; 0 for now.
         var startsAt: UInt64 = 0
 
         /// Whether redirected operations wait for a slot.
@@ -41,31 +41,32 @@ struct HostTable {
         var letsWaitingPass: Bool { gate == 0 || isHalfOpen && probe < 0 }
         /// The levels in which operations of the host are ready.
         var levels = PriorityLevels()
-        /// For each level, and for the redirected, the ready operations that pass a closed gate.
+        /// For each level, and for redirected operations, the ready operations that pass a closed gate.
         var lanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
-        /// For each level, and for the redirected, the ready operations that wait at a closed gate.
+        /// For each level, and for redirected operations, the ready operations that wait at a closed gate.
         var waitingLanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
-        /// For each of these, the first waiting operation to which the closed gate may not have been reported, or -1.
+        /// For each level, and for redirected operations, the first waiting operation to which the closed gate may not
+        /// have been reported, or -1.
         var untold = InlineArray<6, Int32>(repeating: -1)
         var isToBeTold = false
         /// Whether redirected operations may be able to continue.
         var isToGoOn = false
-        /// The host's place in the heap of each level, or -1.
+        /// The host's position in the heap of each level, or -1.
         var places = InlineArray<5, Int32>(repeating: -1)
     }
 
     private(set) var hosts: ContiguousArray<Host> = [Host()]
     private var indices: [ObjectIdentifier: Int32] = [:]
     private var free: [Int32] = []
-    /// How many hosts have no operations and no closed gate.
+    /// The number of hosts without operations and without a closed gate.
     private var unused = 0
-    /// How many of them could not be removed at the last try, as their starts still count.
+    /// The number of unused hosts that could not be removed at the last attempt, because their starts still count.
     private var remembered = 0
     /// The time of the last start under a rate.
     private var lastStart: UInt64 = 0
     private var gateCount: UInt32 = 0
 
-    /// How many unused hosts are kept, so that operations that come one by one do not each add their host again.
+    /// The number of unused hosts to keep, so that operations which arrive one by one do not each add their host again.
     private static let mostUnused = 64
 
     subscript(index: Int32) -> Host {
@@ -82,7 +83,7 @@ struct HostTable {
         return index
     }
 
-    /// The index of a host, which is added if it is new.
+    /// Returns the index of a host, adding it if it is new.
     mutating func index(of key: HostKey?) -> Int32 {
         guard let key else { return 0 }
         if let index = knownIndex(of: key) { return index }
@@ -111,7 +112,7 @@ struct HostTable {
         guard index > 0 else { return }
         hosts[Int(index)].members -= 1
         if hosts[Int(index)].members == 0 {
-            // No operation is left to detect whether it is back.
+            // No operation is left that could detect whether the host has recovered.
             hosts[Int(index)].refusedSince = 0
             if hosts[Int(index)].isHalfOpen { return openGate(of: index) }
         }
@@ -140,7 +141,7 @@ struct HostTable {
         unused = remembered
     }
 
-    /// Remembers a start under the rate of each host.
+    /// Records a start under the rate of each host.
     mutating func noteStart(of index: Int32, due: UInt64, at now: UInt64) {
         hosts[Int(index)].startDue = due
         lastStart = max(lastStart, now)
@@ -151,7 +152,7 @@ struct HostTable {
         hosts.indices.lazy.map { Int32($0) }.filter { hosts[Int($0)].gate > 0 }
     }
 
-    /// Closes the gate of a host. False if it was closed for as long or longer before.
+    /// Closes the gate of a host. Returns false if it was already closed for at least as long.
     mutating func closeGate(of index: Int32, until deadline: UInt64) -> Bool {
         guard index > 0, deadline > hosts[Int(index)].gate else { return false }
         if isUnused(index) { unused -= 1 }
@@ -176,14 +177,14 @@ struct HostTable {
 
 /// The identity of a host, for a queue's limits, gates and fairness.
 ///
-/// There is one key per name while it is referenced, so that keys are compared by identity, and a queue need not hash a
-/// name each time an operation becomes ready.
+/// Only one key exists per name while it is referenced, so that keys can be compared by identity and a queue does not
+/// hash a name each time an operation becomes ready.
 package final class HostKey: Sendable {
-    /// As in ``Target/place``: in lower case, with the port unless it is the scheme's own, as two services on one machine
-    /// are two hosts.
+    /// The name as in ``Target/place``: in lower case, with the port unless it is the scheme's default, because two
+    /// services on one machine count as two hosts.
     package let name: String
     private let bytes: ContiguousArray<UInt8>
-    /// The index at which a ``HostTable`` last found the key, where the next look-up begins.
+    /// The index at which a ``HostTable`` last found the key, where the next lookup begins.
     let lastIndex = Atomic<Int32>(0)
 
     private init(_ name: String) {
@@ -193,14 +194,14 @@ package final class HostKey: Sendable {
 
     // MARK: Making
 
-    /// The key of a host name in the form of ``name``.
+    /// Returns the key of a host name in the form of ``name``.
     package static func named(_ name: String) -> HostKey {
         known.withLock { $0.key(named: name) }
     }
 
-    /// The key of a URL's host; nil for a URL that is none of HTTP, and for one without a host.
+    /// Returns the key of a URL's host; nil for a URL without a host or with another scheme than HTTP or HTTPS.
     ///
-    /// - Parameter guess: the probable answer. If it is right, this takes no lock and needs no look-up.
+    /// - Parameter guess: The probable answer. If it is correct, no lock and no lookup is needed.
     package static func of(_ url: URL, guess: HostKey? = nil) -> HostKey? {
         enum Found {
             case guess(HostKey)
@@ -238,10 +239,10 @@ package final class HostKey: Sendable {
             return key
         }
 
-        /// Removes the keys that are held nowhere else, as a program may contact any number of hosts.
+        /// Removes the keys that are not referenced elsewhere, because a program may contact any number of hosts.
         ///
-        /// Runs whenever the count has doubled, so that it is cheap per new key. A key that is held nowhere else can only
-        /// be obtained here, under the lock, so none can come into use during the sweep.
+        /// Runs whenever the count has doubled, so that the cost per new key is low. A key that is not referenced
+        /// elsewhere can only be obtained here, under the lock, so none can come into use during the sweep.
         private mutating func sweep() {
             var unused: [String] = []
             var index = keys.startIndex
@@ -254,7 +255,7 @@ package final class HostKey: Sendable {
         }
     }
 
-    /// How many keys there are. For tests.
+    /// The number of keys, for tests.
     static var count: Int { known.withLock { $0.count } }
 }
 
@@ -266,15 +267,15 @@ extension ScheduledOperation {
     /// The name of the host whose limit and gate apply to the operation; nil for none.
     package final var schedulingHost: String? { hostKey?.name }
 
-    /// The key of a URL's host, which is usually that of the first URL.
+    /// Returns the key of a URL's host, which is usually that of the first URL.
     package final func hostKey(of url: URL?) -> HostKey? {
         url.flatMap { HostKey.of($0, guess: firstHost) }
     }
 
-    /// The host of the operation's first URL, once it was looked up.
+    /// The host of the operation's first URL, once it has been looked up.
     final var firstHost: HostKey? { firstHostReference.object }
 
-    /// Notes the host of the operation's first URL.
+    /// Records the host of the operation's first URL.
     final func noteHost(_ host: HostKey) { _ = firstHostReference.set(host) }
 
     /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds.
@@ -282,8 +283,8 @@ extension ScheduledOperation {
         scheduler.object?.closeGate(of: host, until: deadline)
     }
 
-    /// As `closeGate(of:until:)`, after the host has refused a connection: `Scheduler.closeGateAfterRefusal` says how
-    /// that gate opens.
+    /// Closes the gate of a host that has refused a connection; see `Scheduler.closeGateAfterRefusal` for when it
+    /// opens.
     package final func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
         scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
     }

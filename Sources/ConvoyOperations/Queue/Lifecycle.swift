@@ -2,7 +2,7 @@ import Synchronization
 
 /// The state of an operation.
 public enum OperationState: UInt8, Sendable, CaseIterable {
-    /// Not started yet, or resumed after a pause and not yet started again.
+    /// Not started, or resumed after a pause and not yet started again.
     case ready
     case executing
     /// Held back by `pause()`, before it was started or while it was executing.
@@ -11,13 +11,13 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
     case finished
 }
 
-/// What an operation waits for.
+/// The reason why an operation waits.
 ///
 /// Determined when the operation begins to wait. If the limit of its host is reached while it waits for a slot, the
-/// reason does not change; a gate that is closed meanwhile is reported.
+/// reason does not change; a gate that closes in the meantime is reported.
 public enum WaitReason: String, Sendable, Hashable, CaseIterable {
-    /// It was neither started nor added to a `RequestOperationQueue`. In a queue of Foundation's, which does not say
-    /// what it waits for, all waiting is this.
+    /// The operation was neither started nor added to a `RequestOperationQueue`. All waiting in a Foundation queue has
+    /// this reason, because Foundation does not report what it waits for.
     case start
     /// Operations that it depends on have not finished.
     case dependencies
@@ -25,29 +25,29 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
     case barrier
     /// Its queue is suspended.
     case suspendedQueue
-    /// Its queue runs as many operations as it may.
+    /// Its queue has reached the limit of concurrent operations.
     case slot
-    /// As many operations for its host are running as may.
+    /// The limit of concurrent operations for its host has been reached.
     case hostLimit
-    /// As many operations as the start rate allows were started, in all or for its host.
+    /// The start rate of the queue, in total or for its host, has been reached.
     case startRate
-    /// The gate of its host is closed, as the host has asked for that or has refused connections.
+    /// The gate of its host is closed, because the host has requested it or has refused connections.
     case closedGate
     /// It has failed, and will be retried.
     case retry
-    /// There is no network, and it waits for one.
+    /// The network is unavailable.
     case connectivity
-    /// Its `Authenticator` is getting a token.
+    /// Its `Authenticator` is obtaining a token.
     case token
-    /// A handler is asked for a credential.
+    /// A handler has been asked for a credential.
     case challenge
     /// It is paused.
     case pause
 }
 
-/// The lifecycle of an operation as a value: its state, what it still waits for, and what each event does.
+/// The lifecycle of an operation as a value: its state, what it still waits for, and the effect of each event.
 ///
-/// No locks and no I/O. `handle(_:)` is the only function that changes it, and returns what the operation must do.
+/// It uses no locks and no I/O. Only `handle(_:)` changes it, and returns the action that the operation must perform.
 /// Every interleaving is a sequence of calls to it, and the tests run them all.
 ///
 /// | from \ to | ready | executing | paused | finished |
@@ -58,14 +58,15 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
 /// | finished | | | | |
 ///
 /// A change and the action that it requires are two steps, and other threads may make any number of changes in between.
-/// So each attempt at the request has a number, and every call that begins, stops or ends work names its attempt. A
-/// call that comes too late or too early is recognized by the number, and does no harm.
+/// So each attempt has a number, and every call that begins, stops or ends work specifies its attempt. A call that
+/// comes too late or too early is recognized by the number and has no effect.
 ///
-/// `pause` stops the work, and the next attempt does it again. `hold` is the pause of work that must not be done twice: it
-/// is running while the operation is paused, and goes on when the operation is started again.
+/// `pause` stops the work, and the next attempt repeats it. `hold` pauses work that must not be done twice: the work
+/// remains in progress while the operation is paused, and continues when the operation is started again.
 ///
-/// While the output stream is committed, a cancellation or an expiry is only noted: the result of the commit is the
-/// operation's, which then was not cancelled. Only a commit that takes too long is abandoned, and then they count.
+/// While the output stream is committed, a cancellation or an expiry is only recorded: the result of the commit becomes
+/// the operation's, which then was not cancelled. Only if the commit takes too long is it abandoned, and they take
+/// effect.
 package struct Lifecycle: Hashable, Sendable {
     /// The number of an attempt at the request. It grows by one each time work begins, and wraps around at 65,536.
     package typealias AttemptNumber = UInt16
@@ -76,11 +77,11 @@ package struct Lifecycle: Hashable, Sendable {
         case none
         /// In progress. It ends with `workCompleted`. It is held while the operation is not executing.
         case running
-        /// In progress, and asked to stop. It ends with `workStopped`, or with `workCompleted` if that comes first.
+        /// In progress, with a stop requested. It ends with `workStopped`, or with `workCompleted` if that comes first.
         case stopping
-        /// Complete: a paused operation holds the outcome back until it is resumed.
+        /// Complete. A paused operation holds the outcome back until it is resumed.
         case complete
-        /// Putting the bytes in their final place. It ends with `workCompleted`, unless it is abandoned.
+        /// Moving the bytes to their final destination. It ends with `workCompleted`, unless it is abandoned.
         case committing
 
         /// Whether it has begun, and has neither an outcome nor stopped.
@@ -88,24 +89,24 @@ package struct Lifecycle: Hashable, Sendable {
     }
 
     package enum Event: Hashable, Sendable {
-        /// The queue, or a caller, starts the operation: for the first time, or again after a pause.
+        /// The queue or a caller starts the operation, for the first time or again after a pause.
         case start
         case pause
         /// A pause that holds the work instead of stopping it.
         case hold
         case resume
         case cancel
-        /// The time limit for the whole operation has passed.
+        /// The time limit of the whole operation has expired.
         case expire
-        /// The work has ended without an outcome: it was asked to stop, or must be done again.
+        /// The work has ended without an outcome: a stop was requested, or it must be done again.
         case workStopped(AttemptNumber)
         /// The work has a response, and its output stream can commit it.
         case workCanCommit(AttemptNumber)
-        /// The work has an outcome, success or failure, and it is stored.
+        /// The work has an outcome, success or failure, which is stored.
         case workCompleted(AttemptNumber)
-        /// The wait for a commit is over.
+        /// The wait for a commit has timed out.
         case commitTakesTooLong(AttemptNumber)
-        /// The work has failed, and will be tried again later.
+        /// The work has failed, and will be retried later.
         case workWillRetry(AttemptNumber)
         /// The delay before the retry that follows that attempt is over.
         case retryDue(AttemptNumber)
@@ -115,28 +116,28 @@ package struct Lifecycle: Hashable, Sendable {
         case nothing
         /// Begin the work of that attempt.
         case begin(AttemptNumber)
-        /// Ask the work of that attempt to stop; if the operation is ending, without waiting for user code. It may have
-        /// been asked before, for a pause, and still be waiting for such code.
+        /// Stop the work of that attempt; if the operation is ending, without waiting for user code. A stop may already
+        /// have been requested for a pause, and the attempt may still be waiting for user code.
         case stop(AttemptNumber)
         /// The state is `finished`: post the change, and call the handlers.
         case finish
         /// The readiness of the operation has changed: notify its queue.
         case readinessChanged
-        /// As `readinessChanged`; if no queue will do so, start the operation again.
+        /// Like `readinessChanged`; if no queue will start the operation again, start it here.
         case restart
-        /// A queue has started an operation that cannot run now: give the slot back.
+        /// A queue has started an operation that cannot run now: release the slot.
         case slotFreed
-        /// A running operation was paused: ask the work of that attempt to stop, and give the slot back.
+        /// A running operation was paused: stop the work of that attempt, and release the slot.
         case stopAndFreeSlot(AttemptNumber)
-        /// A running operation was paused: hold the work of that attempt, and give the slot back.
+        /// A running operation was paused: hold the work of that attempt, and release the slot.
         case holdAndFreeSlot(AttemptNumber)
-        /// Let the work of that attempt go on, which is held.
+        /// Continue the held work of that attempt.
         case release(AttemptNumber)
-        /// Give the slot back, and send `retryDue` when the delay is over.
+        /// Release the slot, and send `retryDue` when the delay is over.
         case awaitRetry(AttemptNumber)
-        /// Let the output stream of that attempt commit, then send `workCompleted`.
+        /// Commit the output stream of that attempt, then send `workCompleted`.
         case commit(AttemptNumber)
-        /// The operation must end, but is committing: send `commitTakesTooLong` if that takes too long.
+        /// The operation must end but is committing: send `commitTakesTooLong` if that takes too long.
         case awaitCommit(AttemptNumber)
     }
 
@@ -155,7 +156,7 @@ package struct Lifecycle: Hashable, Sendable {
 
     /// Whether it was cancelled before there was an outcome.
     package var isCancelled: Bool { cancels && work != .committing }
-    /// Whether the time limit for the whole operation passed before there was an outcome or a cancellation.
+    /// Whether the time limit of the whole operation expired before there was an outcome or a cancellation.
     package var isExpired: Bool { expires && work != .committing }
     /// Whether it must end, even if it commits.
     private var wantsEnd: Bool { cancels || expires }
@@ -166,7 +167,7 @@ package struct Lifecycle: Hashable, Sendable {
     /// Whether it was cancelled or has expired, so that it only has to finish, without an outcome.
     package var isEnding: Bool { isCancelled || isExpired }
 
-    /// Whether it finished with the outcome of its work. After a cancellation or an expiry, the work does not count.
+    /// Whether it finished with the outcome of its work. After a cancellation or an expiry, the outcome is ignored.
     package var hasOutcome: Bool { state == .finished && !isEnding }
 
     package init() {}
@@ -267,7 +268,7 @@ package struct Lifecycle: Hashable, Sendable {
         case .executing: return stopWork()
         case .ready, .paused:
             if wasStarted { return work.isUnderWay ? stopWork() : finish() }
-            // It finishes when it is started: a queue will start it, as it is ready now.
+            // It finishes when it is started. It is ready now, so a queue will start it.
             state = .ready
             return .readinessChanged
         }
@@ -315,7 +316,7 @@ package struct Lifecycle: Hashable, Sendable {
         guard work != .committing else { return .nothing }
         work = .none
         if isEnding { return finish() }
-        // Paused meanwhile: the next attempt begins after the resume.
+        // Paused in the meantime: the next attempt begins after the resume.
         guard state == .executing else { return .nothing }
         state = .ready
         isBackingOff = true
@@ -357,7 +358,7 @@ extension Lifecycle {
     }
 }
 
-/// A `Lifecycle` shared by many threads: read without a lock, and changed by compare-and-exchange, so that no
+/// A `Lifecycle` shared by many threads. It is read without a lock and changed by compare-and-exchange, so that no
 /// transition overwrites another.
 ///
 /// Changes are numbered, so that observers can put them back in order.
@@ -371,8 +372,8 @@ package struct AtomicLifecycle: ~Copyable, Sendable {
         package let old: Lifecycle
         package let new: Lifecycle
         package let action: Lifecycle.Action
-        /// The number of the change: one more than the previous one. Nil if nothing has changed and there is only an
-        /// action.
+        /// The number of the change: one more than that of the previous one. nil if nothing has changed and there is
+        /// only an action.
         package let number: UInt32?
     }
 
@@ -384,7 +385,7 @@ package struct AtomicLifecycle: ~Copyable, Sendable {
         return (Lifecycle(bits: UInt32(truncatingIfNeeded: word)), UInt32(truncatingIfNeeded: word >> 32))
     }
 
-    /// Applies an event; nil if it changes nothing and requires no action.
+    /// Applies an event; returns nil if it changes nothing and requires no action.
     package borrowing func handle(_ event: Lifecycle.Event) -> Transition? {
         var current = word.load(ordering: .acquiring)
         while true {

@@ -13,8 +13,8 @@ struct OnceReference<Object: AnyObject>: ~Copyable, @unchecked Sendable {
         Unmanaged<Object>.fromOpaque(pointer).release()
     }
 
-    /// The object, if there is one. If two threads each set something, then fence, then read what the other sets (here,
-    /// this object), at least one of them sees the other's.
+    /// The object, if set. If two threads each set something, then fence, then read what the other sets (here, this
+    /// object), at least one of them sees the other's.
     var object: Object? {
         guard let pointer = UnsafeRawPointer(bitPattern: address.load(ordering: .sequentiallyConsistent)) else {
             return nil
@@ -22,10 +22,10 @@ struct OnceReference<Object: AnyObject>: ~Copyable, @unchecked Sendable {
         return Unmanaged<Object>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    /// Whether there is an object.
+    /// Whether the object is set.
     var isSet: Bool { address.load(ordering: .sequentiallyConsistent) != 0 }
 
-    /// Sets the object, unless there is one. Returns whether it was set.
+    /// Sets the object, unless it is already set. Returns whether it was set.
     borrowing func set(_ object: Object) -> Bool {
         let retained = Unmanaged.passRetained(object)
         let isSet = address.compareExchange(

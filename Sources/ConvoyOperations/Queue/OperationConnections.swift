@@ -4,10 +4,10 @@ import Synchronization
 
 /// The connections of an operation with others: its dependencies and its dependents. Most operations have none.
 ///
-/// An operation's dependencies hold its connections, not the operation itself, which may be released without ever
-/// running. A weak reference would do too, but makes every retain and release of the object slower, about fifty of them
-/// in an operation's life. Instead the connections know when the operation is certain to exist: while a scheduler holds
-/// it.
+/// An operation's dependencies retain its connections, not the operation itself, which may be released without ever
+/// running. A weak reference to the operation would also work, but slows down every retain and release of the object,
+/// about fifty in an operation's life. Instead the connections know when the operation is certain to exist: while a
+/// scheduler holds it.
 final class OperationConnections: @unchecked Sendable {
     private struct Lists {
         var dependencies = DependencyLinks()
@@ -24,15 +24,15 @@ final class OperationConnections: @unchecked Sendable {
     private let lists = Locked(Lists())
     private let unfinished = Atomic<Int>(0)
     private let isObserved = Atomic<Bool>(false)
-    /// Like `isOver`, to be read while holding another operation's lock, when this lock must not be taken.
+    /// Like `isOver`, for reading while another operation's lock is held, when this lock must not be taken.
     private let isGone = Atomic<Bool>(false)
 
-    /// Whether nothing is left to wait for.
+    /// Whether all dependencies have finished.
     var areDependenciesFinished: Bool { unfinished.load(ordering: .sequentiallyConsistent) == 0 }
 
     var dependencies: [Operation] { lists.withLock { $0.dependencies.operations } }
 
-    /// Why a queue, or the failure of a dependency, has cancelled the operation. The first reason stays.
+    /// The reason why a queue, or the failure of a dependency, has cancelled the operation. The first reason is kept.
     var cancellationReason: (any Error)? { lists.withLock { $0.reason } }
 
     func noteCancellation(because reason: any Error) {
@@ -41,13 +41,12 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: The operation
 
-    /// Notes that a scheduler holds the operation from now on until its end, and wants to know when it becomes
-    /// ready.
+    /// Records that a scheduler holds the operation until its end and must be notified when it becomes ready.
     func beHeld(_ operation: ScheduledOperation) {
         lists.withLock { if !$0.isOver { $0.held = .passUnretained(operation) } }
     }
 
-    /// Notes that `isReady` was evaluated, so that it must be posted when the operation becomes ready.
+    /// Records that `isReady` was evaluated, so that it must be posted when the operation becomes ready.
     func beObserved(_ operation: ScheduledOperation) {
         guard !isObserved.load(ordering: .acquiring) else { return }
         lists.withLock { if !$0.isOver { $0.observed = operation } }
@@ -56,7 +55,7 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: Dependencies
 
-    /// Adds a dependency that has not finished. Returns its position, and whether there was nothing to wait for before;
+    /// Adds a dependency that has not finished. Returns its position, and whether all dependencies had finished before;
     /// nil for a duplicate.
     func add(_ dependency: Operation) -> (position: Int, wasReady: Bool)? {
         lists.withLock { lists in
@@ -65,7 +64,7 @@ final class OperationConnections: @unchecked Sendable {
         }
     }
 
-    /// Stores the watcher of a dependency. False if the dependency has finished or was removed meanwhile.
+    /// Stores the watcher of a dependency. Returns false if the dependency has finished or was removed in the meantime.
     func attach(_ watcher: DependencyWatcher, to dependency: Operation, near position: Int) -> Bool {
         lists.withLock { $0.dependencies.attach(watcher, to: dependency, near: position) }
     }
@@ -80,7 +79,7 @@ final class OperationConnections: @unchecked Sendable {
         return isLast
     }
 
-    /// Marks a dependency as finished. Returns the operation if that was the last one and a queue has to know.
+    /// Marks a dependency as finished. Returns the operation if that was the last one and a queue must be notified.
     func finish(_ dependency: Operation, near position: Int) -> ScheduledOperation? {
         let (watcher, operation) = lists.withLock { lists -> (DependencyWatcher?, ScheduledOperation?) in
             guard let watcher = lists.dependencies.finish(dependency, near: position) else { return (nil, nil) }
@@ -101,7 +100,7 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: Dependents
 
-    /// The operations in queues that were made to wait for this one.
+    /// The operations in queues that depend on this one.
     var dependentsInQueues: [ScheduledOperation] {
         let dependents = lists.withLock { $0.dependents }
         var operations: [ScheduledOperation] = []
@@ -112,9 +111,9 @@ final class OperationConnections: @unchecked Sendable {
     /// Retained under the lock, which the scheduler must take before it releases the operation.
     private var heldOperation: ScheduledOperation? { lists.withLock { $0.held?.takeUnretainedValue() } }
 
-    /// Adds a dependent. False if this operation is over.
+    /// Adds a dependent. Returns false if this operation is over.
     ///
-    /// - Parameter isOver: evaluated under the lock, as the operation may have ended before it had connections.
+    /// - Parameter isOver: Evaluated under the lock, because the operation may have ended before it had connections.
     func addDependent(_ dependent: OperationConnections, position: Int, unless isOver: () -> Bool) -> Bool {
         lists.withLock { lists in
             guard !lists.isOver, !isOver() else { return false }
@@ -141,11 +140,11 @@ final class OperationConnections: @unchecked Sendable {
         return dependents
     }
 
-    /// Notes that the scheduler releases the operation.
+    /// Records that the scheduler releases the operation.
     func letGo() { lists.withLock { $0.held = nil } }
 }
 
-/// Detects for a ``ScheduledOperation`` when an operation of another kind, on which it depends, has finished.
+/// Detects for a ``ScheduledOperation`` that a dependency of another class has finished.
 ///
 /// Foundation on Linux has no key-value observing. But when an operation finishes, Foundation evaluates `isReady` of
 /// every operation that depends on it. So the watcher depends on the watched operation, is never enqueued, and detects
@@ -155,19 +154,19 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     private let watched: Operation
     private let whenFinished: @Sendable (Operation) -> Void
 
-    /// - Parameter whenFinished: called once, on the thread on which `watched` finishes, or in ``watch()``.
+    /// - Parameter whenFinished: Called once, on the thread on which `watched` finishes, or in ``watch()``.
     init(watched: Operation, whenFinished: @escaping @Sendable (Operation) -> Void) {
         self.watched = watched
         self.whenFinished = whenFinished
         super.init()
     }
 
-    /// Starts watching. Calls back at once if the operation has finished already.
+    /// Starts watching. Calls back immediately if the operation has already finished.
     func watch() {
         super.addDependency(watched)
-        // Otherwise an operation that finished without posting it would never be noticed.
+        // Otherwise an operation that finished without posting it would never be detected.
         if watched.isFinished { fire() }
-        // If it was stopped meanwhile, or has just fired, Foundation must drop its pointer to it.
+        // If the watcher was stopped in the meantime or has just fired, Foundation must drop its pointer to it.
         if hasFired.load(ordering: .sequentiallyConsistent) { super.removeDependency(watched) }
     }
 
@@ -190,16 +189,16 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     }
 }
 
-/// Reports the end of an operation whose class overrides `start()`, and so posts `isFinished` itself: only Foundation
-/// receives that, and wakes those that depend on the operation.
+/// Reports the end of an operation whose class overrides `start()` and therefore posts `isFinished` itself. Only
+/// Foundation receives that post, and wakes the operation's dependents.
 final class EndWatch: Sendable {
-    /// Kept until the end, as Foundation does not retain it.
+    /// Kept until the end, because Foundation does not retain it.
     private let watcher = Locked<DependencyWatcher?>(nil)
 
     private init() {}
 
-    /// Watches an operation that has been started. Its end is reported to its queue and its dependents, at once if it has
-    /// finished already.
+    /// Watches an operation that has been started. Its end is reported to its queue and its dependents, immediately if
+    /// it has already finished.
     static func begin(on operation: ScheduledOperation) {
         let watch = EndWatch()
         let watcher = DependencyWatcher(watched: operation) { operation in
@@ -230,7 +229,7 @@ final class CompletionBlock: Sendable {
         }
     }
 
-    /// Submits the block, if there is one, to a global queue, like Foundation, and releases it.
+    /// Submits the block, if any, to a global queue, as Foundation does, and releases it.
     func run() {
         guard let taken = stored.withLock({ $0.take() }) else { return }
         DispatchQueue.global().submit(taken.call)

@@ -8,7 +8,7 @@ struct QueueSlot {
         /// An operation that is not one of Convoy's.
         case foreign(ForeignMember)
 
-        /// Whether the operation has ended in the library's own `start()`, which has nothing left to do but to return.
+        /// Whether the operation has ended in the library's own `start()`, which only has to return.
         var returnsFromStart: Bool {
             guard case .scheduled(let operation) = self else { return false }
             return operation.worksInStart && operation.lifecycle.value.state == .finished
@@ -16,21 +16,21 @@ struct QueueSlot {
     }
 
     enum Stage: UInt8 {
-        /// No operation.
+        /// Empty.
         case free
         /// Not ready because of dependencies, a pause, or a condition of its own.
         case waiting
         /// Ready, but added behind a barrier.
         case held
-        /// In the lanes: it lacks only a slot.
+        /// In the lanes, lacking only a slot.
         case ready
         /// Exempt from limits and suspension: it was cancelled, refused or dropped, and only has to finish.
         case exempt
-        /// Ready, and needs no slot: it lacks only a queue that is not suspended.
+        /// Ready without needing a slot. It starts unless the queue is suspended.
         case slotless
         /// Has a slot, and waits for a worker.
         case granted
-        /// Has a slot, and `start()` is about to be called or was called.
+        /// Has a slot, and `start()` was called or is about to be.
         case running
     }
 
@@ -43,11 +43,11 @@ struct QueueSlot {
         static let counted = Flags(rawValue: 8)
         /// Its host counts it as running.
         static let holdsHost = Flags(rawValue: 16)
-        /// Uses a place that was reserved for it. Has no meaning once it was added.
+        /// Uses a reserved place. Has no meaning after the operation was added.
         static let reserved = Flags(rawValue: 32)
         /// Uses no slot.
         static let slotless = Flags(rawValue: 64)
-        /// Executes, with a slot of the queue, and waits for one of the host that it was redirected to.
+        /// Executes with a slot of the queue, and waits for one of the host that it was redirected to.
         static let redirected = Flags(rawValue: 128)
     }
 
@@ -56,7 +56,7 @@ struct QueueSlot {
     var epoch: UInt32 = 0
     var stage = Stage.free
     var flags: Flags = []
-    /// The worker that is inside `start()`, if there is one.
+    /// The worker that is inside `start()`, if any.
     var worker: WorkerPool.Number?
 
     var operation: Operation? {
@@ -68,23 +68,23 @@ struct QueueSlot {
     }
 }
 
-/// The epochs of a queue: the stretches between its barriers.
+/// The epochs of a queue: the intervals between its barriers.
 ///
 /// An operation belongs to the epoch in which it was added, and may start when that epoch is the current one. A barrier
-/// may start when the epoch before it has no operations left. All calls take amortised constant time.
+/// may start when the epoch before it has no operations left. All calls take amortized constant time.
 ///
 /// Epoch numbers wrap around, so they are only compared with the current one.
 struct BarrierEpochs {
     struct Epoch {
         var remaining = 0
-        /// Ready operations that wait for the epoch to begin.
+        /// Ready operations waiting for the epoch to begin.
         var held = LinkTable.List()
         /// The barrier that ends the epoch.
         var barrier: Int32 = -1
     }
 
     private(set) var current: UInt32 = 0
-    /// Some past epochs, then those from the current one to the last.
+    /// Some past epochs, followed by those from the current one to the last.
     private var epochs: ContiguousArray<Epoch> = [Epoch()]
     private var over = 0
 
@@ -113,7 +113,7 @@ struct BarrierEpochs {
         return ended
     }
 
-    /// The barrier that may start now.
+    /// The barrier that may start now, if any.
     var dueBarrier: Int32? {
         guard epochs.count - over > 1 else { return nil }
         let epoch = epochs[over]
@@ -125,7 +125,7 @@ struct BarrierEpochs {
         epochs[over].barrier = -1
     }
 
-    /// Begins the next epoch, after its barrier has finished, and returns the operations held for it.
+    /// Begins the next epoch after its barrier has finished, and returns the operations held for it.
     mutating func advance() -> LinkTable.List {
         over += 1
         current &+= 1
@@ -138,10 +138,10 @@ struct BarrierEpochs {
     }
 }
 
-/// Doubly linked lists of slot indices. Each index is in at most one list of the table at a time.
+/// Doubly linked lists of slot indices. Each index is in at most one list of the table.
 ///
-/// It uses indices instead of references: appending, removing and moving cost a few stores, without allocation or
-/// reference counting, and a long list is freed at once.
+/// Indices are used instead of references, so that appending, removing and moving cost a few stores, without allocation
+/// or reference counting, and a long list is freed at once.
 struct LinkTable {
     /// A list in the table: its first and its last index, or -1.
     struct List {
@@ -208,8 +208,8 @@ struct LinkTable {
 }
 
 extension ContiguousArray {
-    /// Appends an element. A full array grows by a quarter, and is not doubled, as there may be hundreds of thousands
-    /// of slots.
+    /// Appends an element. A full array grows by a quarter instead of doubling, because there may be hundreds of
+    /// thousands of slots.
     mutating func appendGrowingByAQuarter(_ element: Element) {
         if count == capacity { reserveCapacity(count + Swift.max(16, count / 4)) }
         append(element)

@@ -1,13 +1,13 @@
 import Foundation
 
-/// Gives slots to operations, and operations to workers.
+/// Granting slots to operations, and assigning operations to workers.
 extension QueueState {
     private static let mostGrantsAtOnce = 64
 
-    /// What remains to be done outside the lock after a change.
+    /// The actions that remain to be performed outside the lock after a change.
     struct Turn {
         enum Effect {
-            /// Resume a caller that waited for a place.
+            /// Resume a caller that waited for room in the queue.
             case admit(LengthWaiter)
             /// Signal that the queue is empty.
             case signal(DispatchSemaphore)
@@ -15,7 +15,7 @@ extension QueueState {
             case tell(ScheduledOperation, gateOpensAt: UInt64)
             /// Let a host, or with nil all hosts, start operations again at the given time.
             case resumeStarts(HostKey?)
-            /// Make more workers, with these numbers, one bit each.
+            /// Create more workers with these numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
             /// Let a redirected operation continue.
             case goOn(@Sendable () -> Void)
@@ -23,14 +23,14 @@ extension QueueState {
             case release(@Sendable () -> Void)
         }
 
-        /// An operation that was given a slot, to be started by the caller.
+        /// An operation that was granted a slot, to be started by the caller.
         var grant = QueueSlot.Occupant.none
-        /// Whether the grant was ready a moment ago, so that it need not be checked again.
+        /// Whether the grant was ready a moment ago, so that it does not have to be checked again.
         var isFresh = false
-        /// Whether more can be started now.
+        /// Whether more operations can be started now.
         var hasMore = false
         var effects: [Effect] = []
-        /// The queue, if it is empty now and may be released.
+        /// The queue, if it is now empty and may be released.
         var emptied: OperationQueue?
 
         var hasGrant: Bool {
@@ -38,10 +38,10 @@ extension QueueState {
         }
     }
 
-    /// Gives out the free slots after a change, and notes what else follows from it. Operations that need a worker are
-    /// queued for one; the first one that needs none is the turn's grant.
+    /// Grants the free slots after a change, and records all further consequences. Operations that need a worker are
+    /// queued for one; the first one that needs none becomes the turn's grant.
     ///
-    /// - Parameter mayStart: whether the caller can start operations; if not, that is left to the start loop further up
+    /// - Parameter mayStart: Whether the caller can start operations; if not, that is left to the start loop further up
     ///   its stack.
     mutating func settle(_ turn: inout Turn, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
         if lanes.mayHaveRedirected { endRedirects(&turn) }
@@ -64,8 +64,8 @@ extension QueueState {
         turn.hasMore = turn.hasMore || hasMoreToStart
     }
 
-    /// Gives a slot directly to an operation that has become ready, without putting it into the lanes, if no other
-    /// ready operation comes before it.
+    /// Grants a slot directly to an operation that has become ready, bypassing the lanes, if no other ready operation
+    /// precedes it.
     mutating func startAtOnce(_ index: Int32, now: () -> UInt64, _ turn: inout Turn) -> Bool {
         guard running < limit, !isHeldBack, lanes.startAtOnce(index, now: now) else { return false }
         slots[Int(index)].flags.insert(.holdsHost)
@@ -76,13 +76,13 @@ extension QueueState {
         return true
     }
 
-    /// Passes an operation that was given a slot to a worker or to the caller.
+    /// Passes an operation with a granted slot to a worker or to the caller.
     private mutating func grant(_ index: Int32, _ turn: inout Turn) {
         uncount(index)
         let slot = slots[Int(index)]
         if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
             slots[Int(index)].stage = .granted
-            // An operation that only has to finish goes before others, which may take long.
+            // An operation that only has to finish precedes others, which may take long.
             if slot.flags.contains(.exempt) {
                 lanes.laneLinks.prepend(index, to: &runnable)
             } else {
@@ -98,7 +98,7 @@ extension QueueState {
     /// Whether only operations that just have to finish are started now.
     var isHeldBack: Bool { isSuspended || cancellations > 0 }
 
-    /// Whether there is an operation that could be given a slot now.
+    /// Whether any operation could be granted a slot now.
     private var hasMoreToStart: Bool {
         guard exempts.isEmpty, slotless.isEmpty || isHeldBack else { return true }
         if let barrier = epochs.dueBarrier, !isHeldBack || slots[Int(barrier)].flags.contains(.exempt) { return true }
@@ -132,7 +132,7 @@ extension QueueState {
         operation.reportsAnswer = true
     }
 
-    /// The next operations to which a closed gate must be reported, outside the lock.
+    /// Records the next operations to which a closed gate must be reported outside the lock.
     private mutating func noteGateNotices(_ turn: inout Turn) {
         for _ in 0..<Self.mostGrantsAtOnce {
             guard let (index, deadline) = lanes.nextToBeTold() else { return }
@@ -143,7 +143,8 @@ extension QueueState {
         turn.hasMore = true
     }
 
-    /// The next operation for a worker. If there is none, the worker becomes idle, or is dismissed unless it may stay.
+    /// Returns the next operation for a worker, if any. Otherwise the worker becomes idle, or is dismissed unless it
+    /// may stay.
     mutating func next(for worker: QueueWorker, mayStay: Bool) -> ScheduledOperation? {
         workers.release(worker.number)
         if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker == worker.number {

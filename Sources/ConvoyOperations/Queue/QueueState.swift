@@ -1,10 +1,10 @@
 import Foundation
 
-/// The state that a ``Scheduler`` keeps under its lock: a value that calls no user code. It cannot be copied, as the
-/// compiler would copy it, and its lanes, for each question that it is asked.
+/// The state that a ``Scheduler`` keeps under its lock: a value that calls no user code. It is noncopyable because the
+/// compiler would otherwise copy it, with its lanes, for each query.
 ///
-/// Each mutating call is short, and takes O(1), or O(log hosts) where the lanes are touched. Members that are not
-/// private are mainly for `QueueState+Starting.swift`.
+/// Each mutating call is short, and takes O(1), or O(log hosts) if it affects the lanes. Members that are not private
+/// are mainly used by `QueueState+Starting.swift`.
 struct QueueState: ~Copyable {
     var slots: ContiguousArray<QueueSlot> = []
     private var free: ContiguousArray<Int32> = []
@@ -30,12 +30,12 @@ struct QueueState: ~Copyable {
     var length = LengthBound()
     var limit = Int.max
     var isSuspended = false
-    /// How many calls are cancelling everything. Until they have ended, no slot is given out.
+    /// The number of calls that are cancelling all operations. No slot is granted until they have ended.
     var cancellations = 0
     var idleWaiters: [DispatchSemaphore] = []
     /// The queue, retained while it is not empty.
     private(set) var queue: (any FoundationBackedQueue)?
-    /// How many operations hold a slot.
+    /// The number of operations that hold a slot.
     var running = 0
 
     /// The number of operations in the queue, without barriers.
@@ -55,7 +55,7 @@ struct QueueState: ~Copyable {
         return operations
     }
 
-    /// All members, including barriers, the newest first.
+    /// All members, including barriers, newest first.
     var occupantsNewestFirst: [QueueSlot.Occupant] {
         var found: [QueueSlot.Occupant] = []
         var index = all.tail
@@ -75,7 +75,7 @@ struct QueueState: ~Copyable {
         operation.queueIndex = add(.scheduled(operation), flags: flags, into: queue)
     }
 
-    /// Adds an operation that is not one of Convoy's. False if it is already in the queue.
+    /// Adds an operation that is not one of Convoy's. Returns false if it is already in the queue.
     mutating func insert(
         _ member: ForeignMember, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
     ) -> Bool {
@@ -114,12 +114,12 @@ struct QueueState: ~Copyable {
 
     // MARK: Removing
 
-    /// Removes an operation in any stage, and returns its flags; nil if it is not in the queue (any more).
+    /// Removes an operation in any stage, and returns its flags; nil if it is not, or no longer, in the queue.
     mutating func remove(_ index: Int32, now: () -> UInt64, _ turn: inout Turn) -> QueueSlot.Flags? {
         guard index >= 0 else { return nil }
         unlink(index)
         let slot = slots[Int(index)]
-        // A user's `start()` may run for long.
+        // A user's `start()` may run for a long time.
         if let worker = slot.worker, slot.occupant.returnsFromStart { workers.release(worker) }
         if slot.flags.contains(.counted) { length.leave(index) }
         if slot.flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
@@ -153,7 +153,7 @@ struct QueueState: ~Copyable {
         if slots.count > 4096 { releaseTables() }
     }
 
-    /// Frees the memory of the slots. For an empty queue.
+    /// Frees the memory of the slots. The queue must be empty.
     mutating func releaseTables() {
         slots = []
         free = []
@@ -184,13 +184,13 @@ struct QueueState: ~Copyable {
         }
     }
 
-    /// An operation that wants its wait reasons reported; nil for others.
+    /// Returns the operation if it wants its wait reasons reported; otherwise nil.
     private func listener(_ index: Int32) -> ScheduledOperation? {
         guard case .scheduled(let operation) = slots[Int(index)].occupant, operation.hearsOfWaits else { return nil }
         return operation
     }
 
-    /// Removes an operation from the list of its stage, and gives back what it holds.
+    /// Removes an operation from the list of its stage, and releases the resources that it holds.
     private mutating func unlink(_ index: Int32) {
         let stage = slots[Int(index)].stage
         slots[Int(index)].stage = .waiting
@@ -228,9 +228,9 @@ struct QueueState: ~Copyable {
 
     /// Moves an operation that has become ready into the list in which it waits for a slot.
     ///
-    /// A cancelled operation only has to finish, and is exempted from all limits.
+    /// A cancelled operation only has to finish, and is exempt from all limits.
     ///
-    /// - Parameter mayStart: whether it may be given a slot at once, as the turn's grant.
+    /// - Parameter mayStart: Whether it may be granted a slot immediately, as the turn's grant.
     mutating func makeReady(
         _ index: Int32, _ snapshot: ReadinessSnapshot, mayStart: Bool, now: () -> UInt64, _ turn: inout Turn
     ) {
@@ -301,15 +301,15 @@ struct QueueState: ~Copyable {
 
     /// Moves an executing operation to the host that it was redirected to.
     ///
-    /// It gives the slot of its own host back before it waits for one of the other, so that no two operations wait for each
-    /// other, and keeps that of the queue, so that there are never more transfers than the queue has slots. It goes before
-    /// those that were not started yet.
+    /// It releases the slot of its own host before it waits for one of the other host, so that no two operations wait
+    /// for each other. It keeps the slot of the queue, so that there are never more transfers than the queue has slots.
+    /// It precedes operations that have not been started.
     ///
-    /// - Returns: whether it may go on. If not, `goOn` is called when it has the slot, unless it gives that up.
+    /// - Returns: Whether it may continue. If not, `goOn` is called when it has the slot, unless it gives up.
     mutating func redirect(
         _ index: Int32, to host: HostKey, then goOn: @escaping @Sendable () -> Void
     ) -> Bool {
-        // An operation that only has to finish, or was started by hand, has no slot.
+        // An operation that only has to finish, or was started manually, has no slot.
         guard index >= 0, slots[Int(index)].stage == .running, slots[Int(index)].flags.contains(.holdsHost) else {
             return true
         }
@@ -323,8 +323,8 @@ struct QueueState: ~Copyable {
         return false
     }
 
-    /// Lets redirected operations continue that were given the slot for which they waited. A suspended queue starts
-    /// nothing, but stops nothing that was started.
+    /// Continues redirected operations that were granted the slot they were waiting for. A suspended queue starts no
+    /// operations, but does not stop those already started.
     mutating func endRedirects(_ turn: inout Turn) {
         guard cancellations == 0 else { return }
         while let index = lanes.nextRedirected() {
@@ -341,12 +341,12 @@ struct QueueState: ~Copyable {
         if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.release(goOn)) }
     }
 
-    /// The host whose limit and gate count for an operation now; nil for none.
+    /// The host whose limit and gate currently apply to an operation; nil for none.
     func host(of index: Int32) -> HostKey? { index < 0 ? nil : lanes.hosts[lanes.entries[Int(index)].host].key }
 
     // MARK: The bounded length
 
-    /// Sets how many operations may wait to be started; nil for any number.
+    /// Sets the maximum number of operations waiting to be started; nil for no limit.
     mutating func bound(to maximum: Int?) {
         var waiting: [Int32] = []
         var index = all.head

@@ -1,24 +1,24 @@
 import Foundation
 import Synchronization
 
-/// Records whether an operation's `isReady` was evaluated, and its last change may be unknown to a queue.
+/// Records whether an operation's `isReady` was evaluated, and whether a queue may have missed its last change.
 ///
-/// It serves two purposes. Foundation does not say what is in its queues; but it evaluates `isReady` of an operation
-/// while it adds it, before the operation is in the queue. So an operation whose `isReady` was never evaluated
-/// is in no queue of Foundation's.
+/// This serves two purposes. First, Foundation does not report which operations are in its queues. But it evaluates
+/// `isReady` of an operation while adding it, before the operation is in the queue. So an operation whose `isReady` was
+/// never evaluated is not in a Foundation queue.
 ///
-/// Also, Foundation loses changes: it evaluates `isReady` and stores the answer in two steps. A change posted between
-/// them is overwritten by the old answer, and the operation waits forever. But a queue that takes an operation for not
-/// ready evaluates `isReady` again, sooner or later; then the change is posted once more.
+/// Second, Foundation loses changes: it evaluates `isReady` and stores the answer in two steps. A change posted between
+/// them is overwritten by the old answer, and the operation waits forever. But a queue that considers an operation not
+/// ready evaluates `isReady` again sooner or later; the change is then posted again.
 struct ReadinessInquiries: ~Copyable, Sendable {
     private let wereMadeFlag = Atomic<Bool>(false)
-    /// Whether a queue may still take the operation for not ready.
+    /// Whether a queue may still consider the operation not ready.
     private let wasRefused = Atomic<Bool>(false)
 
     /// Whether `isReady` was ever evaluated.
     var wereMade: Bool { wereMadeFlag.load(ordering: .sequentiallyConsistent) }
 
-    /// Notes that `isReady` is being evaluated. To be called before the answer is determined.
+    /// Records that `isReady` is being evaluated. Must be called before the answer is determined.
     borrowing func begin() {
         guard !wereMadeFlag.load(ordering: .acquiring) else { return }
         wereMadeFlag.store(true, ordering: .sequentiallyConsistent)
@@ -39,7 +39,7 @@ struct ReadinessInquiries: ~Copyable, Sendable {
 
     /// Makes Foundation evaluate `isReady` after a change.
     ///
-    /// If it was never evaluated, no queue needs to know, and posting would itself evaluate it.
+    /// If it was never evaluated, no queue has to be notified, and posting would itself evaluate it.
     borrowing func post(_ operation: Operation) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         guard wereMade else { return }
@@ -62,11 +62,11 @@ struct ReadinessInquiries: ~Copyable, Sendable {
     }()
 }
 
-/// What a queue must know about an operation before starting it. Made while no lock is held, as it calls the
+/// What a queue must know about an operation before starting it. Created while no lock is held, because it calls the
 /// operation's code.
 struct ReadinessSnapshot {
     let isReady: Bool
-    /// Whether it only has to finish.
+    /// Whether the operation only has to finish.
     private(set) var isCancelled = false
     private(set) var isDirect = false
     private(set) var waitsAtGate = false
@@ -85,12 +85,12 @@ struct ReadinessSnapshot {
         (host, waitsAtGate) = operation.hostAndGate
     }
 
-    /// A snapshot of an operation that is not one of Convoy's.
+    /// Creates a snapshot of an operation that is not one of Convoy's.
     init(ofForeign operation: Operation, inSerialQueue isSerial: Bool) {
         self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: operation.isReady)
     }
 
-    /// A snapshot of a foreign operation that is known to be ready, whatever it says now.
+    /// Creates a snapshot of a foreign operation that is known to be ready, whatever `isReady` currently returns.
     init(ofReadyForeign operation: Operation, inSerialQueue isSerial: Bool) {
         self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: true)
     }

@@ -1,20 +1,20 @@
 import ConvoySupport
 import Foundation
 
-/// The gates of the hosts: which operations wait at a closed gate, and to which of them that was not reported yet.
+/// The gates of the hosts: which operations wait at a closed gate, and to which of them this has not been reported yet.
 extension ReadyLanes {
-    /// Notes whether an operation waits while its host's gate is closed. Called before it is put into a lane.
+    /// Sets whether an operation waits while its host's gate is closed. Called before it is added to a lane.
     mutating func setWaitsAtGate(_ waits: Bool, of slot: Int32) {
         entries[Int(slot)].waitsAtGate = waits
         entries[Int(slot)].toldOfGate = 0
         entries[Int(slot)].isRedirected = false
     }
 
-    /// Closes a host's gate until a time. False if it was already closed for at least that long.
+    /// Closes a host's gate until a time. Returns false if it was already closed for at least that long.
     mutating func closeGate(of key: HostKey, until deadline: UInt64) -> Bool {
         guard deadline > 0 else { return false }
         let host = hosts.index(of: key)
-        // The host states itself how long to wait.
+        // The host itself specifies how long to wait.
         hosts[host].needsProbe = false
         hosts[host].refusedSince = 0
         return closeGate(of: host, until: deadline)
@@ -33,7 +33,7 @@ extension ReadyLanes {
     }
 
     /// Opens a host's gate if it is due; a later closing may not be. The gate of a host that has refused connections
-    /// opens for one operation at a time.
+    /// lets only a probe through.
     mutating func openGate(of key: HostKey, dueAt now: UInt64) {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, hosts[host].gate <= now else { return }
         guard hosts[host].needsProbe, hosts[host].members > 0 else { return openGate(host) }
@@ -41,7 +41,7 @@ extension ReadyLanes {
         update(host)
     }
 
-    /// When a closed gate is to be opened; nil for one that is open, or that lets one operation through at a time.
+    /// When a closed gate opens; nil if it is open or half open.
     func gateDeadline(of key: HostKey) -> UInt64? {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, !hosts[host].isHalfOpen else { return nil }
         return hosts[host].gate
@@ -49,9 +49,9 @@ extension ReadyLanes {
 
     // MARK: Hosts that refuse connections
 
-    /// Closes the gate of a host that has refused a connection. False if it was closed for as long or longer before, or
-    /// if the host has refused for longer than `patience` (nanoseconds): then its gate stays open, and each operation
-    /// finds out by itself.
+    /// Closes the gate of a host that has refused a connection. Returns false if it was already closed for at least as
+    /// long. Also returns false if the host has refused for longer than `patience` (nanoseconds): its gate then stays
+    /// open, and each operation fails on its own.
     mutating func closeGateAfterRefusal(
         of key: HostKey, until deadline: UInt64, patience: UInt64, now: UInt64
     ) -> Bool {
@@ -66,7 +66,7 @@ extension ReadyLanes {
         return closeGate(of: host, until: deadline)
     }
 
-    /// Notes that a host which had refused connections has answered.
+    /// Records that a host which had refused connections has answered.
     mutating func noteAnswer(of key: HostKey) {
         guard let host = hosts.knownIndex(of: key) else { return }
         hosts[host].refusedSince = 0
@@ -78,7 +78,7 @@ extension ReadyLanes {
         entries[Int(slot)].waitsAtGate && hosts[entries[Int(slot)].host].refusedSince != 0
     }
 
-    /// Opens a host's gate. False if it was open.
+    /// Opens a host's gate. Returns false if it was open.
     mutating func openGate(of key: HostKey) -> Bool {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0 else { return false }
         openGate(host)
@@ -101,7 +101,7 @@ extension ReadyLanes {
 
     // MARK: Telling waiting operations
 
-    /// Notes that a closed gate may have to be reported to an operation in a lane, and to those after it.
+    /// Records that a closed gate may have to be reported to an operation in a lane and to those after it.
     mutating func noteUntold(_ slot: Int32, host: Int32, level: Int) {
         guard slot >= 0, hosts[host].gate > 0, hosts[host].untold[level] < 0 else { return }
         hosts[host].untold[level] = slot
@@ -110,7 +110,7 @@ extension ReadyLanes {
         hostsToTell.append(host)
     }
 
-    /// The next operation to which the closed gate must be reported, and when that gate opens.
+    /// Returns the next operation to which the closed gate must be reported, and when that gate opens.
     mutating func nextToBeTold() -> (slot: Int32, deadline: UInt64)? {
         while let host = hostsToTell.last {
             for level in 0...PriorityLevel.redirected {
@@ -130,23 +130,22 @@ extension ReadyLanes {
     }
 }
 
-/// The pace at which operations may start, overall and per host. Operations without a host send no request: they are
+/// The pace at which operations may start, in total and per host. Operations without a host send no request: they are
 /// neither counted nor held back.
 extension ReadyLanes {
     /// The state of the overall start rate.
     struct Pacing {
         var overall: StartPace?
         var perHost: StartPace?
-        /// See ``StartPace``; that of a host is kept with the host.
+        /// The state of the overall rate; see ``StartPace``. That of a host is stored with the host.
         var due: UInt64 = 0
-        /// When the next operation may start; 0 if one may now.
+        /// When the next operation may start; 0 if it may start now.
         var opensAt: UInt64 = 0
-        /// The hosts, or nil for all, for which the time to start operations again has changed, and whose timers must
-        /// be set.
+        /// The hosts, or nil for all, whose time to start operations again has changed, and whose timers must be set.
         var wakes: [HostKey?] = []
     }
 
-    /// Whether there is any rate.
+    /// Whether any rate is set.
     var isPaced: Bool { pacing.overall != nil || pacing.perHost != nil }
 
     /// Whether the overall rate holds back all operations that have a host.
@@ -171,7 +170,7 @@ extension ReadyLanes {
         }
     }
 
-    /// Counts a start. To be called before the host's place is updated.
+    /// Counts a start. Must be called before the host's position is updated.
     mutating func noteStart(ofHost host: Int32, at now: UInt64) {
         guard host > 0 else { return }
         if let pace = pacing.overall {
@@ -186,14 +185,14 @@ extension ReadyLanes {
         }
     }
 
-    /// When a host, or with nil all of them, may start operations again; nil if now.
+    /// When a host, or with nil all hosts, may start operations again; nil if they may start now.
     func startDeadline(of key: HostKey?) -> UInt64? {
         let time = key.map { key in hosts.knownIndex(of: key).map { hosts[$0].startsAt } ?? 0 } ?? pacing.opensAt
         return time == 0 ? nil : time
     }
 
-    /// Lets a host, or with nil all hosts, start operations again if it is time, which it may not be after a change of
-    /// the rate.
+    /// Lets a host, or with nil all hosts, start operations again if it is time, which may not be the case after a
+    /// change of the rate.
     mutating func resumeStarts(of key: HostKey?, at now: UInt64) {
         guard let key else {
             if pacing.opensAt <= now { pacing.opensAt = 0 }
@@ -208,11 +207,11 @@ extension ReadyLanes {
 /// The times at which operations may start under a ``StartRate``, in nanoseconds of the queue's clock.
 ///
 /// The only state is one time: when the rate would have allowed the starts so far, without a burst. (This is the
-/// generic cell rate algorithm: a token bucket that need not be filled.)
+/// generic cell rate algorithm: a token bucket that does not have to be refilled.)
 struct StartPace {
     let rate: StartRate
     private let interval: UInt64
-    /// How much earlier than the rate would allow it something may start.
+    /// How much earlier than the rate would allow an operation may start.
     private let slack: UInt64
 
     init(_ rate: StartRate) {
@@ -222,19 +221,19 @@ struct StartPace {
         self.slack = overflow ? Nanoseconds.longest : min(slack, Nanoseconds.longest)
     }
 
-    /// The state after a start.
+    /// Returns the state after a start.
     ///
-    /// - Parameter due: the state before; 0 for none.
+    /// - Parameter due: The state before; 0 for none.
     func due(after due: UInt64, startAt now: UInt64) -> UInt64 {
         guard rate.spread > 0 else { return Self.sum(max(due, now), interval) }
         let factor = Double.random(in: (1 - rate.spread)...(1 + rate.spread))
         return Self.sum(max(due, now), Nanoseconds.clamping(seconds: factor / rate.startsPerSecond))
     }
 
-    /// The state when this rate replaces another: no more than after a whole burst.
+    /// Returns the state when this rate replaces another: no more than after a whole burst.
     func due(limiting due: UInt64, at now: UInt64) -> UInt64 { min(due, Self.sum(Self.sum(now, slack), interval)) }
 
-    /// When the next one may start; 0 for now.
+    /// When the next operation may start; 0 for now.
     func nextStart(_ due: UInt64, at now: UInt64) -> UInt64 {
         let time = due > slack ? due - slack : 0
         return time > now ? time : 0
@@ -246,32 +245,33 @@ struct StartPace {
     }
 }
 
-/// How many operations may start in a second.
+/// The rate at which operations may start.
 ///
 /// ```swift
 /// queue.maximumStartRate = StartRate(perSecond: 20, burst: 5)
 /// queue.maximumStartRatePerHost = StartRate(perSecond: 100.0 / 3600)  // a hundred an hour
 /// ```
 public struct StartRate: Sendable, Hashable {
-    /// How many may start in a second, in the long run.
+    /// The long-term number of starts per second.
     public let startsPerSecond: Double
 
-    /// How many may start at once after an idle time. With 1 they start at even intervals.
+    /// The number of operations that may start at once after an idle time. With 1, they start at even intervals.
     public let burst: Int
 
-    /// The random variation of the time between two starts: with 0.5, from half of it to one and a half. 0 is none.
+    /// The random variation of the time between two starts. With 0.5, the time varies from 50% to 150%; with 0, it does
+    /// not vary.
     public let spread: Double
 
-    /// A rate.
+    /// Creates a rate.
     ///
     /// - Parameters:
-    ///   - startsPerSecond: how many may start in a second; also fewer than one.
-    ///   - burst: how many may start at once after an idle time.
-    ///   - spread: the random variation of the time between two starts, clamped to 0 to 1.
-    /// - Precondition: the first two are positive.
+    ///   - startsPerSecond: The number of starts per second; may be less than one.
+    ///   - burst: The number of operations that may start at once after an idle time.
+    ///   - spread: The random variation of the time between two starts, clamped to the range from 0 to 1.
+    /// - Precondition: The first two are positive.
     public init(perSecond startsPerSecond: Double, burst: Int = 1, spread: Double = 0) {
-        precondition(startsPerSecond > 0, "with a rate of \(startsPerSecond) nothing would ever start; use isSuspended")
-        precondition(burst >= 1, "with a burst of \(burst) nothing would ever start")
+        precondition(startsPerSecond > 0, "Invalid rate \(startsPerSecond): use a positive rate, or isSuspended.")
+        precondition(burst >= 1, "Invalid burst \(burst): it must be at least 1.")
         self.startsPerSecond = startsPerSecond
         self.burst = burst
         self.spread = spread > 0 ? min(spread, 1) : 0

@@ -2,38 +2,38 @@ import Foundation
 
 /// The ready operations that lack a slot, in the order in which they will get one.
 ///
-/// They are ordered by level; within a level the host with the fewest running operations comes first, then the one that
-/// was served longest ago; within a host the order is first in, first out. So a slow host that holds many slots cannot
-/// keep a fast one waiting. Every call takes O(log hosts).
+/// They are ordered by level. Within a level, the host with the fewest running operations comes first, then the one
+/// that was served longest ago; within a host, the order is first in, first out. So a slow host that holds many slots
+/// cannot delay a fast one. Every call takes O(log hosts).
 ///
-/// Each operation is in two lists: a lane of its host and level, and the list of its level by age, whose head rises to
-/// the next level first. A host has two lanes in each level: one for operations that wait while its gate is closed, and
-/// one for those that pass. The numbers of the entries give both lanes a common order.
+/// Each operation is in two lists: a lane of its host and level, and the list of its level by age, whose head is
+/// promoted to the next level first. A host has two lanes in each level: one for operations that wait while its gate is
+/// closed, and one for those that pass. Entries are numbered, which gives both lanes a common order.
 ///
-/// Members that are not private are for `ReadyLanes+Holds.swift`.
+/// Members that are not private are used by `ReadyLanes+Holds.swift`.
 struct ReadyLanes: ~Copyable {
     struct Entry {
         var since: UInt64 = 0
         var host: Int32 = 0
-        /// The order within a host: the lower number first. Numbers wrap around.
+        /// The order within a host: the lower number comes first. Numbers wrap around.
         var number: UInt32 = 0
-        /// The number of the closing of its host's gate that was reported to it.
+        /// The number of the gate closing that was last reported to the operation.
         var toldOfGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false
-        /// Whether it was started before, and continues at another host: the rates count no start.
+        /// Whether it was started before and continues at another host, so that the rates count no start.
         var isRedirected = false
     }
 
     var entries: ContiguousArray<Entry> = []
-    /// The links of the lanes. The queue may use those of an operation that is in no lane.
+    /// The links of the lanes. The queue may use the links of an operation that is in no lane.
     var laneLinks = LinkTable()
     private var ageLinks = LinkTable()
     private var ages = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
     /// The levels that have ready operations.
     private var levels = PriorityLevels()
     private var heaps = InlineArray<5, [Int32]>(repeating: [])
-    /// The levels in which an operation could start, if there were a slot.
+    /// The levels in which an operation could start if a slot were free.
     private var startableLevels = PriorityLevels()
     private var turn: UInt64 = 0
     private var lastNumber: UInt32 = 0
@@ -47,15 +47,15 @@ struct ReadyLanes: ~Copyable {
     /// The rates at which operations may start.
     var pacing = Pacing()
 
-    /// How many operations of one host may run at a time.
+    /// The maximum number of running operations per host.
     var limitPerHost = Int.max {
         didSet { for index in hosts.hosts.indices { update(Int32(index)) } }
     }
 
-    /// Whether there is an operation whose host, gate and rates would let it start.
+    /// Whether any operation could start as far as its host, gate and rates are concerned.
     var hasStartable: Bool { firstStartableLevel != nil }
 
-    /// The first level in which an operation could start. Those without a host are under no rate.
+    /// The first level in which an operation could start. Rates do not apply to operations without a host.
     private var firstStartableLevel: Int? { isOutOfStarts ? hosts[0].levels.first : startableLevels.first }
 
     /// Makes room for one more slot.
@@ -65,7 +65,7 @@ struct ReadyLanes: ~Copyable {
         ageLinks.grow()
     }
 
-    /// Frees the memory of the slots. For an empty queue.
+    /// Frees the memory of the slots. The queue must be empty.
     mutating func releaseTables() {
         entries = []
         laneLinks.removeAll()
@@ -81,12 +81,12 @@ struct ReadyLanes: ~Copyable {
         hosts.leave(host)
     }
 
-    /// Changes the host of an operation that is not in a lane, and is not counted as running.
+    /// Changes the host of an operation that is not in a lane and is not counted as running.
     mutating func move(_ slot: Int32, toHost key: HostKey?) {
         let host = hosts.index(of: key)
         let old = entries[Int(slot)].host
         guard old != host else { return }
-        // In this order: leaving a host may remove all unused hosts.
+        // The order matters: leaving a host may remove all unused hosts.
         hosts.join(host)
         hosts.leave(old)
         entries[Int(slot)].host = host
@@ -96,13 +96,13 @@ struct ReadyLanes: ~Copyable {
 
     func level(of slot: Int32) -> Int { Int(entries[Int(slot)].level) }
 
-    /// Notes the level of an operation that is not in a lane.
+    /// Sets the level of an operation that is not in a lane.
     mutating func setLevel(_ level: Int, of slot: Int32) {
         entries[Int(slot)].level = Int8(level)
     }
 
-    /// Counts an operation that is not in a lane as running, if its host lets it start and nothing in the lanes could
-    /// start before it.
+    /// Counts an operation that is not in a lane as running, if its host lets it start and no operation in the lanes
+    /// could start before it.
     mutating func startAtOnce(_ slot: Int32, now: () -> UInt64) -> Bool {
         guard !hasStartable else { return false }
         let host = entries[Int(slot)].host
@@ -130,7 +130,7 @@ struct ReadyLanes: ~Copyable {
         update(host, level: level)
     }
 
-    /// Puts an operation at the end of a lane.
+    /// Appends an operation to a lane.
     private mutating func link(_ slot: Int32, host: Int32, level: Int) {
         lastNumber &+= 1
         entries[Int(slot)].number = lastNumber
@@ -195,8 +195,8 @@ struct ReadyLanes: ~Copyable {
 
     // MARK: Redirects
 
-    /// Moves a running operation to the host that it was redirected to: it gives the slot of its own host back, and
-    /// takes one of the other. False if it has to wait for that.
+    /// Moves a running operation to the host that it was redirected to: it releases the slot of its own host, and takes
+    /// one of the other. Returns false if it has to wait for that.
     mutating func redirect(_ slot: Int32, to key: HostKey) -> Bool {
         let host = hosts.index(of: key)
         guard entries[Int(slot)].host != host else { return true }
@@ -215,7 +215,7 @@ struct ReadyLanes: ~Copyable {
     /// Whether redirected operations may be able to continue.
     var mayHaveRedirected: Bool { !hostsToGoOn.isEmpty }
 
-    /// The next redirected operation whose host has a slot now, which it takes.
+    /// Returns the next redirected operation whose host has a free slot, and takes the slot for it.
     mutating func nextRedirected() -> Int32? {
         while let host = hostsToGoOn.last {
             let slot = head(ofHost: host, level: PriorityLevel.redirected)
@@ -230,14 +230,14 @@ struct ReadyLanes: ~Copyable {
         return nil
     }
 
-    /// Notes that a redirected operation no longer waits, as it has stopped.
+    /// Records that a redirected operation has stopped, and no longer waits.
     mutating func stopWaiting(_ slot: Int32) {
         unlinkFromLane(slot, host: entries[Int(slot)].host, level: PriorityLevel.redirected)
     }
 
     // MARK: Ends
 
-    /// Gives back the slot of a running operation.
+    /// Releases the slot of a running operation.
     mutating func didStop(_ slot: Int32) {
         let host = entries[Int(slot)].host
         // The next operation is the probe.
@@ -251,7 +251,7 @@ struct ReadyLanes: ~Copyable {
     /// Whether operations of several levels wait, so that age matters.
     var isMixed: Bool { levels.isMixed }
 
-    /// Moves every operation that has waited in its level for `interval` nanoseconds to the next higher level.
+    /// Promotes every operation that has waited in its level for `interval` nanoseconds to the next higher level.
     mutating func promote(now: UInt64, interval: UInt64) {
         for level in 1..<PriorityLevel.count {
             while let slot = ages[level].isEmpty ? nil : ages[level].head,
@@ -265,7 +265,7 @@ struct ReadyLanes: ~Copyable {
 
     // MARK: The heap of each level
 
-    /// Restores the place of a host in the heaps of all its levels after a change.
+    /// Restores the position of a host in the heaps of all its levels after a change.
     mutating func update(_ host: Int32) {
         if hosts[host].hasRedirected, !hosts[host].isToGoOn {
             hosts[host].isToGoOn = true
@@ -337,13 +337,13 @@ struct ReadyLanes: ~Copyable {
     }
 }
 
-/// What an operation in a lane waits for.
+/// The reasons why operations in lanes wait.
 extension ReadyLanes {
-    /// What holds an operation back, apart from the queue's own limit.
+    /// Returns what holds an operation back, apart from the queue's own limit.
     func waitReason(of slot: Int32) -> WaitReason {
         let entry = entries[Int(slot)]
         if entry.waitsAtGate, !hosts[entry.host].letsWaitingPass { return .closedGate }
-        // Those without a host have neither a limit nor a rate.
+        // Neither a limit nor a rate applies to operations without a host.
         guard entry.host != 0 else { return .slot }
         if hosts[entry.host].running >= limitPerHost { return .hostLimit }
         return hosts[entry.host].startsAt != 0 || isOutOfStarts ? .startRate : .slot
@@ -354,14 +354,14 @@ extension ReadyLanes {
 enum PriorityLevel {
     static let count = 5
 
-    /// A separate place for operations that were redirected and wait for a slot of the other host. They go before all
-    /// operations that wait for their start.
+    /// A separate level for redirected operations that wait for a slot of the other host. They precede all operations
+    /// that have not started.
     static let redirected = 5
 
-    /// The level of an operation.
+    /// Returns the level of an operation.
     ///
-    /// As in Foundation, the quality of service replaces a priority that was not set, unless the queue is serial and so
-    /// promises an order.
+    /// As in Foundation, the quality of service replaces a priority that was not set, unless the queue is serial and
+    /// therefore promises an order.
     static func level(of operation: Operation, inSerialQueue isSerial: Bool) -> Int {
         switch operation.queuePriority {
         case .veryHigh: return 0

@@ -4,26 +4,26 @@ import Synchronization
 
 /// The bounded length.
 extension RequestOperationQueue {
-    /// What happens when an operation is added to a queue that is full.
+    /// The action taken when an operation is added to a full queue.
     public enum OverflowPolicy: Sendable {
         /// The new operation is not added.
         case refuse
-        /// The caller waits until there is a place, first come, first served.
+        /// The caller waits until there is room, first come, first served.
         case wait
         /// The oldest operation that has not been started is cancelled, and the new one is added.
         case dropOldest
     }
 
-    /// How many operations may wait to be started; nil, the default, for any number.
+    /// The maximum number of operations waiting to be started; nil, the default, for no limit.
     ///
-    /// Operations that run, are paused after a start or are cancelled do not count. Lowering the limit below the
-    /// current number removes none.
+    /// Operations that are running, paused after a start, or cancelled do not count. Lowering the limit below the
+    /// current number removes no operations.
     ///
-    /// - Precondition: at least 1.
+    /// - Precondition: At least 1.
     public final var maximumLength: Int? {
         get { state.withLock { $0.length.maximum } }
         set {
-            precondition(newValue.map { $0 >= 1 } ?? true, "a queue needs at least one place")
+            precondition(newValue.map { $0 >= 1 } ?? true, "The maximum length must be at least 1.")
             scheduler.change { state in
                 state.bound(to: newValue)
                 isBounded.store(newValue != nil, ordering: .releasing)
@@ -31,7 +31,7 @@ extension RequestOperationQueue {
         }
     }
 
-    /// What happens when ``maximumLength`` is reached. ``OverflowPolicy/refuse`` by default.
+    /// The action taken when ``maximumLength`` is reached. ``OverflowPolicy/refuse`` by default.
     public final var overflowPolicy: OverflowPolicy {
         get { overflow.withLock { $0 } }
         set { overflow.withLock { $0 = newValue } }
@@ -42,7 +42,7 @@ extension RequestOperationQueue {
     /// Blocks the calling thread under ``OverflowPolicy/wait``.
     ///
     /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``. The operation is left unchanged.
-    @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
+    @available(*, noasync, message: "Use the asynchronous enqueue(_:), which does not block a thread.")
     public final func enqueue(_ operation: Operation) throws(RequestOperationQueueError) {
         guard !operation.isFinished else { return }
         switch admit(operation) {
@@ -51,11 +51,11 @@ extension RequestOperationQueue {
         }
     }
 
-    /// Adds an operation, and waits for a place without blocking a thread if the queue is full and its
-    /// policy is ``OverflowPolicy/wait``.
+    /// Adds an operation. If the queue is full and its policy is ``OverflowPolicy/wait``, it waits for room without
+    /// blocking a thread.
     ///
-    /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``, or `CancellationError` if the
-    ///   task is cancelled while it waits. The operation is then left unchanged.
+    /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``, or `CancellationError` if the task is
+    ///   cancelled while it waits. The operation is then left unchanged.
     public final func enqueue(_ operation: Operation) async throws {
         guard !operation.isFinished else { return }
         switch tryAdmit(operation) {
@@ -80,7 +80,7 @@ extension RequestOperationQueue {
         case full
     }
 
-    /// Gets a place for one operation under the policy. May block.
+    /// Admits one operation under the policy. May block.
     func admit(_ operation: Operation) -> Admission {
         switch tryAdmit(operation) {
         case .admitted(let flags): return .admitted(flags)
@@ -95,7 +95,7 @@ extension RequestOperationQueue {
     }
 
     private func tryAdmit(_ operation: Operation) -> Attempt {
-        // A cancelled operation only has to finish, and needs no place.
+        // A cancelled operation only has to finish, and does not count.
         guard !operation.isCancelled else { return .admitted(.exempt) }
         guard isBounded.load(ordering: .acquiring) else { return .admitted(.counted) }
         enum Outcome {
@@ -180,17 +180,17 @@ extension RequestOperationQueue {
     }
 }
 
-/// The bounded length of a queue: how many operations wait to be started, the maximum, and the callers that wait for a
-/// place.
+/// The bounded length of a queue: the number of operations waiting to be started, the maximum, and the callers that
+/// wait for room.
 struct LengthBound {
     private(set) var maximum: Int?
     private(set) var length = 0
-    /// The operations that wait to be started, the oldest first. Only maintained while there is a maximum.
+    /// The operations waiting to be started, oldest first. Only maintained while a maximum is set.
     private var counted = LinkTable.List()
     private var links = LinkTable()
-    /// Places that were reserved and are not used yet.
+    /// The number of places that are reserved but not used yet.
     private var reserved = 0
-    /// The callers that wait, by their places, and the order in which they have come: any of them may leave at once.
+    /// The waiting callers, with a list of the order in which they arrived: any of them may leave at any time.
     private var waiters: ContiguousArray<LengthWaiter?> = []
     private var freePlaces: ContiguousArray<Int32> = []
     private var waiterLinks = LinkTable()
@@ -203,8 +203,7 @@ struct LengthBound {
 
     /// Sets the maximum.
     ///
-    /// - Parameter slots: the operations that wait to be started, the oldest first; needed if there was no maximum
-    ///   before.
+    /// - Parameter slots: The operations waiting to be started, oldest first; needed only if the maximum was nil.
     mutating func bound(to maximum: Int?, slots: [Int32]) {
         let wasListed = self.maximum != nil
         self.maximum = maximum
@@ -231,7 +230,7 @@ struct LengthBound {
         links.append(slot, to: &counted)
     }
 
-    /// Frees the memory of the slots. For an empty queue.
+    /// Frees the memory of the slots. The queue must be empty.
     mutating func releaseTables() { links.removeAll() }
 
     mutating func reserve() { reserved += 1 }
@@ -249,7 +248,8 @@ struct LengthBound {
         waiterLinks.append(waiter.place, to: &line)
     }
 
-    /// Removes a waiter. False if it has already been given a place. Constant time, as all of them may give up at once.
+    /// Removes a waiter. Returns false if it has already been admitted. Takes constant time, because all waiters may
+    /// give up at once.
     mutating func giveUp(_ waiter: LengthWaiter) -> Bool {
         guard waiter.place >= 0 else { return false }
         waiterLinks.remove(waiter.place, from: &line)
@@ -266,7 +266,7 @@ struct LengthBound {
         waiterLinks.removeAll()
     }
 
-    /// Reserves the free places for the waiters that have waited longest. The caller resumes them outside the lock.
+    /// Reserves free places for the waiters that have waited longest. The caller resumes them outside the lock.
     mutating func admit() -> [LengthWaiter] {
         var admitted: [LengthWaiter] = []
         while !line.isEmpty, !isFull, let waiter = waiters[Int(line.head)] {
@@ -278,17 +278,17 @@ struct LengthBound {
     }
 }
 
-/// A caller that waits for a place in a full queue.
+/// A caller that waits for room in a full queue.
 final class LengthWaiter: Sendable {
     private let resumption: Locked<(@Sendable (Bool) -> Void)?>
-    /// The place in the queue's line of waiters, or -1. Read and written by the queue only, under its lock.
+    /// The index in the queue's line of waiters, or -1. Read and written only by the queue, under its lock.
     nonisolated(unsafe) var place: Int32 = -1
 
     init(_ resumption: @escaping @Sendable (_ isAdmitted: Bool) -> Void) {
         self.resumption = Locked(resumption)
     }
 
-    /// Resumes the waiter. Only the first call counts.
+    /// Resumes the waiter. Only the first call has an effect.
     func resume(admitted: Bool) {
         let resumption = self.resumption.withLock { held in
             let resumption = held
@@ -299,7 +299,7 @@ final class LengthWaiter: Sendable {
     }
 }
 
-/// Connects a task that waits for a place with its cancellation, which may come before, during or after the wait.
+/// Connects a task that waits for room with its cancellation, which may come before, during or after the wait.
 final class AsyncPlace: Sendable {
     private struct Wait {
         var waiter: LengthWaiter?
@@ -308,7 +308,7 @@ final class AsyncPlace: Sendable {
 
     private let wait = Locked(Wait())
 
-    /// Stores the waiter. False if the task was already cancelled.
+    /// Stores the waiter. Returns false if the task was already cancelled.
     func keep(_ waiter: LengthWaiter) -> Bool {
         wait.withLock { wait in
             guard !wait.isCancelled else { return false }
@@ -317,7 +317,7 @@ final class AsyncPlace: Sendable {
         }
     }
 
-    /// Notes the cancellation. Returns the waiter to resume, if there is one already.
+    /// Records the cancellation. Returns the waiter to resume, if there already is one.
     func cancel() -> LengthWaiter? {
         wait.withLock { wait in
             wait.isCancelled = true

@@ -4,82 +4,82 @@ import Synchronization
 
 /// An operation queue whose cost per operation does not grow with the number of waiting operations.
 ///
-/// It takes any `Operation`, Convoy's or not, with dependencies across queues of any class, and keeps
-/// the contract of Foundation's `OperationQueue`. Adding an operation, making it ready and finishing it take constant
-/// time, where Foundation's queue checks every waiting operation each time. Beyond that contract it has limits per
-/// host, rates of starts, priority aging, a bounded length, and pausing of all operations.
+/// It accepts any `Operation`, with dependencies across queues of any class, and conforms to the contract of
+/// Foundation's `OperationQueue`. Adding an operation, making it ready and finishing it take constant time, whereas
+/// Foundation's queue checks every waiting operation each time. In addition, it supports limits per host, start rates,
+/// priority aging, a bounded length, and pausing all operations.
 ///
 /// ### Order
-/// Among ready operations the higher `queuePriority` comes first; among equals the host with the fewest running
-/// operations, then the host that was served longest ago; within a host (and for operations without one) first in,
-/// first out.
+/// Among ready operations, those with the higher `queuePriority` come first. Among equals, the host with the fewest
+/// running operations comes first, then the host that was served longest ago. Within a host, and among operations
+/// without one, the order is first in, first out.
 ///
 /// ### Slots
-/// At every moment at most ``maxConcurrentOperationCount`` operations hold a slot. A paused operation
-/// gives its slot back, and a resumed one waits for a slot again.
+/// At most ``maxConcurrentOperationCount`` operations hold a slot at any moment. A paused operation releases its slot,
+/// and waits for a slot again when it is resumed.
 ///
-/// ### Cancelling
-/// A ``ScheduledOperation`` (a request, a batch, a block that was added) that is cancelled before its start, or after
-/// it gave its slot back, finishes at once: it needs no slot, and no limit, gate, barrier or suspension holds it back.
-/// An operation of another class also finishes at once if it waits for dependencies when it is cancelled, if it was
-/// cancelled before it was added, or if ``cancelAllOperations()`` cancels it. If it is cancelled by its own `cancel()`
-/// while it lacks only a slot, it finishes when it gets one, as Foundation does not report the cancellation.
+/// ### Cancellation
+/// A ``ScheduledOperation`` (a request, a batch, or an added block) that is cancelled before its start, or after it has
+/// released its slot, finishes immediately: it needs no slot, and no limit, gate, barrier or suspension holds it back.
+/// An operation of another class also finishes immediately if it is waiting for dependencies when it is cancelled, if
+/// it was cancelled before it was added, or if ``cancelAllOperations()`` cancels it. If its own `cancel()` is called
+/// while it lacks only a slot, it finishes when it gets one, because Foundation does not report the cancellation.
 ///
 /// ### Threads
-/// All members can be used from any thread. Request operations start inline, on the thread that made them ready; others
-/// start on ``underlyingQueue``, or on a concurrent dispatch queue of the queue's own. No lock is held while an
+/// All members can be used from any thread. Request operations start inline, on the thread that made them ready. Other
+/// operations start on ``underlyingQueue``, or on the queue's own concurrent dispatch queue. No lock is held while an
 /// operation's code runs.
 ///
 /// ### Cost
-/// A ``ScheduledOperation`` costs 1 to 2 microseconds in all, however many there are. An operation of another class
-/// costs about 7, plus about 15 microseconds and 2 KB if it is not ready when it is added.
+/// A ``ScheduledOperation`` costs 1 to 2 microseconds in total, whatever their number. An operation of another class
+/// costs about 7 microseconds, plus about 15 microseconds and 2 KB if it is not ready when it is added.
 ///
 /// ### Lifetime
-/// Operations keep their queue alive until they have finished, and the queue keeps them. A suspended queue that is
-/// released with operations in it stays in memory, with them.
+/// Operations keep their queue alive until they have finished, and the queue keeps its operations alive. If a suspended
+/// queue with operations is released, both stay in memory.
 ///
 /// ### Differences from `OperationQueue`
-/// - `operations` and `operationCount` cannot be overridden on Linux, and show only the backing Foundation queue. Use
-///   ``queuedOperations`` and ``queuedOperationCount``.
-/// - An operation that is already in the queue, or has finished, is ignored when it is added. Adding one that executes,
-///   or that is in another queue, is a programming error, as in Foundation.
-/// - A change of `queuePriority` after adding takes effect at once for a ``ScheduledOperation``; for other operations
-///   only if it is made before they are ready.
+/// - `operations` and `operationCount` cannot be overridden on Linux, and reflect only the backing Foundation queue.
+///   Use ``queuedOperations`` and ``queuedOperationCount``.
+/// - An operation that is already in the queue or has finished is ignored when it is added. Adding an operation that is
+///   executing or is in another queue is a programming error, as in Foundation.
+/// - Changing `queuePriority` after adding takes effect immediately for a ``ScheduledOperation``, and for other
+///   operations only before they are ready.
 /// - `OperationQueue.current` is the queue for operations that run on its dispatch queue. For an operation of another
-///   class that had to wait for its dependencies it is a proxy that forwards to the queue. It is not set for operations
-///   that start inline.
+///   class that had to wait for its dependencies, it is a proxy that forwards to the queue. It is not set for
+///   operations that start inline.
 /// - When an operation of another class has finished, its `dependencies` are emptied if it was cancelled or has at most
-///   four. So releasing a long chain does not recurse, and a dependency that outlives a cancelled operation does not
-///   use its memory.
+///   four. This way, releasing a long chain does not recurse, and a dependency that outlives a cancelled operation does
+///   not access its memory.
 open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchecked Sendable {
     let scheduler: Scheduler
     let isBounded = Atomic<Bool>(false)
     let overflow = Locked(OverflowPolicy.refuse)
 
-    /// Makes an empty queue without limits.
+    /// Creates an empty queue without limits.
     public override init() {
         scheduler = Scheduler(clock: MonotonicClock())
         super.init()
     }
 
-    /// Makes an empty queue with the given clock.
+    /// Creates an empty queue with the given clock.
     package init(clock: any SchedulingClock) {
         scheduler = Scheduler(clock: clock)
         super.init()
     }
 
     deinit {
-        // An operation retains the scheduler for life. The tables need not live as long.
+        // An operation retains the scheduler for its lifetime. The tables are not needed that long.
         scheduler.state.withLock { $0.releaseTables() }
     }
 
     // MARK: Adding
 
-    /// Adds an operation, which is started when it is ready and there is a slot.
+    /// Adds an operation, which is started when it is ready and a slot is free.
     ///
     /// If the queue is full (``maximumLength``), ``overflowPolicy`` decides: the operation is cancelled with
-    /// ``RequestOperationQueueError/refused(maximumLength:)`` and finishes at once; or the calling thread is blocked
-    /// until there is a place; or the oldest operation that waits is cancelled.
+    /// ``RequestOperationQueueError/refused(maximumLength:)`` and finishes immediately; or the calling thread blocks
+    /// until there is room; or the oldest waiting operation is cancelled.
     override open func addOperation(_ operation: Operation) {
         guard !operation.isFinished else { return }
         switch admit(operation) {
@@ -90,7 +90,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
 
     /// Adds operations, and optionally waits for all of them to finish.
     ///
-    /// Do not wait on a thread that one of them needs in order to run.
+    /// Do not wait on a thread that one of the operations needs in order to run.
     override open func addOperations(_ operations: [Operation], waitUntilFinished wait: Bool) {
         for operation in operations { addOperation(operation) }
         guard wait else { return }
@@ -104,8 +104,8 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         addOperation(operation)
     }
 
-    /// Runs a block after all operations that are in the queue have finished, and before any that is
-    /// added later starts. It runs on the queue's dispatch queue, or not at all if ``cancelAllOperations()`` is called
+    /// Runs a block after all operations in the queue have finished and before any operation that is added later
+    /// starts. The block runs on the queue's dispatch queue, or not at all if ``cancelAllOperations()`` is called
     /// first.
     ///
     /// It also waits for paused operations, and while the queue is suspended.
@@ -115,57 +115,58 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
 
     // MARK: Limits
 
-    /// How many operations may hold a slot at a time; `defaultMaxConcurrentOperationCount` (-1), the default, means no
-    /// limit; with 0 none may. Can be changed at any time; running operations continue.
+    /// The maximum number of operations that hold a slot concurrently. `defaultMaxConcurrentOperationCount` (-1), the
+    /// default, means no limit; with 0, no operations start. It can be changed at any time; running operations
+    /// continue.
     ///
-    /// - Precondition: at least -1.
+    /// - Precondition: At least -1.
     override open var maxConcurrentOperationCount: Int {
         get { state.withLock { $0.limit == .max ? OperationQueue.defaultMaxConcurrentOperationCount : $0.limit } }
         set {
-            precondition(newValue >= -1, "the count (\(newValue)) cannot be negative")
+            precondition(newValue >= -1, "Invalid maximum operation count \(newValue): it must not be negative.")
             scheduler.isOneAtATime = newValue == 1
             scheduler.change { $0.limit = newValue < 0 ? .max : newValue }
         }
     }
 
-    /// How many operations per host may hold a slot at a time. No limit by default.
+    /// The maximum number of operations per host that hold a slot concurrently. No limit by default.
     ///
-    /// An operation that follows a redirect to another host counts for that one from then on. If that host has no free
-    /// slot, or its gate is closed, the transfer waits, without a timeout, before all operations that wait for their
-    /// start; it keeps its slot of the queue, and has none of a host. A retry or a resumption begins at the host of the
-    /// operation's own request. (A transfer that identical requests share, see `coalescesIdenticalRequests`, counts for
-    /// the first host.)
+    /// An operation that follows a redirect to another host counts towards that host from then on. If that host has no
+    /// free slot, or its gate is closed, the transfer waits without a timeout, ahead of all operations that have not
+    /// started. It keeps its slot of the queue, and has no host slot while it waits. A retry or a resumption begins at
+    /// the host of the operation's own request. (A transfer shared by identical requests, see
+    /// `coalescesIdenticalRequests`, counts towards the first host.)
     ///
-    /// - Precondition: at least 1.
+    /// - Precondition: At least 1.
     public final var maxConcurrentOperationCountPerHost: Int {
         get { state.withLock { $0.lanes.limitPerHost } }
         set {
-            precondition(newValue >= 1, "a host needs at least one slot")
+            precondition(newValue >= 1, "Invalid maximum \(newValue): allow at least one operation per host.")
             scheduler.change { $0.lanes.limitPerHost = newValue }
         }
     }
 
-    /// After how many seconds a waiting operation rises to the next higher priority, so that none waits forever while
-    /// more urgent ones keep coming. 30 by default; nil or NaN for never.
+    /// The time after which a waiting operation rises to the next higher priority, in seconds, so that no operation
+    /// waits forever behind more urgent ones. 30 by default; nil or NaN disables aging.
     public final var priorityAgingInterval: TimeInterval? {
         get { scheduler.aging.map { Double($0) / 1e9 } }
         set { scheduler.aging = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) } }
     }
 
-    /// Whether the queue starts no operations. Running ones continue.
+    /// Whether the queue is suspended and starts no operations. Running operations continue.
     override open var isSuspended: Bool {
         get { state.withLock { $0.isSuspended } }
         set { scheduler.change { $0.isSuspended = newValue } }
     }
 
-    /// The dispatch queue on which operations start that do not start inline; nil, the default, for the queue's own.
+    /// The dispatch queue on which operations start, unless they start inline; nil, the default, for the queue's own.
     ///
-    /// - Precondition: the queue is empty when it is set.
+    /// - Precondition: The queue is empty when this is set.
     override open var underlyingQueue: DispatchQueue? {
         get { super.underlyingQueue }
         set {
-            precondition(state.withLock { $0.isEmpty }, "the queue must be empty when its underlying queue is set")
-            // Workers with nothing left to do may be on their way out, and Foundation counts them.
+            precondition(state.withLock { $0.isEmpty }, "The underlying queue can be set only while the queue is empty.")
+            // Idle workers may be about to end, and Foundation counts them.
             super.waitUntilAllOperationsAreFinished()
             super.underlyingQueue = newValue
         }
@@ -178,11 +179,11 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// Takes time proportional to their number. They may have finished by the time the caller uses them.
     public final var queuedOperations: [Operation] { state.withLock { $0.operations } }
 
-    /// How many operations in the queue have not finished. Constant time.
+    /// The number of operations in the queue that have not finished. Takes constant time.
     public final var queuedOperationCount: Int { state.withLock { $0.count } }
 
-    /// Cancels all operations and all barriers. Operations that have not been started finish at once; running ones
-    /// finish when they have stopped.
+    /// Cancels all operations and all barriers. Operations that have not been started finish immediately; running
+    /// operations finish when they have stopped.
     override open func cancelAllOperations() {
         // Nothing is started until all are cancelled: a freed slot must not go to an operation that is about to be
         // cancelled too, and no barrier must run. The newest come first, so that the end of a dependency does not make
@@ -204,7 +205,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         scheduler.change { $0.cancellations -= 1 }
     }
 
-    /// Blocks the calling thread until the queue is empty, including operations added meanwhile.
+    /// Blocks the calling thread until the queue is empty, including operations added in the meantime.
     override open func waitUntilAllOperationsAreFinished() {
         let semaphore: DispatchSemaphore? = state.withLock { state in
             guard !state.isEmpty else { return nil }
@@ -215,10 +216,10 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         semaphore?.wait()
     }
 
-    /// Counts finished operations, one unit each, once its `totalUnitCount` is set.
+    /// The progress of the queue, which counts finished operations, one unit each, once its `totalUnitCount` is set.
     ///
     /// `Progress` is not thread-safe on Linux. The queue serializes its own updates; add the progress to a tree only if
-    /// nothing else updates that tree at the same time.
+    /// nothing else updates that tree concurrently.
     override open var progress: Progress { scheduler.progress }
 
     // MARK: For the other files
@@ -253,16 +254,16 @@ extension RequestOperationQueue {
     }
 }
 
-/// How many operations may start in a second.
+/// Start rates.
 ///
 /// Each start of an operation with a host counts: the first one, one after a pause, and a retry after a delay. (A
-/// redirect, an answer to a challenge and a request that is sent again at once because nothing of it was sent are part
-/// of their start.) Blocks, batches and operations of other classes are neither counted nor held back.
+/// redirect, the answer to a challenge, and a request that is immediately sent again because nothing of it was sent are
+/// part of the same start.) Blocks, batches and operations of other classes are neither counted nor held back.
 ///
-/// An operation that waits for its start waits as for a slot, and in the same order: a higher priority comes first, one
-/// whose host may not start yet is passed over, and a cancelled one finishes at once.
+/// An operation held back by a rate waits as for a slot, and in the same order: a higher priority comes first,
+/// operations whose host may not start yet are skipped, and a cancelled operation finishes immediately.
 extension RequestOperationQueue {
-    /// How many operations with a host may start in a second, all hosts together; nil, the default, for any number.
+    /// The rate at which operations with a host may start, across all hosts; nil, the default, for no limit.
     ///
     /// It can be changed at any time. A higher rate also shortens the current wait; a lower one applies from the next
     /// start.
@@ -271,8 +272,8 @@ extension RequestOperationQueue {
         set { scheduler.changePace { $0.setStartRate(newValue, at: $1) } }
     }
 
-    /// How many operations may start in a second for each host, by name and port; nil, the default, for any number.
-    /// Otherwise as ``maximumStartRate``; both hold.
+    /// The rate at which operations may start per host, identified by name and port; nil, the default, for no limit.
+    /// Otherwise like ``maximumStartRate``; both rates apply.
     public final var maximumStartRatePerHost: StartRate? {
         get { state.withLock { $0.lanes.pacing.perHost?.rate } }
         set { scheduler.changePace { $0.setStartRatePerHost(newValue, at: $1) } }
@@ -282,38 +283,38 @@ extension RequestOperationQueue {
 /// The gates of the hosts.
 ///
 /// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, or refuses its connection, the gate of its
-/// host closes: requests that have a policy, and could only fail in the same way, wait until it opens; so do those that
-/// are redirected to it. All others pass it. After a redirect, the gate of the host that answered closes.
+/// host closes. Requests that have a policy, and could only fail in the same way, wait until it opens; so do requests
+/// that are redirected to the host. All others pass it. After a redirect, the gate of the host that answered closes.
 ///
-/// After a refused connection the gate opens for one request at a time, until the host has answered one of them. A host
-/// that has refused for as long as all retries of the policy may take counts as gone: its gate opens, and each request
-/// fails by itself.
+/// After a refused connection, the gate lets one request through at a time, until the host has answered. A host that
+/// has refused connections for as long as all retries of the policy may take is considered gone: its gate opens, and
+/// each request fails on its own.
 extension RequestOperationQueue {
-    /// A host whose gate is closed, and when it opens.
+    /// A host whose gate is closed, and the time when it opens.
     public struct ClosedGate: Sendable, Hashable {
-        /// The host's name in lower case, with its port unless it is the scheme's own: `example.com`, `127.0.0.1:8080`,
-        /// `[::1]:8080`.
+        /// The host's name in lower case, with its port unless it is the scheme's default: `example.com`,
+        /// `127.0.0.1:8080`, `[::1]:8080`.
         public let host: String
-        /// When the gate opens, unless it is closed for longer meanwhile or opened before. In the past where it lets one
-        /// request through at a time.
+        /// When the gate opens, unless it is closed for longer or opened earlier in the meantime. In the past if the
+        /// gate lets requests through singly.
         public let opensAt: Date
     }
 
-    /// The gates that are closed now, sorted by host name.
+    /// The gates that are currently closed, sorted by host name.
     ///
-    /// A gate stays closed for as long as the response asked for in its `Retry-After`, but for no longer than the
-    /// policy's ``RetryPolicy/maximumGateDuration``.
+    /// A gate stays closed for as long as the response requested in `Retry-After`, but at most for the policy's
+    /// ``RetryPolicy/maximumGateDuration``.
     public final var closedGates: [ClosedGate] {
         state.withLock { $0.lanes.closedGates }
             .map { ClosedGate(host: $0.host, opensAt: scheduler.clock.date(of: $0.deadline)) }
             .sorted { $0.host < $1.host }
     }
 
-    /// Opens the gate of a host early. Operations that wait at it can start at once; one that waits for its own retry
-    /// keeps waiting.
+    /// Opens the gate of a host early. Operations that wait at it can start immediately; an operation that waits for
+    /// its own retry keeps waiting.
     ///
-    /// - Parameter host: a name as in ``closedGates``.
-    /// - Returns: whether the gate was closed.
+    /// - Parameter host: A name as in ``closedGates``.
+    /// - Returns: Whether the gate was closed.
     @discardableResult
     public final func openGate(forHost host: String) -> Bool {
         scheduler.openGate(of: HostKey.named(host.lowercased()))
@@ -324,19 +325,19 @@ extension RequestOperationQueue {
         scheduler.openAllGates()
     }
 
-    /// Closes the gate of a host until the queue's clock reaches `deadline` (nanoseconds). A gate that is closed for
-    /// longer stays so.
+    /// Closes the gate of a host until the queue's clock reaches `deadline` (nanoseconds). A gate that is already
+    /// closed for longer is unchanged.
     package final func closeGate(forHost host: String, until deadline: UInt64) {
         scheduler.closeGate(of: HostKey.named(host), until: deadline)
     }
 }
 
-/// The queues that the library makes itself, for managers and for awaited operations.
+/// The queues created by the library, for managers and for awaited operations.
 extension RequestOperationQueue {
     static let defaultCount = 256
     static let defaultCountPerHost = 64
 
-    /// A queue with the limits whose reasons `HTTPRequestOperationManager` gives.
+    /// Creates a queue with the default limits, explained in `HTTPRequestOperationManager`.
     static func withDefaultLimits(named name: String) -> RequestOperationQueue {
         let queue = RequestOperationQueue()
         queue.name = name
@@ -346,25 +347,25 @@ extension RequestOperationQueue {
     }
 }
 
-/// Why a ``RequestOperationQueue`` refused or cancelled an operation.
+/// The reason why a ``RequestOperationQueue`` refused or cancelled an operation.
 public enum RequestOperationQueueError: Error, Hashable, Sendable {
     /// The queue was full, and its policy is ``RequestOperationQueue/OverflowPolicy/refuse``.
     case refused(maximumLength: Int)
-    /// The queue was full when another operation was added, and this one was the oldest that had not been started.
+    /// The queue was full when another operation was added, and this one was the oldest waiting to start.
     case dropped(maximumLength: Int)
-    /// The operation is one of so many that wait for each other in a circle, by their dependencies. With a count of 1, it
+    /// The operation is one of `count` operations that wait for each other in a dependency cycle. With a count of 1, it
     /// depends on itself.
     case dependencyCycle(count: Int)
 }
 
 extension RequestOperationQueueError: SelfDescribingError {
-    /// What has happened, in a sentence.
+    /// A sentence describing the error.
     public var description: String {
         switch self {
-        case .refused(let length): "The queue is full: it holds \(length) operations."
-        case .dropped(let length): "A newer operation has taken its place in the queue, which holds \(length)."
+        case .refused(let length): "The queue is full: at most \(length) operations can wait."
+        case .dropped(let length): "The operation was dropped for a newer one: at most \(length) operations can wait."
         case .dependencyCycle(count: 1): "The operation depends on itself."
-        case .dependencyCycle(let count): "\(count) operations wait for each other in a circle of dependencies."
+        case .dependencyCycle(let count): "\(count) operations wait for each other in a dependency cycle."
         }
     }
 }
@@ -372,7 +373,7 @@ extension RequestOperationQueueError: SelfDescribingError {
 /// The progress of a queue: one unit for each operation that finishes while a total is set.
 final class QueueProgress: Progress, @unchecked Sendable {
     private let isReporting = Atomic<Bool>(false)
-    /// How many operations were counted. `Progress` is not thread-safe, so it is updated under this lock.
+    /// The number of operations counted. `Progress` is not thread-safe, so it is updated under this lock.
     private let counted = Locked(0)
 
     init() {

@@ -11,7 +11,7 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
     private var block: (@Sendable () -> Void)?
     private let isTaken = Atomic<Bool>(false)
 
-    /// Makes an operation that runs `block`.
+    /// Creates an operation that runs `block`.
     public convenience init(_ block: @escaping @Sendable () -> Void) {
         self.init()
         self.block = block
@@ -38,26 +38,26 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
 
 /// An operation that finishes when an event has occurred, so that others can wait for the event.
 ///
-/// It needs no queue, and takes no slot. Do not add it to Foundation's queues: it may have finished before.
+/// It needs no queue, and takes no slot. Do not add it to Foundation's queues: it may already have finished.
 package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     override package var isAsynchronous: Bool { true }
 
     package override init() {
         super.init()
         declare([.ofLibrary, .startedDirectly, .slotless])
-        // The event is ahead: held back like a paused operation.
+        // The event has not occurred yet, so the operation is held back like a paused one.
         _ = lifecycle.handle(.pause)
     }
 
     private var isAhead: Bool { lifecycle.value.state == .paused }
 
-    /// Notes that the event has occurred. Only the first call of this or `cancel()` counts.
+    /// Records that the event has occurred. Only the first call of this or `cancel()` has an effect.
     package func reach() { advance(by: .resume) }
 
-    /// Notes that the event will not occur.
+    /// Records that the event will not occur.
     override package func cancel() { if isAhead { advance(by: .cancel) } }
 
-    /// Notes that the event will not occur any more, unless it has.
+    /// Records that the event will not occur, unless it already has.
     package func end(because error: (any Error)?) {
         guard isAhead else { return }
         if let error { cancel(because: error) } else { cancel() }
@@ -66,7 +66,7 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     override package func start() { advance(by: .start) }
 
     override package func proceed(after transition: AtomicLifecycle.Transition) {
-        // No queue has it, which would start it.
+        // No queue holds it that would start it.
         if transition.new.state == .ready, !mayBeEnqueued { return advance(by: .start) }
         super.proceed(after: transition)
     }

@@ -3,12 +3,13 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// The base class of Convoy's operations: an `Operation` whose costs do not grow with its dependencies and dependents.
+/// The base class of Convoy's operations: an `Operation` whose costs do not grow with the number of its dependencies
+/// and dependents.
 ///
-/// It can be used wherever Foundation takes an `Operation`. In a ``RequestOperationQueue`` adding,
-/// waiting and finishing take constant time; in a plain `OperationQueue` it behaves like any other operation. Unlike
-/// Foundation's, its dependencies can be removed before they have finished, and releasing a chain of any length does
-/// not recurse.
+/// It can be used wherever Foundation takes an `Operation`. In a ``RequestOperationQueue``, adding, waiting and
+/// finishing take constant time; in a plain `OperationQueue`, it behaves like any other operation. Unlike with
+/// Foundation's operations, dependencies can be removed before they have finished, and releasing a chain of any length
+/// does not recurse.
 ///
 /// A subclass for synchronous work overrides only `main()`, which runs on the queue's dispatch queue.
 ///
@@ -17,37 +18,38 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// The relations of the operation to others. Marks are never removed.
     private enum Mark {
         /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue,
-        /// either sees this mark, or is early enough to be noticed by `executionDidFinish()`.
+        /// either sees this mark or is early enough to be seen by `executionDidFinish()`.
         static let over: UInt16 = 1
         /// A queue has taken the operation, or is about to.
         static let claimed: UInt16 = 2
-        /// A foreign operation depends on it, which Foundation evaluates when this one ends.
+        /// A foreign operation depends on this one. Foundation evaluates it when this one ends.
         static let wakesForeign: UInt16 = 4
     }
 
-    /// What a class has to say about its operations. A queue reads it where it is stored, and calls no method of the class
-    /// to learn what is the same for nearly all.
+    /// Facts that a class declares about its operations. A queue reads them as stored values, instead of calling
+    /// methods whose results are the same for nearly all operations.
     struct Traits: OptionSet {
         let rawValue: UInt16
-        /// The class is the library's own, rather than a user's subclass, which may override `isReady`, `isFinished` or
+        /// The class is the library's own, not a user's subclass, which may override `isReady`, `isFinished` or
         /// `isCancelled`.
         static let ofLibrary = Traits(rawValue: 16)
         /// See ``ScheduledOperation/isStartedDirectly``.
         static let startedDirectly = Traits(rawValue: 32)
-        /// Uses no slot; see ``ScheduledOperation/takesSlot``.
+        /// The operation uses no slot; see ``ScheduledOperation/takesSlot``.
         static let slotless = Traits(rawValue: 64)
-        /// Only has to finish when its lifecycle is ending, whatever a user's class answers to `isCancelled`.
+        /// The operation only has to finish when its lifecycle is ending, whatever a user's class returns from
+        /// `isCancelled`.
         static let endsByLifecycle = Traits(rawValue: 128)
-        /// Its host must be looked up: it need not be the first one.
+        /// The host must be looked up, because it may differ from the first one.
         static let looksUpHost = Traits(rawValue: 256)
         /// ``ScheduledOperation/didJoinQueue()`` must be called.
         static let hearsOfQueue = Traits(rawValue: 512)
-        /// The operation wants reports of what it waits for. Earlier waits are not reported.
+        /// The operation requests reports of what it waits for. Earlier waits are not reported.
         static let hearsOfWaits = Traits(rawValue: 1024)
     }
 
-    /// The state of the operation, whatever its class: changed by ``handle(_:)`` only, and read without a lock. If a
-    /// user's class overrides `start()`, it stays in the state before the start.
+    /// The state of the operation, whatever its class. It is changed only by ``handle(_:)`` and read without a lock. If
+    /// a user's class overrides `start()`, it remains in the state before the start.
     let lifecycle = AtomicLifecycle()
 
     private let connections = OnceReference<OperationConnections>()
@@ -55,7 +57,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     let firstHostReference = OnceReference<HostKey>()
     private let completion = OnceReference<CompletionBlock>()
 
-    /// The place in the queue. Read and written by the scheduler only, under its lock.
+    /// The index in the queue. Read and written only by the scheduler, under its lock.
     var queueIndex: Int32 = -1
 
     /// Marks and traits.
@@ -64,19 +66,19 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
     private let inquiries = ReadinessInquiries()
-    /// Whether operations of users' classes are in Foundation's queues. A post to such a queue may call any of them.
+    /// Whether Foundation's queues contain operations of users' classes. A post to such a queue may call any of them.
     private static let areUsersInFoundationQueues = Atomic<Bool>(false)
 
     deinit {
         _ = connections.object?.end()
     }
 
-    /// Nothing, so that `dump` prints no secrets of a request.
+    /// An empty mirror, so that `dump` prints no secrets of a request.
     open var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 
     private func has(_ mark: UInt16) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
 
-    /// Sets a mark. False if it was set before.
+    /// Sets a mark. Returns false if it was already set.
     private func set(_ mark: UInt16) -> Bool {
         marks.bitwiseOr(mark, ordering: .sequentiallyConsistent).oldValue & mark == 0
     }
@@ -86,14 +88,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Adds traits, which are never removed.
     final func declare(_ traits: Traits) { marks.bitwiseOr(traits.rawValue, ordering: .sequentiallyConsistent) }
 
-    /// The connections, made if there are none yet.
+    /// The connections, created if needed.
     private var madeConnections: OperationConnections {
         if let connections = connections.object { return connections }
         let made = OperationConnections()
         let (wasScheduled, wasAsked) = (isScheduled, inquiries.wereMade)
         if wasScheduled { made.beHeld(self) } else if wasAsked { made.beObserved(self) }
         guard connections.set(made) else { return connections.object ?? made }
-        // A scheduler that was set meanwhile saw no connections, and a dependency may have finished before the
+        // A scheduler that was set in the meantime saw no connections, and a dependency may have finished before the
         // connections knew of the scheduler. So it must check again.
         if isScheduled, !wasScheduled {
             made.beHeld(self)
@@ -109,13 +111,13 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Makes the operation wait for another operation of any class, in any queue or none.
     ///
-    /// Takes constant time. Adding a dependency twice has no effect; one that has finished is listed, but not waited
-    /// for. The same holds for one that is added after the operation's work has begun: a paused or retried operation
-    /// does not wait for it when it continues.
+    /// Takes constant time. Adding a dependency twice has no effect. A dependency that has finished is listed but not
+    /// waited for. The same applies to a dependency added after the operation's work has begun: a paused or retried
+    /// operation does not wait for it when it continues.
     ///
-    /// Operations that wait for each other in a circle, and are all in a ``RequestOperationQueue``, are cancelled: their
+    /// Operations that wait for each other in a cycle, and are all in a ``RequestOperationQueue``, are cancelled: their
     /// ``cancellationReason`` is a ``RequestOperationQueueError/dependencyCycle(count:)``. An operation that is made to
-    /// wait for itself is cancelled at once, with a count of 1, and does not list itself.
+    /// wait for itself is cancelled immediately, with a count of 1, and does not list itself.
     override open func addDependency(_ operation: Operation) {
         guard operation !== self else { return cancel(because: RequestOperationQueueError.dependencyCycle(count: 1)) }
         guard !has(Mark.over) else { return }
@@ -139,27 +141,27 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         if isScheduled { checkDependencies() } else if wasReady { readinessDidChange() }
     }
 
-    /// Makes the operation no longer wait for another operation. Does nothing if it was not a dependency.
+    /// Removes a dependency. Does nothing if the operation was not a dependency.
     ///
-    /// Takes constant time, and may make the operation ready at once.
+    /// Takes constant time, and may make the operation ready immediately.
     override open func removeDependency(_ operation: Operation) {
         if connections.object?.remove(operation) == true { readinessDidChange() }
     }
 
-    /// The operations that this one waits for or has waited for, in the order of addition.
+    /// The operations that this one waits for or has waited for, in the order in which they were added.
     ///
-    /// Finished ones stay in the list until the operation itself has finished; then it is empty.
+    /// Finished operations stay in the list until the operation itself has finished; then it is empty.
     override open var dependencies: [Operation] { connections.object?.dependencies ?? [] }
 
     final var unfinishedDependencies: [Operation] { connections.object?.unfinishedDependencies ?? [] }
 
-    /// The operations in queues that were made to wait for this one.
+    /// The operations in queues that depend on this one.
     final var operationsThatWait: [ScheduledOperation] { connections.object?.dependentsInQueues ?? [] }
 
-    /// Whether nothing is left to wait for. Takes no lock.
+    /// Whether all dependencies have finished. Takes no lock.
     package final var areDependenciesFinished: Bool { connections.object?.areDependenciesFinished ?? true }
 
-    /// Adds a dependent. False if this operation is over.
+    /// Adds a dependent. Returns false if this operation is over.
     private func addDependent(_ dependent: OperationConnections, position: Int) -> Bool {
         guard !has(Mark.over) else { return false }
         return madeConnections.addDependent(dependent, position: position) { has(Mark.over) }
@@ -169,14 +171,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Whether the operation may be started: all dependencies have finished, or it is cancelled.
     ///
-    /// A subclass with more conditions returns `super.isReady && …`, and calls `readinessDidChange()` when one of
+    /// A subclass with further conditions returns `super.isReady && …`, and calls `readinessDidChange()` when one of
     /// them changes.
     override open var isReady: Bool { answer(isHeldByNobody && lifecycle.value.isStartable) }
 
-    /// Returns the answer to `isReady`, and records it. To be called by each `isReady` of the library that does not
-    /// call `super`.
+    /// Returns the answer to `isReady` and records it. Every override of `isReady` in the library that does not call
+    /// `super` must call this.
     package final func answer(_ isReady: @autoclosure () -> Bool) -> Bool {
-        // The record is needed only to detect Foundation queues, and to tell them of changes.
+        // The record is needed only to detect Foundation queues and to notify them of changes.
         guard !isScheduled else { return isReady() }
         inquiries.begin()
         if !isOfLibrary { Self.areUsersInFoundationQueues.store(true, ordering: .relaxed) }
@@ -188,10 +190,11 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         return isReady
     }
 
-    /// Whether no dependency and no barrier holds the operation back. Unlike `isReady`, the evaluation is not recorded.
+    /// Whether no dependency and no barrier holds the operation back. Unlike with `isReady`, the evaluation is not
+    /// recorded.
     package final var isHeldByNobody: Bool {
-        // `super.isReady` also counts the barriers of Foundation queues.
-        // Dependencies no longer hold back an operation whose work has begun.
+        // `super.isReady` also takes the barriers of Foundation queues into account. Dependencies no longer hold back
+        // an operation whose work has begun.
         (areDependenciesFinished || endsWithoutWork || lifecycle.value.hasBegun) && (isScheduled || super.isReady)
     }
 
@@ -202,7 +205,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     override open var isFinished: Bool { lifecycle.value.state == .finished }
     override open var isCancelled: Bool { lifecycle.value.isCancelled }
 
-    /// The priority among the ready operations of the same queue. Can be changed until the start.
+    /// The priority among the ready operations of the same queue. It can be changed until the operation starts.
     override open var queuePriority: QueuePriority {
         get { QueuePriority(rawValue: Int(priority.load(ordering: .relaxed))) ?? .normal }
         set {
@@ -213,8 +216,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Replaces a priority that was not set, in a queue that runs several operations at a time. Read when the operation
-    /// becomes ready.
+    /// The quality of service. It is used instead of a priority that was not set, in a queue that runs several
+    /// operations concurrently. Read when the operation becomes ready.
     override open var qualityOfService: QualityOfService {
         get { QualityOfService(rawValue: Int(quality.load(ordering: .relaxed))) ?? .default }
         set {
@@ -223,29 +226,29 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Called when the operation has finished, on a global queue, and then released. One that is set after the end is
-    /// called once, too.
+    /// Called once on a global queue when the operation has finished, and then released. A block that is set after the
+    /// operation has finished is also called once.
     override open var completionBlock: (@Sendable () -> Void)? {
         get { completion.object?.block }
         set {
             if newValue != nil, !completion.isSet { _ = completion.set(CompletionBlock()) }
             completion.object?.block = newValue
-            // Either the end sees the block, or it is seen here.
+            // Either the finishing operation sees the block, or its end is seen here.
             atomicMemoryFence(ordering: .sequentiallyConsistent)
             if has(Mark.over) { completion.object?.run() }
         }
     }
 
-    /// Why the operation was cancelled, if not by `cancel()`: a ``RequestOperationQueueError``, or the error of a
+    /// The reason for a cancellation other than by `cancel()`: a ``RequestOperationQueueError``, or the error of a
     /// dependency under ``DependencyFailurePolicy/cancel``.
     public final var cancellationReason: (any Error)? { connections.object?.cancellationReason }
 
     /// Cancels the operation. It no longer waits for its dependencies, and finishes without doing its work.
     ///
-    /// In a ``RequestOperationQueue``, an operation that has not been started, or that gave its slot back, finishes at
-    /// once, regardless of limits. If it is not asynchronous, it does so on the calling thread.
+    /// In a ``RequestOperationQueue``, an operation that has not been started, or that has released its slot, finishes
+    /// immediately, regardless of limits. If it is not asynchronous, it does so on the calling thread.
     override open func cancel() {
-        // Before Foundation evaluates `isReady`.
+        // Must come before Foundation evaluates `isReady`.
         guard !isFinished, let transition = lifecycle.handle(.cancel) else { return }
         super.cancel()
         proceed(after: transition)
@@ -257,12 +260,12 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         cancel()
     }
 
-    /// Runs `main()`, unless the operation is cancelled, and finishes. Does nothing if the operation
-    /// is not ready, or was started before.
+    /// Runs `main()`, unless the operation is cancelled, and finishes. Does nothing if the operation is not ready or
+    /// was already started.
     ///
-    /// Override it for work that continues after it has returned; then override `isExecuting` and `isFinished` too, post
-    /// their changes by `didChangeValue(forKey:)` as for any `Operation`, and do not call `super`. A cancelled operation is
-    /// started as well, so that it finishes.
+    /// Override it for work that continues after it returns; then override `isExecuting` and `isFinished` too, post
+    /// their changes with `didChangeValue(forKey:)` as for any `Operation`, and do not call `super`. A cancelled
+    /// operation is also started, so that it finishes.
     override open func start() {
         guard lifecycle.value.wasStarted || isReady else { return slotDidFree() }
         advance(by: .start)
@@ -276,8 +279,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         proceed(after: transition)
     }
 
-    /// Carries out a change of the lifecycle for an operation that works once: it has no second attempt, and is not
-    /// paused once it has begun.
+    /// Performs a lifecycle change for an operation that works once: it has no second attempt, and is not paused after
+    /// it has begun.
     package func proceed(after transition: AtomicLifecycle.Transition) {
         switch transition.action {
         case .begin:
@@ -292,9 +295,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Does the work of an operation that works once, and calls ``workDidEnd()`` at its end, now or later.
+    /// Does the work of an operation that works once, and calls ``workDidEnd()`` when done, immediately or later.
     func performWork() {
-        // Checked here, as a subclass may report its own cancellation, or a cancel may have just arrived.
+        // Checked here because a subclass may report its own cancellation, or a cancellation may have just arrived.
         if !isCancelled { main() }
         workDidEnd()
     }
@@ -302,100 +305,100 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Called when the operation is cancelled during its work.
     func stopWork() {}
 
-    /// Finishes an operation that works once. Only the first call counts.
+    /// Finishes an operation that works once. Only the first call has an effect.
     final func workDidEnd() { advance(by: .workCompleted(lifecycle.value.attemptNumber)) }
 
     // MARK: A user's code
 
-    /// Whether the class is the library's own, rather than a user's subclass, which may override `isReady`,
-    /// `isFinished` or `isCancelled`.
+    /// Whether the class is the library's own, not a user's subclass, which may override `isReady`, `isFinished` or
+    /// `isCancelled`.
     package var isOfLibrary: Bool { has(.ofLibrary) }
 
-    /// Whether a change must be posted on another thread: a network thread runs no user code, which receives the
-    /// change.
+    /// Whether a change must be posted on another thread, because its receivers may be user code, which must not run on
+    /// a network thread.
     package final var mustPostElsewhere: Bool {
         guard !isOfLibrary || has(Mark.wakesForeign) || !isScheduled && inquiries.wereMade else { return false }
         return NetworkThread.isCurrent
             && (!isOfLibrary || has(Mark.wakesForeign) || Self.areUsersInFoundationQueues.load(ordering: .relaxed))
     }
 
-    /// Notes that a foreign operation depends on this one, which may override those properties.
+    /// Records that a foreign operation depends on this one. It may override those properties.
     final func willWakeForeign() { _ = set(Mark.wakesForeign) }
 
     // MARK: For the queue
 
-    /// Whether the queue calls `start()` inline, on the thread that made the operation ready. It must then never block.
-    /// Otherwise `start()` is called on the queue's dispatch queue. Read once, when the operation becomes ready.
+    /// Whether the queue calls `start()` inline, on the thread that made the operation ready. `start()` must then never
+    /// block. Otherwise it is called on the queue's dispatch queue. Read once, when the operation becomes ready.
     package var isStartedDirectly: Bool { has(.startedDirectly) }
 
-    /// Whether the class calls ``executionDidFinish()`` at its end. A user's class that overrides `start()` cannot: its
-    /// queue watches for its end.
+    /// Whether the class calls ``executionDidFinish()`` at its end. A user's class that overrides `start()` cannot, so
+    /// its queue watches for its end.
     package var reportsItsEnd: Bool { lifecycle.value.wasStarted }
 
-    /// Whether it is certain that the operation will report its end, whether it was started or not.
+    /// Whether the operation is certain to report its end, whether it was started or not.
     private var willReportItsEnd: Bool { isOfLibrary || reportsItsEnd }
 
-    /// Whether the operation does all its work in `start()` of this class.
+    /// Whether the operation does all its work in this class's `start()`.
     var worksInStart: Bool { true }
 
-    /// Whether the operation uses a slot of its queue while it executes. An operation without one starts regardless of
-    /// limits and rates, but not while the queue is suspended, or before a barrier that it was added behind. Read once,
-    /// when it is added.
+    /// Whether the operation uses a slot of its queue while it executes. An operation without a slot starts regardless
+    /// of limits and rates, but not while the queue is suspended or while a barrier added before it is pending. Read
+    /// once, when it is added.
     package final var takesSlot: Bool { !has(.slotless) }
 
-    /// The host whose limit and gate apply to the operation, nil for none, and whether the operation waits while that gate is
-    /// closed; false lets it pass. Read when the operation becomes ready.
+    /// The host whose limit and gate apply to the operation, if any, and whether the operation waits while that gate is
+    /// closed. Read when the operation becomes ready.
     package var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
         if !has(.looksUpHost), let host = firstHost { return (host, false) }
         return lookUpHostAndGate()
     }
 
-    /// The same, for an operation whose host was not noted or may have changed. Both at once, as both may be behind one
-    /// lock.
+    /// Returns the host and whether the operation waits at its gate, for an operation whose host was not recorded or
+    /// may have changed. Both are read together because both may be behind one lock.
     func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) { (nil, false) }
 
-    /// Called when the ready operation is held back by the closed gate of its host: once for each wait, on any thread,
+    /// Called once for each wait when the closed gate of its host holds the ready operation back. Called on any thread,
     /// with no lock held.
     ///
-    /// - Parameter deadline: when the gate opens, in nanoseconds of the queue's clock. It may be closed for longer
-    ///   meanwhile, or opened earlier.
+    /// - Parameter deadline: When the gate opens, in nanoseconds of the queue's clock. The gate may be closed for
+    ///   longer or opened earlier in the meantime.
     package func willWaitAtGate(until deadline: UInt64) {}
 
-    /// Called when the ready operation begins to wait in its queue, if it has asked for that. The queue's lock is held:
-    /// it must be short, and run no user code.
+    /// Called when the ready operation begins to wait in its queue, if it has requested this. The queue's lock is held,
+    /// so it must return quickly and run no user code.
     func willWait(for reason: WaitReason) {}
 
-    /// Whether it has asked for reports of what it waits for.
+    /// Whether the operation has requested reports of what it waits for.
     final var hearsOfWaits: Bool { has(.hearsOfWaits) }
 
-    /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True if that is
-    /// unknown, because `isReady` was evaluated: starting by hand an operation that a Foundation queue holds
-    /// would corrupt that queue's memory.
+    /// Whether the operation may be in a queue, Convoy's or Foundation's, that will call `start()`. True if that is
+    /// unknown because `isReady` was evaluated: manually starting an operation that a Foundation queue holds would
+    /// corrupt that queue's memory.
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
-    /// Claims the operation for the queue of awaited operations. False if it may be in a queue, or was started by hand:
-    /// then it finishes without this queue.
+    /// Claims the operation for the queue of awaited operations. Returns false if it may be in a queue or was started
+    /// manually: then it finishes without this queue.
     final func claimForAwaiting() -> Bool {
         !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(Mark.claimed)
     }
 
-    /// Claims the operation for one of Foundation's queues. False if another queue has it, or is about to.
+    /// Claims the operation for a Foundation queue. Returns false if another queue has claimed it.
     final func claimForFoundation() -> Bool { !isScheduled && set(Mark.claimed) }
 
-    /// Claims the operation for a caller that will add it to a queue later. Until then awaiting it does not start it.
+    /// Claims the operation for a caller that will add it to a queue later. Until then, awaiting it does not start it.
     package final func claimForLater() { _ = set(Mark.claimed) }
 
-    /// Whether nothing has started the operation, and no queue has it or is about to.
+    /// Whether nothing has started or claimed the operation.
     final var isUnclaimed: Bool { lifecycle.value.state == .ready && !mayBeEnqueued && !has(Mark.claimed) }
 
-    /// Looks for dependencies that would never finish. Called when the operation is in a queue and waits for others: when
-    /// it was inserted, and when a dependency was added.
+    /// Looks for dependencies that would never finish. Called for an operation that waits in a queue, after it was
+    /// inserted and after a dependency was added.
     final func checkDependencies() {
         DependencyCycle.end(through: self)
         watchDependencies(.unstartedDependency)
     }
 
-    /// Gives a warning if the operation, which is in a queue, is later still waiting for a dependency that nothing starts.
+    /// Warns if the operation, which is in a queue, is still waiting later for a dependency that nothing starts.
     final func watchDependencies(_ warning: UsageWarning) {
         guard !warning.wasGiven else { return }
         for case let dependency as ScheduledOperation in unfinishedDependencies where dependency.isUnclaimed {
@@ -406,22 +409,22 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Whether the operation has, or had, something to wait for.
+    /// Whether the operation has ever had dependencies or dependents.
     final var hasConnections: Bool { connections.isSet }
 
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { scheduler.isSet }
 
-    /// Whether its queue must be notified when the host answers, as it has refused connections before.
+    /// Whether the queue must be notified when the host answers, because it refused connections before.
     package final var reportsAnswer: Bool {
         get { isToReportAnswer.load(ordering: .relaxed) }
         set { isToReportAnswer.store(newValue, ordering: .relaxed) }
     }
 
-    /// Sets the scheduler to which changes are reported. False if there is one already, or it is too late.
+    /// Sets the scheduler to which changes are reported. Returns false if there is already one, or it is too late.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
-        // From here on the operation is retained: by the thread that adds it, then by the scheduler.
+        // From here on the operation is retained, first by the thread that adds it, then by the scheduler.
         connections.object?.beHeld(self)
         if has(.hearsOfQueue) { didJoinQueue() }
         return true
@@ -457,18 +460,18 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         didChangeValue(forKey: "isExecuting")
     }
 
-    /// Posts that a started operation stopped before its end, and gives its slot back.
+    /// Posts that a started operation has stopped before its end, and releases its slot.
     ///
-    /// To be called once for each `start()` that ended in a pause, or that found the operation not
-    /// ready. When the operation is ready again it calls ``readinessDidChange()``; the queue then
-    /// calls `start()` again as soon as there is a slot.
+    /// Call this once for each `start()` that ended in a pause or found the operation not ready. When the operation is
+    /// ready again, it calls ``readinessDidChange()``; the queue then calls `start()` again as soon as a slot is free.
     package final func slotDidFree() {
         if let scheduler = scheduler.object { scheduler.slotDidFree(by: self) } else { readinessDidChange() }
     }
 
-    /// Posts that `isFinished` has become true, wakes the dependents, and gives the slot back.
+    /// Posts that `isFinished` has become true, wakes the dependents, and releases the slot.
     ///
-    /// Only the first call counts. Afterwards the operation has no dependencies, no work and no completion block.
+    /// Only the first call has an effect. Afterwards the operation has no dependencies, no work and no completion
+    /// block.
     package final func executionDidFinish() {
         guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.executionDidFinish() } }
         guard set(Mark.over) else { return }

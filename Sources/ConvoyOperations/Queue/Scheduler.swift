@@ -2,19 +2,19 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The engine of a ``RequestOperationQueue``: it takes an operation from its addition to its end.
+/// The engine of a ``RequestOperationQueue``, which handles an operation from its addition to its end.
 ///
-/// An operation retains its scheduler for life, and so reads it without a lock. It does not retain the queue, which its
-/// user may expect to be released; the scheduler retains the queue while there are operations in it.
+/// An operation retains its scheduler for its lifetime, and so reads it without a lock. It does not retain the queue,
+/// because users may expect the queue to be released; the scheduler retains the queue while it contains operations.
 ///
-/// Every change takes the lock once, and gives out the slots that it freed before it releases the lock. So whenever the
+/// Every change takes the lock once, and grants the slots that it freed before it releases the lock. So whenever the
 /// lock is free, some thread is about to start each operation that could start.
 final class Scheduler: @unchecked Sendable {
     let state = ContendedLock(QueueState())
     let clock: any SchedulingClock
     private let isSerial = Atomic<Bool>(false)
     private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
-    /// Whether there is a rate of starts.
+    /// Whether a start rate is set.
     private let isPaced = Atomic<Bool>(false)
     private let progressReference = OnceReference<QueueProgress>()
     /// Whether an operation waits for a worker: a hint for idle workers.
@@ -31,7 +31,7 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Settings
 
-    /// Whether operations run one at a time, and so in the promised order.
+    /// Whether operations run serially, and therefore in the promised order.
     var isOneAtATime: Bool {
         get { isSerial.load(ordering: .relaxed) }
         set { isSerial.store(newValue, ordering: .relaxed) }
@@ -46,7 +46,7 @@ final class Scheduler: @unchecked Sendable {
         set { agingNanoseconds.store(newValue ?? 0, ordering: .relaxed) }
     }
 
-    /// Made on first use: until then no total can have been set.
+    /// The progress, created on first use: until then no total can have been set.
     var progress: QueueProgress {
         if let progress = progressReference.object { return progress }
         let made = QueueProgress()
@@ -54,7 +54,7 @@ final class Scheduler: @unchecked Sendable {
     }
 
     /// The time at which an operation begins to wait, or starts. The clock is not read if there is neither aging nor a
-    /// rate.
+    /// start rate.
     private func stamp() -> UInt64 { aging == nil && !isPaced.load(ordering: .relaxed) ? 0 : clock.now }
 
     // MARK: Adding
@@ -63,7 +63,7 @@ final class Scheduler: @unchecked Sendable {
         guard let scheduled = operation as? ScheduledOperation else {
             return insertForeign(operation, flags: flags, into: queue)
         }
-        // From here on its changes are reported to this scheduler. `catchUp` handles those that came before it was inserted.
+        // From here on the operation's changes are reported to this scheduler. `catchUp` handles earlier ones.
         let flags = scheduled.takesSlot ? flags : flags.union(.slotless)
         guard scheduled.join(self) else { return giveUpPlace(flags) }
         let snapshot = ReadinessSnapshot(of: scheduled, inSerialQueue: isOneAtATime)
@@ -117,8 +117,7 @@ final class Scheduler: @unchecked Sendable {
         if !turn.isFresh { catchUp(on: operation, since: snapshot) }
     }
 
-    /// Handles changes of an operation between the snapshot and its insertion by that snapshot, whose notices came too
-    /// early.
+    /// Handles changes of an operation between the snapshot and its insertion, whose notifications came too early.
     private func catchUp(on operation: ScheduledOperation, since snapshot: ReadinessSnapshot) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         if !snapshot.isReady || !snapshot.isCancelled && operation.endsWithoutWork {
@@ -140,7 +139,7 @@ final class Scheduler: @unchecked Sendable {
     func slotDidFree(by operation: ScheduledOperation) {
         let (turn, mayStart) = visit { state, _, turn in state.giveBack(operation.queueIndex, &turn) }
         carryOut(turn, mayStart: mayStart)
-        // It may have become ready again before the slot was given back, which is reported only here.
+        // It may have become ready again before the slot was released, which is reported only here.
         operation.readinessDidChange()
     }
 
@@ -165,13 +164,13 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Redirects
 
-    /// Moves an executing operation to the host that it was redirected to. It waits if that host has no free slot, or
-    /// its gate is closed; meanwhile it has a slot of the queue, but none of a host.
+    /// Moves an executing operation to the host that it was redirected to. If that host has no free slot, or its gate
+    /// is closed, the operation waits, with a slot of the queue but none of a host.
     ///
     /// - Parameters:
-    ///   - isCurrent: whether the operation still does the work that was redirected. Evaluated under the lock: an
-    ///     operation that is paused or ends later gives the new slot back.
-    ///   - goOn: called once there is a slot, on any thread; not if the operation has stopped.
+    ///   - isCurrent: Whether the operation is still doing the work that was redirected. Evaluated under the lock: an
+    ///     operation that is paused or ends later releases the new slot.
+    ///   - goOn: Called on any thread once a slot is available; not called if the operation has stopped.
     func redirect(
         _ operation: ScheduledOperation, to host: HostKey, if isCurrent: () -> Bool,
         then goOn: @escaping @Sendable () -> Void
@@ -185,22 +184,22 @@ final class Scheduler: @unchecked Sendable {
         if mayGoOn { goOn() }
     }
 
-    /// The host whose limit and gate count for an operation now.
+    /// The host whose limit and gate currently apply to an operation.
     func host(of operation: ScheduledOperation) -> HostKey? { state.withLock { $0.host(of: operation.queueIndex) } }
 
     // MARK: Gates
 
-    /// Closes the gate of a host until the clock reaches `deadline` (nanoseconds). A gate that is closed for longer
-    /// stays so.
+    /// Closes the gate of a host until the clock reaches `deadline` (nanoseconds). A gate that is already closed for
+    /// longer is unchanged.
     func closeGate(of host: HostKey, until deadline: UInt64) {
         guard deadline > clock.now else { return }
-        // This also notifies the operations that wait now.
+        // This also notifies the operations that are waiting now.
         changeGate(of: host) { _ = $0.closeGate(of: host, until: deadline) }
     }
 
-    /// The same for a host that has refused a connection: when its time is over, the gate lets one operation through at
-    /// a time, until the host has answered. A host that has refused for longer than `patience` (nanoseconds) has its gate
-    /// opened.
+    /// Closes the gate of a host that has refused a connection. At the deadline, the gate lets one operation through at
+    /// a time, until the host has answered. If the host has refused for longer than `patience` (nanoseconds), its gate
+    /// is opened.
     func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
         let now = clock.now
         let deadline = max(deadline, now &+ 1)
@@ -209,12 +208,12 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// Notes that a host which had refused connections has answered.
+    /// Records that a host which had refused connections has answered.
     func noteAnswer(of host: HostKey) {
         changeGate(of: host) { $0.noteAnswer(of: host) }
     }
 
-    /// Opens the gate of a host. False if it was open.
+    /// Opens the gate of a host. Returns false if it was open.
     func openGate(of host: HostKey) -> Bool {
         var wasClosed = false
         changeGate(of: host) { wasClosed = $0.openGate(of: host) }
@@ -233,7 +232,7 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Rates of starts
 
-    /// Changes a rate of starts, at a time in nanoseconds.
+    /// Changes a start rate, passing the current time in nanoseconds.
     func changePace(_ change: (inout ReadyLanes, UInt64) -> Void) {
         let now = clock.now
         self.change { state in
@@ -247,7 +246,7 @@ final class Scheduler: @unchecked Sendable {
     private enum TimerPurpose: Hashable {
         /// To open the gate of a host.
         case gate(ObjectIdentifier)
-        /// To let a host, or with nil all of them, start operations again.
+        /// To let a host, or with nil all hosts, start operations again.
         case starts(ObjectIdentifier?)
     }
 
@@ -257,8 +256,8 @@ final class Scheduler: @unchecked Sendable {
         let timer: any ClockTimer
     }
 
-    /// Sets a timer for the time that the state names now, or cancels it. To be called after each change of that time:
-    /// whichever call comes last finds the last state.
+    /// Sets a timer for the time currently required by the state, or cancels it. Must be called after each change of
+    /// that time: whichever call comes last finds the last state.
     private func setTimer(for purpose: TimerPurpose, of host: HostKey?) {
         timers.withLock { timers in
             let deadline = state.withLock { state in
@@ -290,15 +289,15 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Starting
 
-    /// Changes the state, and starts whatever can be started then.
+    /// Changes the state, and starts all operations that can then start.
     func change(_ change: (inout QueueState) -> Void) {
         let (turn, mayStart) = visit { state, _, _ in change(&state) }
         carryOut(turn, mayStart: mayStart)
     }
 
-    /// Changes the state, and gives out the slots that are free then.
+    /// Changes the state, and grants the slots that are then free.
     ///
-    /// - Returns: what to do outside the lock, and whether this thread may start operations.
+    /// - Returns: The actions to perform outside the lock, and whether this thread may start operations.
     @inline(__always)
     private func visit(
         _ change: (inout QueueState, _ mayStart: Bool, inout QueueState.Turn) -> Void
@@ -324,7 +323,7 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// Starts what can be started next. Returns whether more can be started.
+    /// Starts the next operations that can start. Returns whether more can be started.
     func startNext() -> Bool {
         var turn = QueueState.Turn()
         state.withLock { $0.settle(&turn, mayStart: true, aging: aging, now: stamp) }
@@ -368,10 +367,10 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// The next operation for a worker. If there is none, the worker must end.
+    /// Returns the next operation for a worker. If this returns nil, the worker must end.
     ///
-    /// Making a worker costs as much as several operations. So an idle worker keeps looking for a few microseconds: if
-    /// operations are added one after another, the next one arrives in that time.
+    /// Creating a worker costs as much as several operations. So an idle worker keeps looking for a few microseconds:
+    /// if operations are added one after another, the next one arrives in that time.
     func next(for worker: QueueWorker) -> ScheduledOperation? {
         var operation = state.withLock { $0.next(for: worker, mayStay: true) }
         worker.current = operation
@@ -385,7 +384,7 @@ final class Scheduler: @unchecked Sendable {
 
     private static let looksForWork = 16
 
-    /// Starts an operation that was given a slot after it had waited.
+    /// Starts an operation that was granted a slot after waiting.
     func begin(_ operation: ScheduledOperation) {
         guard !operation.mustPostElsewhere else {
             return BlockingWorkers.shared.perform { [self] in begin(operation) }

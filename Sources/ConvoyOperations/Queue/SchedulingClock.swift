@@ -3,13 +3,13 @@ import Foundation
 
 /// The monotonic clock of a queue, in nanoseconds. Replaced in tests.
 package protocol SchedulingClock: Sendable {
-    /// The time since some fixed moment in the past.
+    /// The time since a fixed moment in the past.
     var now: UInt64 { get }
 
     /// Calls `block` once, on any thread, when `now` has reached `deadline` or later, unless the timer is cancelled
-    /// before.
+    /// first.
     ///
-    /// The clock keeps the timer.
+    /// The clock retains the timer.
     @discardableResult
     func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer
 }
@@ -21,14 +21,14 @@ package protocol ClockTimer: AnyObject, Sendable {
 }
 
 extension SchedulingClock {
-    /// The date at which the clock reaches a time in nanoseconds; now if it has passed.
+    /// Returns the date at which the clock reaches a time in nanoseconds; the current date if it has passed.
     func date(of deadline: UInt64) -> Date {
         let now = self.now
         return Date(timeIntervalSinceNow: deadline > now ? Double(deadline - now) / 1e9 : 0)
     }
 }
 
-/// The system's monotonic clock, with one queue of timers for the whole program.
+/// The system's monotonic clock, with one timer queue for the whole program.
 package struct MonotonicClock: SchedulingClock {
     package init() {}
 
@@ -40,17 +40,17 @@ package struct MonotonicClock: SchedulingClock {
     }
 }
 
-/// The timers of the system's monotonic clock: a heap, and one timer of Dispatch's for the first of them.
+/// The timers of the system's monotonic clock: a heap, and one Dispatch timer for the earliest of them.
 ///
-/// Dispatch's own `asyncAfter` cannot be cancelled, and so would keep the timeout of each operation long after its end.
-/// Setting and cancelling a timer take O(log n), and rarely a call of Dispatch: its timer is set only for a deadline before
-/// all others, and left where it is when that one is cancelled.
+/// Dispatch's own `asyncAfter` cannot be cancelled, and would keep the timeout of each operation long after its end.
+/// Setting and cancelling a timer take O(log n), and rarely a call of Dispatch: its timer is set only for a deadline
+/// before all others, and left unchanged when that deadline is cancelled.
 package final class TimerQueue: SchedulingClock, @unchecked Sendable {
     fileprivate static let shared = TimerQueue()
 
     private struct State {
         var timers = TimerHeap()
-        /// When Dispatch's timer fires; `.max` for never.
+        /// When the Dispatch timer fires; `.max` for never.
         var wake = UInt64.max
     }
 
@@ -67,7 +67,7 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
     private let state = ContendedLock(State())
     private let source = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "Convoy.Clock"))
 
-    /// A queue without timers.
+    /// Creates a queue without timers.
     package init() {
         source.schedule(deadline: .distantFuture)
         source.setEventHandler { [weak self] in self?.fireDueTimers() }
@@ -78,12 +78,12 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
 
     package var now: UInt64 { DispatchTime.now().uptimeNanoseconds }
 
-    /// How many timers are set.
+    /// The number of timers that are set.
     package var count: Int { state.withLock { $0.timers.count } }
 
     @discardableResult
     package func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer {
-        // Not on the timers' thread, which must not be delayed.
+        // The timers' thread must not be delayed, so the block runs elsewhere.
         let timer = Timer(RunLoopTimer { DispatchQueue.global().async(execute: block) }, in: self)
         state.withLock { state in
             state.timers.schedule(timer.timer, at: deadline)
@@ -92,8 +92,8 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
         return timer
     }
 
-    /// Makes Dispatch's timer fire no later than the first deadline. Under the lock, so that the last call has the last
-    /// state.
+    /// Makes the Dispatch timer fire no later than the first deadline. Called under the lock, so that the last call has
+    /// the last state.
     private func wake(_ state: inout State) {
         guard let deadline = state.timers.nextDeadline, deadline < state.wake else { return }
         state.wake = deadline

@@ -2,16 +2,16 @@ import Foundation
 
 /// Starts operations on the current thread without recursion.
 ///
-/// An operation that starts inline and finishes at once makes others ready, which start inline and finish at once, and
-/// so on. A long chain of such nested calls would overflow the stack. So only the outermost call starts operations;
-/// nested calls leave their scheduler here for it.
+/// An operation that starts inline and finishes immediately makes others ready, which start inline and finish
+/// immediately, and so on. A long chain of such nested calls would overflow the stack. So only the outermost call
+/// starts operations; nested calls leave their scheduler to it.
 enum StartLoop {
     /// Whether the current thread is inside `run`.
     static var isActive: Bool { pthread_getspecific(key) != nil }
 
-    /// Starts what a scheduler has to start, and what nested calls leave.
+    /// Starts the operations that a scheduler can start, including those left by nested calls.
     ///
-    /// - Precondition: the thread is not inside `run`.
+    /// - Precondition: The thread is not inside `run`.
     static func run(_ scheduler: Scheduler, _ turn: QueueState.Turn) {
         var pending: [Scheduler] = []
         withUnsafeMutablePointer(to: &pending) { pending in
@@ -32,7 +32,7 @@ enum StartLoop {
         if !pending.pointee.contains(where: { $0 === scheduler }) { pending.pointee.append(scheduler) }
     }
 
-    /// Holds the pointer to the schedulers that nested calls have left.
+    /// The key of the pointer to the schedulers left by nested calls.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
         pthread_key_create(&key, nil)
@@ -42,14 +42,15 @@ enum StartLoop {
 
 /// Calls `start()` on the operations of a queue, one after another, on a thread of the queue's dispatch queue.
 ///
-/// One hop to the thread pool serves all operations that are waiting. A worker that blocks inside an operation does not
-/// delay others: the queue starts more workers as long as there are more operations with a slot than idle workers.
+/// One hop to the thread pool serves all waiting operations. A worker that blocks inside an operation does not delay
+/// others: the queue starts more workers as long as there are more operations with a slot than idle workers.
 ///
-/// To Foundation it is an operation of the queue, so that `OperationQueue.current` is right in the code that it runs.
+/// To Foundation, a worker is an operation of the queue, so that `OperationQueue.current` is correct in the code that
+/// it runs.
 final class QueueWorker: Operation, @unchecked Sendable {
     private let scheduler: Scheduler
 
-    /// The operation whose `start()` the worker is calling. Only for the worker's own thread.
+    /// The operation whose `start()` the worker is calling. Used only on the worker's own thread.
     var current: ScheduledOperation?
     let number: WorkerPool.Number
 
@@ -66,7 +67,7 @@ final class QueueWorker: Operation, @unchecked Sendable {
     }
 }
 
-/// Which workers a queue has, and which of them are busy. A value; the queue guards it.
+/// The workers of a queue, and which of them are busy. A value, guarded by the queue.
 struct WorkerPool {
     /// The number of a worker, below 64.
     typealias Number = UInt8
@@ -78,7 +79,7 @@ struct WorkerPool {
 
     private var idleCount: Int { (present & ~busy).nonzeroBitCount }
 
-    /// Adds workers until there is an idle one for each waiting operation, or no more are allowed, and returns their
+    /// Adds workers until there is an idle one for each waiting operation or the maximum is reached. Returns their
     /// numbers, one bit each.
     mutating func hire(for waiting: Int) -> UInt64 {
         var lacking = min(waiting - idleCount, Self.most - present.nonzeroBitCount)

@@ -2,66 +2,69 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Whether and when a failed request is retried.
+/// A policy that decides whether and when a failed request is retried.
 ///
 /// An attempt that failed with one of `statusCodes` or `errorCodes` is retried after a random delay, whose upper bound
-/// grows with each retry, so that clients that failed together do not retry together. After a 429 or 503, by which a
-/// server reports overload, the delay is at least half of that bound. A `Retry-After` (RFC 9110, section 10.2.3) is the
-/// minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download continues where
-/// it stopped, under the rules of `resume()`.
+/// grows with each retry, so that clients that failed together do not retry together. After a 429 or 503, which
+/// indicates an overloaded server, the delay is at least half of that bound. A `Retry-After` (RFC 9110, section 10.2.3)
+/// is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download resumes
+/// where it stopped, under the rules of `resume()`.
 ///
-/// After a 429 or 503, or a refused connection, the queue closes the gate of that host until the time is over, but for
-/// no longer than `maximumGateDuration`: other operations that have a retry policy wait, which costs them no retry.
-/// Operations without a policy pass. After refused connections, the gate then lets one operation through at a time,
-/// until the host has answered.
+/// After a 429 or 503, or a refused connection, the queue closes the gate of that host for that time, but at most for
+/// `maximumGateDuration`. Other operations that have a retry policy wait, which does not count as a retry. Operations
+/// without a policy pass. After a refused connection, the gate then lets one operation through at a time, until the
+/// host has answered.
 ///
-/// If the transport proves that nothing of a failed request was sent (`URLError.nothingWasSentKey`), no policy is
-/// needed: the request is sent again at once, at most three times in a row, whatever its method. Such retries count
-/// neither against `maximumRetryCount` nor against the budget, as the server has not seen them.
+/// If the transport determines that nothing of a failed request was sent (`URLError.nothingWasSentKey`), no policy is
+/// needed: the request is sent again immediately, at most three times in a row, whatever its method. Such retries count
+/// neither against `maximumRetryCount` nor against the budget, because the server has not received anything.
 ///
-/// A delay or a multiplier that is negative or NaN counts as 0; `.infinity` means no limit.
+/// A negative or NaN delay or multiplier counts as 0; `.infinity` means no limit.
 public struct RetryPolicy: Sendable {
-    /// The maximum number of retries in a row without progress, which is 16 KiB or a 64th of the body more than in all
-    /// earlier attempts. `maximumDuration` and the operation's `totalTimeout` limit the retries of a transfer that
-    /// advances in small steps.
+    /// The maximum number of consecutive retries without progress. Progress means receiving 16 KiB, or a 64th of the
+    /// body, more than in all earlier attempts. `maximumDuration` and the operation's `totalTimeout` limit the retries
+    /// of a transfer that advances in small steps.
     public var maximumRetryCount = 3
-    /// How many seconds after the first attempt began the last retry may begin; nil or NaN for no limit.
+    /// The maximum time between the start of the first attempt and the start of the last retry, in seconds; nil or NaN
+    /// for no limit.
     public var maximumDuration: TimeInterval?
     /// The upper bound of the delay before the first retry, in seconds.
     public var initialDelay: TimeInterval = 0.5
     /// The factor by which the upper bound grows with each retry.
     public var multiplier = 2.0
-    /// The upper bound of every delay, in seconds, except for one that a `Retry-After` asks for.
+    /// The upper bound of every delay, in seconds, except for a delay requested by `Retry-After`.
     public var maximumDelay: TimeInterval = 60
-    /// The longest `Retry-After` that is obeyed, in seconds: an hour by default, for which an operation waits without a slot.
-    /// If a server asks for more, or for more than the operation's `totalTimeout` leaves, the request is not retried.
+    /// The longest accepted `Retry-After`, in seconds: an hour by default, during which an operation waits without a
+    /// slot. If a server requests more, or more than the remaining `totalTimeout` of the operation, the request is not
+    /// retried.
     public var maximumRetryAfter: TimeInterval = 3600
-    /// The longest time, in seconds, for which a 429, a 503 or a refused connection closes the gate of its host, so that one response does not
-    /// hold up everything else for an hour; 0 closes none. The operation that got the response waits for all of its
-    /// `Retry-After` itself.
+    /// The longest time, in seconds, for which a 429, a 503 or a refused connection closes the gate of its host, so
+    /// that one response does not block everything else for an hour; 0 disables gates. The operation that received the
+    /// response itself waits for the full `Retry-After`.
     public var maximumGateDuration: TimeInterval = 60
-    /// Whether a wait for a retry ends as soon as a lost network returns; false by default.
+    /// Whether a wait for a retry ends as soon as a lost network returns. False by default.
     ///
-    /// This is for waits after a failure of the transfer; one that a server's answer has caused keeps its length. The
-    /// network is gone when the kernel has no way to the host (or the proxy) where that is an address, and to the
-    /// Internet where it is a name: when the request fails, or later in the wait. A failure while it is gone is no
-    /// refusal by the host, and does not close its gate. The retry counts like one whose delay has passed.
+    /// This applies to waits after a failed transfer; a wait caused by a server's response keeps its length. The
+    /// network counts as lost when the kernel has no route: for an address, to the host or the proxy; for a name, to
+    /// the Internet. This is checked when the request fails and later during the wait. A failure while the network is
+    /// lost is not a refusal by the host, and does not close its gate. The retry counts like one whose delay has
+    /// passed.
     ///
-    /// `URLConnectionOperation.waitsForConnectivity` is the other way: the request waits for the network for as long as
-    /// it takes, without any retry of the policy.
+    /// With the alternative, `URLConnectionOperation.waitsForConnectivity`, the request waits for the network for as
+    /// long as necessary, without using a retry of the policy.
     public var retriesWhenNetworkReturns = false
-    /// Status codes that are likely to be temporary.
+    /// The status codes to retry: by default those that are likely to be temporary.
     public var statusCodes = Self.temporaryStatusCodes
-    /// Transfer errors that are likely to be temporary.
+    /// The transfer errors to retry: by default those that are likely to be temporary.
     public var errorCodes = Self.temporaryErrorCodes
     /// Methods that can be repeated without harm (RFC 9110, section 9.2.2). Requests with other methods are retried
-    /// only if nothing of them was sent: if no connection could be made, or the transport proves it. A request that was
-    /// redirected has been sent.
+    /// only if nothing of them was sent: if no connection could be established, or the transport determines it. A
+    /// redirected request has been sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
-    /// What keeps the retries of all requests to a host from making an outage worse; after a redirect, to the host that it
-    /// has led to. nil, the default, is no limit beside
-    /// `maximumRetryCount`. What it ends says so: `RetryEvent.Refusal.budgetExhausted` stands in the error's `userInfo`
-    /// under `URLError.retryRefusalKey`.
+    /// A budget that keeps the retries of all requests to a host from making an outage worse. After a redirect, it
+    /// applies to the target host. With nil, the default, only `maximumRetryCount` limits the retries. If the budget
+    /// prevents a retry, the error's `userInfo` contains `RetryEvent.Refusal.budgetExhausted` under
+    /// `URLError.retryRefusalKey`.
     public var budget: RetryBudget?
 
     package static let temporaryStatusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
@@ -70,13 +73,13 @@ public struct RetryPolicy: Sendable {
         .notConnectedToInternet,
     ]
 
-    /// A policy of three retries, with delays of at most 0.5, 1 and 2 seconds.
+    /// Creates a policy of three retries, with delays of at most 0.5, 1 and 2 seconds.
     public init() {}
 
-    /// Like `init()`, with another number of retries.
+    /// Creates a policy like `init()`, with another number of retries.
     public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
 
-    /// A failed attempt, as input of a decision.
+    /// A failed attempt, as the input of a decision.
     struct FailedAttempt {
         var host: String?
         var method: String
@@ -84,28 +87,28 @@ public struct RetryPolicy: Sendable {
         var error: URLError?
         /// The number of retries so far.
         var retryCount: Int
-        /// How many of them count against `maximumRetryCount`.
+        /// The number of retries that count against `maximumRetryCount`.
         var countedRetries: Int
-        /// Seconds since the first attempt began.
+        /// The time since the first attempt began, in seconds.
         var elapsed: TimeInterval
         /// The response's `Retry-After`, in seconds from now.
         var retryAfter: TimeInterval?
-        /// How many seconds the operation has left; nil for no limit.
+        /// The number of seconds that the operation has left; nil for no limit.
         var timeLeft: TimeInterval?
         var canSendBodyAgain: Bool
-        /// Whether it is certain that the server has seen none of the request.
+        /// Whether the server certainly received nothing of the request.
         var nothingWasSent: Bool
-        /// Whether another attempt goes on where this one has ended, so that nothing is done twice.
+        /// Whether the next attempt resumes where this one ended, so that nothing is done twice.
         var isResumable = false
     }
 
-    /// Decides about a failure; nil for one that the policy does not cover.
+    /// Evaluates a failure; returns nil if the policy does not cover it.
     ///
-    /// - Parameter random: from 0 to 1.
+    /// - Parameter random: A number from 0 to 1.
     func evaluate(_ failure: FailedAttempt, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
-            // Another attempt would be refused the same address, or reach what the guard must prevent.
+            // Another attempt would be denied the same address, or reach one that the guard must block.
             guard errorCodes.contains(error.code), error.addressRefusal == nil else { return nil }
             reason = .error(error)
         } else if let status = failure.statusCode, statusCodes.contains(status) {
@@ -125,7 +128,7 @@ public struct RetryPolicy: Sendable {
         var delay = longest * random
         if let retryAfter = failure.retryAfter {
             guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
-            // With a little jitter, or all clients would retry at the same moment.
+            // With a little jitter; otherwise all clients would retry at the same moment.
             delay = retryAfter + min(delay, 1)
         } else if case .status(429) = reason {
             delay = (longest + delay) / 2
@@ -133,7 +136,7 @@ public struct RetryPolicy: Sendable {
             delay = (longest + delay) / 2
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
-        // Its own delays may exceed the time: the timeout then reports that itself.
+        // The policy's own delays may exceed the time left: the timeout then reports that itself.
         if failure.retryAfter != nil, let left = failure.timeLeft, delay >= left { return event(.giveUp(.tookTooLong)) }
         if let budget, let host = failure.host, !budget.withdraw(forHost: host) {
             return event(.giveUp(.budgetExhausted))
@@ -141,15 +144,15 @@ public struct RetryPolicy: Sendable {
         return event(.retry(after: delay))
     }
 
-    /// How many seconds may pass until the last retry begins.
+    /// The maximum time until the last retry begins, in seconds.
     var longestWait: TimeInterval {
-        // From some number on, all delays are equal or grow ever more slowly.
+        // Beyond some count, all delays are equal or grow ever more slowly.
         let count = min(max(0, maximumRetryCount), 256)
         let first = (0..<count).reduce(0) { $0 + longestDelay(before: $1) }
         return count < maximumRetryCount ? first + Double(maximumRetryCount - count) * longestDelay(before: count) : first
     }
 
-    /// The upper bound of the random delay: a valid number of seconds, whatever the settings are.
+    /// The upper bound of the random delay: always a valid number of seconds, whatever the settings are.
     private func longestDelay(before retry: Int) -> TimeInterval {
         func amount(_ value: Double) -> Double { value > 0 ? min(value, 1e9) : 0 }
         // 0 times an infinite factor is NaN, which counts as 0.
@@ -157,12 +160,12 @@ public struct RetryPolicy: Sendable {
     }
 }
 
-/// A limit on the retries per host: a share of the requests sent to it, and a small reserve.
+/// A limit on the retries per host: a fraction of the requests sent to it, plus a small reserve.
 ///
-/// In an outage every request fails, and retries would multiply the load. With a budget they add at most that share to
-/// it.
+/// In an outage every request fails, and retries would multiply the load. With a budget, they add at most that
+/// fraction.
 public final class RetryBudget: Sendable {
-    /// A shared budget: a fifth of the requests, and ten.
+    /// A shared budget: a fifth of the requests, with a reserve of ten.
     public static let shared = RetryBudget()
 
     private let share: Double
@@ -170,8 +173,8 @@ public final class RetryBudget: Sendable {
     private let balances = Locked<[String: Double]>([:])
 
     /// - Parameters:
-    ///   - share: how many retries each request earns its host; a negative share counts as 0.
-    ///   - reserve: the initial and maximum balance of each host.
+    ///   - share: The number of retries that each request earns its host; a negative number counts as 0.
+    ///   - reserve: The initial and maximum balance of each host.
     public init(share: Double = 0.2, reserve: Int = 10) {
         self.share = share > 0 ? share : 0
         self.reserve = Double(reserve)
@@ -196,69 +199,69 @@ public final class RetryBudget: Sendable {
     }
 }
 
-/// A decision about a failed attempt, with its reason. An `EventMonitor` also receives one for each wait because another
-/// operation's request has failed; a `retryHandler` does not.
+/// A decision about a failed attempt, with its reason. An `EventMonitor` also receives one for each wait caused by the
+/// failure of another operation's request; a `retryHandler` does not.
 public struct RetryEvent: Sendable {
-    /// What happened.
+    /// The reason for the decision.
     public enum Reason: Sendable {
-        /// The server answered with this status.
+        /// The server answered with this status code.
         case status(Int)
         /// The transfer failed.
         case error(URLError)
-        /// The host has answered 429 or 503 to another operation, or refused its connection: its gate in the
+        /// The host has answered 429 or 503 to another operation, or refused its connection. Its gate in the
         /// `RequestOperationQueue` is closed.
         case closedGate(host: String)
     }
 
-    /// What happens to the operation.
+    /// The consequence for the operation.
     public enum Decision: Sendable, Equatable {
-        /// The operation is retried after this many seconds; 0 for at once. Earlier if ``RetryPolicy/retriesWhenNetworkReturns``
-        /// is set, and the network was lost.
+        /// The operation is retried after this many seconds; 0 means immediately. It is retried earlier if
+        /// ``RetryPolicy/retriesWhenNetworkReturns`` is set and a lost network returns.
         case retry(after: TimeInterval)
         /// The operation is not retried, and fails.
         case giveUp(Refusal)
-        /// It is not started before the gate of its host opens, at this time. Sent once for each wait: the gate may be
-        /// closed for longer meanwhile, or opened earlier (see `RequestOperationQueue.closedGates`).
+        /// The operation does not start before the gate of its host opens at this time. Sent once for each wait: the
+        /// gate may be closed for longer or opened earlier in the meantime (see `RequestOperationQueue.closedGates`).
         case waitAtGate(until: Date)
-        /// There is no route to the host. The request is retried as soon as there is one: see
+        /// The host has no route. The request is retried as soon as a route exists: see
         /// `URLConnectionOperation.waitsForConnectivity`.
         case waitForNetwork
     }
 
-    /// Why a failed attempt is not retried.
+    /// The reason why a failed attempt is not retried.
     public enum Refusal: Sendable, Equatable {
         case tooManyRetries, tookTooLong, notIdempotent, bodyCannotBeSentAgain, budgetExhausted, askedToWaitTooLong
     }
 
-    /// The URL of the request; nil if it has none.
+    /// The URL of the request, if any.
     public private(set) var url: URL?
-    /// How many retries there were before.
+    /// The number of earlier retries.
     public let retryCount: Int
-    /// What happened.
+    /// The reason for the decision.
     public let reason: Reason
-    /// What happens to the operation.
+    /// The consequence for the operation.
     public let decision: Decision
 }
 
 extension RetryEvent: CustomStringConvertible {
-    /// A line without secrets: the URL, what happened, and what follows.
+    /// One line without secrets: the URL, the failure, and the decision.
     public var description: String {
         guard let url else { return sentence }
         return "\(Redaction.url(url.absoluteString)): \(sentence)"
     }
 
-    /// The same event with the URL of its request.
+    /// Returns the event with the URL of its request.
     func naming(_ url: URL?) -> RetryEvent {
         var event = self
         event.url = url
         return event
     }
 
-    /// The line without the URL: "failed with the status 503: retry 2 in 1.5 s".
+    /// The line without the URL: "failed with status 503: retry 2 in 1.5 s".
     var sentence: String {
         let follows =
             switch decision {
-            case .retry(let delay) where delay <= 0: "retry \(retryCount + 1) at once"
+            case .retry(let delay) where delay <= 0: "retry \(retryCount + 1) immediately"
             case .retry(let delay): "retry \(retryCount + 1) in \(String(format: "%.1f", delay)) s"
             case .giveUp(let refusal): "not retried: \(refusal.text)"
             case .waitAtGate(let date): "waits until \(date)"
@@ -271,27 +274,28 @@ extension RetryEvent: CustomStringConvertible {
 extension RetryEvent.Reason {
     fileprivate var text: String {
         switch self {
-        case .status(let status): "failed with the status \(status)"
+        case .status(let status): "failed with status \(status)"
         case .error(let error): "failed: \(ErrorText.shown(error))"
-        case .closedGate(let host): "\(host) has refused other requests"
+        case .closedGate(let host): "\(host) refuses requests"
         }
     }
 }
 
 extension RetryEvent.Refusal {
-    fileprivate var text: String {
+    /// The reason as a clause of a sentence.
+    var text: String {
         switch self {
-        case .tooManyRetries: "there were too many retries"
-        case .tookTooLong: "it has taken too long"
-        case .notIdempotent: "it may have had an effect"
+        case .tooManyRetries: "the maximum number of retries was reached"
+        case .tookTooLong: "the time limit was reached"
+        case .notIdempotent: "its method is not idempotent"
         case .bodyCannotBeSentAgain: "its body cannot be sent again"
-        case .budgetExhausted: "too many requests fail"
-        case .askedToWaitTooLong: "the server demands too long a wait"
+        case .budgetExhausted: "the retry budget is exhausted"
+        case .askedToWaitTooLong: "the server requested too long a delay"
         }
     }
 }
 
-/// The text of an error for a line, without secrets.
+/// The text of an error for one line, without secrets.
 enum ErrorText {
     static func shown(_ error: any Error) -> String { Redaction.text((error as NSError).localizedDescription) }
 }

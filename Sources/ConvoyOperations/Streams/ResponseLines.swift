@@ -1,8 +1,8 @@
 import Foundation
 
-/// The lines of a response's body as they arrive: ``ResponseBytes/lines(maximumLength:)``.
+/// The lines of a response body as they arrive: ``ResponseBytes/lines(maximumLength:)``.
 public struct ResponseLines: AsyncSequence, Sendable {
-    /// A line without its end.
+    /// A line without its terminator.
     public typealias Element = String
 
     let reading: ResponseReading
@@ -18,15 +18,15 @@ public struct ResponseLines: AsyncSequence, Sendable {
             splitter = LineSplitter(maximumLength: maximumLength)
         }
 
-        /// The next line; nil at the end.
+        /// Returns the next line; nil at the end.
         public mutating func next() async throws -> String? { try await next(isolation: nil) }
 
-        /// The next line; nil at the end.
+        /// Returns the next line; nil at the end.
         ///
-        /// - Throws: the operation's error, ``ResponseBytesError/lineTooLong(limit:)`` or
+        /// - Throws: The operation's error, ``ResponseBytesError/lineTooLong(limit:)`` or
         ///   ``ResponseBytesError/isIterated``.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> String? {
-            // Lines that have arrived already are dropped.
+            // Lines that have already arrived are discarded.
             if Task.isCancelled { splitter = LineSplitter(maximumLength: splitter.maximumLength) }
             do {
                 while true {
@@ -42,31 +42,31 @@ public struct ResponseLines: AsyncSequence, Sendable {
         }
     }
 
-    /// An iterator; only one gets lines.
+    /// Creates an iterator. Only one iterator receives lines.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading, maximumLength: maximumLength) }
 }
 
 /// Splits bytes into lines, wherever the blocks are divided. A line ends with LF, CR or CR LF.
 ///
-/// A CR ends its line at once; a following LF is skipped with the next byte.
+/// A CR ends its line immediately; a following LF is skipped with the next byte.
 struct LineSplitter {
     let maximumLength: Int
     private var bytes: [UInt8] = []
     private var position = 0
-    /// The beginning of a line whose rest has not arrived.
+    /// The start of a line whose rest has not arrived.
     private var begun: [UInt8] = []
     /// Whether a following LF belongs to the CR before it.
     private var skipsLineFeed = false
 
     init(maximumLength: Int) { self.maximumLength = maximumLength }
 
-    /// Adds bytes; all earlier ones have been split.
+    /// Adds bytes. All earlier bytes must have been split.
     mutating func add(_ chunk: Data) {
         bytes = [UInt8](chunk)
         position = 0
     }
 
-    /// The next complete line; nil until more bytes arrive.
+    /// Returns the next complete line; nil until more bytes arrive.
     mutating func next() throws(ResponseBytesError) -> String? {
         if skipsLineFeed, position < bytes.count {
             skipsLineFeed = false
@@ -87,7 +87,7 @@ struct LineSplitter {
         return String(decoding: begun + bytes[start..<end], as: UTF8.self)
     }
 
-    /// The last line, if it has no end.
+    /// Returns the last line, if it has no terminator.
     mutating func finish() -> String? {
         guard !begun.isEmpty else { return nil }
         defer { begun = [] }

@@ -7,10 +7,10 @@ import Synchronization
 /// Passes the bytes of a response from the network thread to the reading task. It can start over only before the reader
 /// has received any.
 ///
-/// It holds at most ``capacity`` bytes, and one block more; the transfer waits while it is full. The reader gets all
-/// bytes at once.
+/// It holds at most ``capacity`` bytes plus one block; the transfer waits while it is full. The reader receives all
+/// available bytes at once.
 final class ResponsePipe: BodySink {
-    /// How many bytes wait for the reader before the transfer waits for it.
+    /// The number of unread bytes beyond which the transfer waits for the reader.
     static let capacity = 128 << 10
 
     private enum End {
@@ -28,9 +28,9 @@ final class ResponsePipe: BodySink {
         var end: End?
         /// Notifies the transfer that there is room.
         var room: (@Sendable () -> Void)?
-        /// The number of changes for the reader.
+        /// The number of changes that concern the reader.
         var changes: UInt64 = 0
-        /// The readers that wait for the next change.
+        /// The readers waiting for the next change.
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -63,7 +63,7 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// Drops the received bytes. False if the reader has some of them already.
+    /// Discards the received bytes. Returns false if the reader has already received some of them.
     private func takeBack() -> Bool {
         state.withLock { state in
             guard !state.hasGivenOut else { return false }
@@ -72,9 +72,9 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// Notes that the operation has finished.
+    /// Records that the operation has finished.
     ///
-    /// - Parameter body: the body, if it went elsewhere.
+    /// - Parameter body: The body, if it had another destination.
     func finish(with error: (any Error)?, head: ResponseHead?, body: Data?) {
         change { state in
             guard state.end == nil else { return }
@@ -105,7 +105,7 @@ final class ResponsePipe: BodySink {
 
     // MARK: The reader
 
-    /// Notes that the reader is gone, so that the transfer no longer waits for it.
+    /// Records that the reader is gone, so that the transfer no longer waits for it.
     func abandon() {
         let room = state.withLock { state in
             state.isAbandoned = true
@@ -115,7 +115,7 @@ final class ResponsePipe: BodySink {
         room?()
     }
 
-    /// The head of the response; nil if the operation has ended without one.
+    /// Returns the head of the response; nil if the operation has ended without one.
     nonisolated(nonsending) func head() async throws -> ResponseHead? {
         try await wait { state in
             if let head = state.head { return .ready(head) }
@@ -127,7 +127,7 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// All available bytes, as soon as there are any; nil at the end of the body.
+    /// Returns all available bytes, as soon as there are any; nil at the end of the body.
     nonisolated(nonsending) func next() async throws -> Data? {
         let (bytes, room): (Data?, (@Sendable () -> Void)?) = try await wait { state in
             if !state.bytes.isEmpty {
@@ -152,7 +152,7 @@ final class ResponsePipe: BodySink {
         case wait
     }
 
-    /// Waits for an answer.
+    /// Waits until the answer is available.
     private nonisolated(nonsending) func wait<Value: Sendable>(
         for answer: @Sendable (inout State) -> PipeReading<Value>
     ) async throws -> Value {
@@ -178,8 +178,8 @@ final class ResponsePipe: BodySink {
     }
 }
 
-/// The reading of an operation's body, shared by the sequences of its bytes. When none of them can read any more, the
-/// operation is cancelled.
+/// The reading of an operation's body, shared by the sequences of its bytes. The operation is cancelled when none of
+/// them can read any more.
 final class ResponseReading: Sendable {
     let operation: URLConnectionOperation
     private let pipe: ResponsePipe
@@ -197,10 +197,10 @@ final class ResponseReading: Sendable {
 
     deinit { end() }
 
-    /// Claims the body for one reader. False if there is one already.
+    /// Claims the body for one reader. Returns false if there already is one.
     func claim() -> Bool { !isClaimed.exchange(true, ordering: .acquiringAndReleasing) }
 
-    /// Notes that the reader is gone.
+    /// Records that the reader is gone.
     func end() {
         pipe.abandon()
         operation.cancel()
@@ -214,10 +214,10 @@ final class ResponseReading: Sendable {
             operation.cancel()
         }
         if let response = head?.urlResponse { return response }
-        throw URLError(.badServerResponse, url: operation.request.url, "There is no response.")
+        throw URLError(.badServerResponse, url: operation.request.url, "The response is missing.")
     }
 
-    /// All available bytes, as soon as there are any; nil at the end.
+    /// Returns all available bytes, as soon as there are any; nil at the end.
     nonisolated(nonsending) func next() async throws -> Data? {
         // Even if bytes are available.
         if Task.isCancelled { end() }

@@ -3,13 +3,13 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The body of a request from an asynchronous sequence. The transport requests its pieces; reading it as a stream
-/// blocks the thread instead.
+/// The body of a request from an asynchronous sequence. The transport requests its elements one by one; reading it as a
+/// stream blocks the thread instead.
 class SequenceBodyStream: InputStream, SuppliedBodyStream {
     private let pump: SequencePump
     private var status = Stream.Status.notOpen
     private var failure: (any Error)?
-    /// Bytes of the last piece that did not fit into the reader's buffer.
+    /// Bytes of the last element that did not fit into the reader's buffer.
     private var rest = Data()
 
     init(_ pump: SequencePump) {
@@ -61,7 +61,7 @@ class SequenceBodyStream: InputStream, SuppliedBodyStream {
         return count
     }
 
-    /// Waits for the next piece.
+    /// Waits for the next element.
     private func nextPiece() -> Result<Data?, any Error> {
         let answer = Locked(Result<Data?, any Error>.success(nil))
         let isThere = DispatchSemaphore(value: 0)
@@ -86,7 +86,7 @@ class SequenceBodyStream: InputStream, SuppliedBodyStream {
 
 /// Streams for other modules.
 package enum SequenceBody {
-    /// A body out of pieces; it can be sent again if the pieces can be made anew.
+    /// Creates a body from a sequence of byte collections. It can be sent again if the sequence can be created again.
     package static func stream(
         canRepeat: Bool, making make: @escaping @Sendable () -> SequencePump
     ) -> InputStream {
@@ -94,7 +94,7 @@ package enum SequenceBody {
     }
 }
 
-/// A stream that can be replayed, as the sequence can be made anew.
+/// A stream that can be replayed, because the sequence can be created again.
 final class ReplayableSequenceBodyStream: SequenceBodyStream, ReplayableBodyStream {
     private let make: @Sendable () -> SequencePump
 
@@ -106,12 +106,12 @@ final class ReplayableSequenceBodyStream: SequenceBodyStream, ReplayableBodyStre
     func replay() throws -> InputStream { ReplayableSequenceBodyStream(make) }
 }
 
-/// Iterates over a sequence of pieces in a task of its own, one piece for each request. Stopping it cancels the task.
+/// Iterates over a sequence in its own task, requesting the elements one by one. Stopping it cancels the task.
 package final class SequencePump: Sendable {
     package typealias Receiver = @Sendable (Result<Data?, any Error>) -> Void
 
     private struct State {
-        /// The receiver of the requested piece.
+        /// The receiver of the requested element.
         var receiver: Receiver?
         /// The task, waiting for a request; resumed with whether to continue.
         var idle: CheckedContinuation<Bool, Never>?
@@ -143,7 +143,7 @@ package final class SequencePump: Sendable {
         }
     }
 
-    /// Requests the next piece. After the end, or after a stop, the result is an error.
+    /// Requests the next element. After the end or a stop, the result is an error.
     package func next(_ receiver: @escaping Receiver) {
         let (isOver, starts, idle) = state.withLock { state -> (Bool, Bool, CheckedContinuation<Bool, Never>?) in
             if state.isStopped || state.hasEnded { return (true, false, nil) }
@@ -162,7 +162,7 @@ package final class SequencePump: Sendable {
         if isStopped { task.cancel() }
     }
 
-    /// Ends the supply. A sequence of which nothing was requested can still be used.
+    /// Ends the iteration. A sequence that has not been read yet can still be used.
     package func stop() {
         let held = state.withLock { state -> State? in
             guard state.hasStarted, !state.isStopped else { return nil }
@@ -179,7 +179,7 @@ package final class SequencePump: Sendable {
 
     // MARK: The task
 
-    /// Waits for a request. False after a stop.
+    /// Waits for a request. Returns false after a stop.
     private func isAsked() async -> Bool {
         await withCheckedContinuation { continuation in
             let answer = state.withLock { state -> Bool? in

@@ -2,10 +2,10 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Reads the body as it arrives.
+/// Reading the body as it arrives.
 extension URLConnectionOperation {
-    /// The body as an asynchronous sequence, in place of `responseData`. Call this once, before the operation begins:
-    /// best before it is enqueued.
+    /// Returns the body as an asynchronous sequence, instead of `responseData`. Call this once, before the operation
+    /// begins: ideally before it is enqueued.
     ///
     /// ```swift
     /// let log = try manager.makeOperation(.get, "log")
@@ -15,9 +15,10 @@ extension URLConnectionOperation {
     /// for try await line in bytes.lines { print(line) }
     /// ```
     ///
-    /// The loop, or ``ResponseBytes/response``, starts an operation that was neither enqueued nor started, like
-    /// `finished()`. It keeps its slot in its queue until the last byte has arrived. A response serializer sees the
-    /// status, and not the body; that of a status that is not acceptable becomes `responseData`, and is parsed.
+    /// Like `finished()`, the loop or ``ResponseBytes/response`` starts an operation that was neither enqueued nor
+    /// started. The operation keeps its slot in its queue until the last byte has arrived. The response serializer
+    /// checks the status code, but does not receive the body. The body of a response with an unacceptable status code
+    /// becomes `responseData`, and is parsed.
     ///
     /// - Throws: ``ResponseBytesError/hasBegun``, or ``ResponseBytesError/goesElsewhere``.
     public final func bytes() throws -> ResponseBytes {
@@ -39,8 +40,8 @@ extension URLConnectionOperation {
     }
 }
 
-/// Checks the status of a response whose body is read as it arrives. The body of an unacceptable status is parsed as by
-/// another serializer, so that the error is the same.
+/// Checks the status code of a response whose body is read as it arrives. The body of an unacceptable response is
+/// parsed by the base serializer, so that the error is the same.
 struct StreamedResponseSerializer: HTTPResponseSerialization {
     var base: any HTTPResponseSerialization
 

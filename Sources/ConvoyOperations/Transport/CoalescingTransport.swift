@@ -13,13 +13,13 @@ package struct SharedTransferKey: Hashable, Sendable {
     private let timeout: TimeInterval
     private let cachePolicy: UInt
     private let configuration: ConnectionConfiguration
-    /// Another cookie may change the response.
+    /// The revision of the cookie store, because another cookie may change the response.
     private let cookieRevision: UInt64
     private let handlesCookies: Bool
     /// The site that makes the request, on which some cookies depend.
     private let site: URL?
 
-    /// nil for a request that shares its transfer with no other.
+    /// Creates a key; nil for a request that does not share its transfer.
     init?(_ request: URLRequest, _ configuration: ConnectionConfiguration) {
         guard let url = request.url, (request.httpMethod ?? "GET") == "GET", request.httpBody == nil,
             request.httpBodyStream == nil
@@ -39,20 +39,21 @@ package struct SharedTransferKey: Hashable, Sendable {
 }
 
 extension HTTPRequestOperationManager {
-    /// What makes another request of the manager identical to this one; nil if it shares its transfer with none.
+    /// Returns the key that identical requests of the manager share; nil for a request that does not share its
+    /// transfer.
     package final func sharedTransferKey(of request: URLRequest) -> SharedTransferKey? {
         SharedTransferKey(request, settings.prepared.configuration)
     }
 }
 
-/// A transport in which identical GETs that are in flight at the same time share one transfer.
+/// A transport in which identical concurrent GETs share one transfer.
 ///
-/// Every operation gets a connection of its own; the transfer behind it is shared. An operation that joins late first
-/// receives what the others have already received. One that cancels leaves; the transfer ends when the last one has
-/// left.
+/// Every operation gets its own connection, but the transfer behind it is shared. An operation that joins late first
+/// receives the bytes that the others have already received. An operation that cancels leaves; the transfer ends when
+/// the last one has left.
 ///
-/// Only bodies that go to memory are shared: a stream may be slow, and have to start over. An operation that suspends
-/// its connection gets what comes meanwhile when it resumes, and delays no other.
+/// Only bodies kept in memory are shared: a stream may be slow, and may have to start over. An operation that suspends
+/// its connection receives the bytes that arrived in the meantime when it resumes, without delaying others.
 ///
 /// Each network thread has its own coalescing transport, which retains the thread and is retained by the operations
 /// that use it.
@@ -64,7 +65,7 @@ final class CoalescingTransport: Transport {
 
     var isOfLibrary: Bool { base.isOfLibrary }
 
-    /// How many transfers are running.
+    /// The number of running transfers.
     var transferCount: Int { transfers.withLock { $0.count } }
 
     func connection(
@@ -89,7 +90,7 @@ final class CoalescingTransport: Transport {
         base.awaitDescriptors(count, after: claim, while: isWanted, then: then)
     }
 
-    /// Joins a transfer or begins one. On the network thread.
+    /// Joins a transfer or begins one. Called on the network thread.
     private func join(_ subscriber: Subscriber, key: SharedTransferKey, configuration: ConnectionConfiguration) {
         if let transfer = transfers.withLock({ $0[key] }), transfer.add(subscriber) { return }
         let transfer = SharedTransfer(collectsMetrics: configuration.collectsMetrics) { [weak self] transfer in
@@ -102,7 +103,7 @@ final class CoalescingTransport: Transport {
     }
 }
 
-/// One operation's connection. Its calls are carried out on the network thread, in order.
+/// One operation's connection. Its calls are performed on the network thread, in order.
 private final class Subscriber: Connection, @unchecked Sendable {
     // All mutable members belong to the network thread.
     let originalRequest: URLRequest
@@ -114,7 +115,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
     private let suspensionCount = Atomic<UInt32>(0)
     /// The bytes that arrived while the connection was suspended.
     private var pending = Data()
-    /// The end, after these bytes.
+    /// The end, to be reported after these bytes.
     private var pendingEnd: SharedTransfer.DelegateCall?
     private var isCancelled = false
 
@@ -131,7 +132,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
                 if isCancelled { end { $0.connectionDidCancel(self) } } else { onStart(self) }
             }
         } catch {
-            // There is no network thread on which to report it.
+            // The error cannot be reported on a network thread.
             end { $0.connection(self, didFailWith: error) }
         }
     }
@@ -154,7 +155,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
     func resumeReceiving() {
         let count = suspensionCount.load(ordering: .acquiring)
         base.perform { [self] in
-            // A later suspension is not lifted.
+            // A later suspension stays in effect.
             guard suspensionCount.load(ordering: .relaxed) == count else { return }
             isSuspended = false
             if !pending.isEmpty {
@@ -180,7 +181,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
     /// Passes a report to the delegate.
     func take(_ report: SharedTransfer.DelegateCall) { if let delegate { report(self, delegate) } }
 
-    /// Notes that the shared transfer has ended. The end is reported after the last byte.
+    /// Records that the shared transfer has ended. The end is reported after the last byte.
     func transferDidEnd(_ tell: @escaping SharedTransfer.DelegateCall) {
         transfer = nil
         if pending.isEmpty { end { tell(self, $0) } } else { pendingEnd = tell }
@@ -193,19 +194,19 @@ private final class Subscriber: Connection, @unchecked Sendable {
     }
 }
 
-/// The transfer that several operations' connections share. Belongs to the network thread.
+/// The transfer shared by several operations' connections. Belongs to the network thread.
 private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
-    /// How much of the body is kept for subscribers that come late. Beyond that, none can join.
+    /// The maximum number of body bytes kept for late subscribers. Beyond that, none can join.
     private static let memory = 4 << 20
 
     typealias DelegateCall = (Subscriber, any URLConnectionDelegate) -> Void
 
     private var connection: (any Connection)?
     private var subscribers: [Subscriber] = []
-    /// The reports for late subscribers, in order, before the received bytes.
+    /// The reports for late subscribers, in order, to be replayed before the received bytes.
     private var reports: [DelegateCall] = []
     private var received: Data? = Data()
-    /// How many of the subscribers take the response for an error, whose body need not be complete.
+    /// The number of subscribers that treat the response as an error, whose body does not have to be complete.
     private var limits = 0
     private let collectsMetrics: Bool
     private let onEnd: (SharedTransfer) -> Void
@@ -223,7 +224,8 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         connection.start()
     }
 
-    /// Adds a subscriber, and passes it what it has missed. False if that is no longer possible.
+    /// Adds a subscriber, and passes it the reports and bytes that it has missed. Returns false if that is no longer
+    /// possible.
     func add(_ subscriber: Subscriber) -> Bool {
         guard connection != nil, let received else { return false }
         subscribers.append(subscriber)
@@ -233,8 +235,8 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         return true
     }
 
-    /// Removes a subscriber. False if it has to wait for the end of the transfer, which is being cancelled, for its
-    /// metrics.
+    /// Removes a subscriber. Returns false if it must wait, for its metrics, until the transfer that is being cancelled
+    /// has ended.
     func remove(_ subscriber: Subscriber) -> Bool {
         guard subscribers.allSatisfy({ $0 === subscriber }) else {
             subscribers.removeAll { $0 === subscriber }
@@ -260,7 +262,7 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         connection.limitBodyOfError()
     }
 
-    /// Notes that another subscriber takes the response for an error.
+    /// Records that another subscriber treats the response as an error.
     func noteLimit() { limits += 1 }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {

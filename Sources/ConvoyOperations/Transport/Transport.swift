@@ -3,16 +3,16 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// What an operation needs from the network: connections, and the thread on which their delegates are called.
+/// The network services that an operation needs: connections, and the thread on which their delegates are called.
 ///
 /// Tests replace it with a simulated network.
 package protocol Transport: AnyObject, Sendable {
-    /// Makes a connection without starting it.
+    /// Creates a connection without starting it.
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection
 
-    /// The same, for a request in either form.
+    /// Creates a connection for a request in either form, without starting it.
     func connection(
         for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
         delegate: any URLConnectionDelegate
@@ -21,16 +21,16 @@ package protocol Transport: AnyObject, Sendable {
     /// Runs a block on the thread on which the delegates are called.
     func perform(_ block: @escaping @Sendable () -> Void)
 
-    /// The same, but throws if the block cannot be run.
+    /// Runs a block on the thread on which the delegates are called, or throws if that is not possible.
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError)
 
-    /// The same transport, but identical requests share one transfer.
+    /// The same transport, in which identical requests share one transfer.
     var coalescing: any Transport { get }
 
     /// Whether the library's other network threads may do its work.
     var isOfLibrary: Bool { get }
 
-    /// Waits until there are descriptors for files, if that can be waited for; then calls `then`, once.
+    /// Waits until file descriptors are available, if that can be awaited, then calls `then` once.
     func awaitDescriptors(
         _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
         then: @escaping @Sendable (DescriptorClaim) -> Void)
@@ -61,7 +61,7 @@ extension Transport {
 /// The transports that operations use in turn.
 struct TransportPool: Sendable {
     private let first: any Transport
-    /// nil if there is one transport, as usual.
+    /// nil if there is only one transport, as usual.
     private let several: Several?
 
     private final class Several: Sendable {

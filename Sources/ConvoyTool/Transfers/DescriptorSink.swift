@@ -86,7 +86,7 @@ final class DescriptorSink: BodyCounting {
         guard count > 0 else { return }
         throw URLError(
             .cannotWriteToFile, url: nil,
-            "The response must be fetched from its start again, and the output stream cannot start over.")
+            "The response must be fetched again from the start, but the output stream cannot be rewound.")
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {

@@ -3,15 +3,15 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// When activity is shown and hidden, over time that a test makes pass.
+/// When activity is shown and hidden, in simulated time.
 @Suite struct ActivityStateTests {
-    /// The state machine with a clock of its own, in thousandths of a second.
+    /// The state machine with its own clock, in milliseconds.
     private struct Simulation {
         var state = ActivityState()
         var now = 0
         /// What was shown and hidden, and when.
         var shown: [String] = []
-        /// The delays that run, and those that have no meaning any more.
+        /// The running delays, including those that no longer apply.
         var timers: [(due: Int, number: UInt)] = []
 
         mutating func occur(_ isOccurring: Bool, at time: Int) {
@@ -127,7 +127,7 @@ import Testing
     }
 }
 
-/// The same numbers for the same seed.
+/// A generator that returns the same numbers for the same seed.
 private struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
 

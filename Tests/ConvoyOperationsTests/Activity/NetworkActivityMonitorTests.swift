@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations that are under way are counted, and shown by the rules.
+/// Running operations are counted and shown according to the rules.
 @Suite(.serialized) struct NetworkActivityMonitorTests {
     private let network = ThreadedTransport()
     private let clock = ManualClock()
@@ -14,7 +14,7 @@ import Testing
 
     private func monitor(isEnabled: Bool = true) -> NetworkActivityMonitor {
         let monitor = NetworkActivityMonitor(queue: queue, clock: clock) { [queue] operation in
-            // Other tests run meanwhile.
+            // Other tests run concurrently.
             operation.completionQueue === queue
         }
         monitor.activityHandler = { [shown] in shown.add($0 ? "show" : "hide") }

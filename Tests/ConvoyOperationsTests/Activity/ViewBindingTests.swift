@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Views that show an operation.
+/// Views bound to an operation.
 @Suite struct ViewBindingTests {
     private let network = ThreadedTransport()
     private let queue = DispatchQueue(label: "views")
@@ -115,7 +115,7 @@ import Testing
         let seen = Log()
         operation.completionBlock = { seen.add(bar.all.last == 1 ? "whole" : "not whole") }
         bar.setProgressWithDownloadProgress(of: operation, on: queue)
-        // Later it would be called with the newest only.
+        // Later it would be called only with the latest value.
         #expect(eventually { bar.all == [nil] })
         operation.start()
         #expect(eventually { bar.all.contains { ($0 ?? 0) > 0 && ($0 ?? 0) < 1 } })
@@ -125,7 +125,7 @@ import Testing
         #expect(eventually { operation.isFinished })
         queue.resume()
         #expect(eventually { seen.all == ["whole"] })
-        // At most one that waited, and the last.
+        // At most one pending value, and the last one.
         #expect(bar.all.count <= count + 3)
         let known = bar.all.compactMap { $0 }
         #expect(known == known.sorted())
@@ -140,7 +140,7 @@ import Testing
         let (bar, operation) = (Bar(), HTTPRequestOperation(request: request))
         operation.completionQueue = queue
         let binding = bar.setProgressWithUploadProgress(of: operation, on: queue)
-        // Later it would be called with the newest only.
+        // Later it would be called only with the latest value.
         #expect(eventually { bar.all == [nil] })
         operation.start()
         #expect(eventually { binding.isOver })

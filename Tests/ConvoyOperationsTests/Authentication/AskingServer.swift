@@ -7,8 +7,8 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A server that asks who the client is, in whatever way a test wants, and gives up asking after so many requests: so a
-/// client that never stops answering fails its test and does not hang it.
+/// A server that sends the challenges that a test wants, and stops after a number of requests, so that a client that
+/// never stops answering fails its test instead of hanging.
 final class AskingServer: Sendable {
     static let ada = URLCredential(user: "ada", password: "secret", persistence: .forSession)
     static let basic = "Basic " + Data("ada:secret".utf8).base64EncodedString()
@@ -17,7 +17,7 @@ final class AskingServer: Sendable {
     let server: TestServer
     private let requests = Counter()
 
-    /// Not the server itself, which would keep its routes, and they it.
+    /// Separate from the server, to avoid a retain cycle with its routes.
     private final class Counter: Sendable {
         private let count = Locked(0)
         func next() -> Int {
@@ -30,7 +30,7 @@ final class AskingServer: Sendable {
 
     init() throws { server = try TestServer() }
 
-    /// Answers a path, unless there were too many requests.
+    /// Responds at a path, unless there were too many requests.
     func route(
         _ path: String, _ answer: @escaping @Sendable (_ request: RecordedRequest, _ number: Int) -> TestServer.Response
     ) {
@@ -40,7 +40,7 @@ final class AskingServer: Sendable {
         }
     }
 
-    /// Lets ada in, by Basic authentication.
+    /// Protects a path with Basic authentication for the user ada.
     func protect(_ path: String, realm: String = "all", _ response: TestServer.Response = .text("let in")) {
         route(path) { request, _ in
             request.authorizations == [Self.basic] ? response : .asking("Basic realm=\"\(realm)\"")
@@ -49,12 +49,12 @@ final class AskingServer: Sendable {
 
     func url(_ path: String) -> URL { server.url(path) }
 
-    /// The values of `Authorization` that a path was asked with; "none" for none.
+    /// The values of `Authorization` in the requests for a path; "none" if missing.
     func authorizations(_ path: String) -> [String] {
         server.requests(path).map { $0.headers["Authorization"] ?? "none" }
     }
 
-    /// An operation without the credentials of other tests.
+    /// Creates an operation without the credentials of other tests.
     static func operation(
         _ url: URL, _ method: String = "GET", credential: URLCredential? = AskingServer.ada, body: String? = nil
     ) -> HTTPRequestOperation {
@@ -70,7 +70,7 @@ final class AskingServer: Sendable {
 }
 
 extension TestServer.Response {
-    /// 401 with challenges.
+    /// A 401 with challenges.
     static func asking(_ challenges: String...) -> Self {
         challenges.reduce(.status(401)) { $0.header("WWW-Authenticate", $1) }
     }

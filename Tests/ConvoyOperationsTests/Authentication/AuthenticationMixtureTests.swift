@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Several ways to say who the client is, and other settings, together.
+/// Several forms of authentication combined with other settings.
 @Suite struct AuthenticationMixtureTests {
     private func remember(_ asking: AskingServer, _ path: String) async throws {
         let operation = AskingServer.operation(asking.url(path))
@@ -39,7 +39,7 @@ import Testing
         operation.completionQueue = testQueue
         operation.credential = AskingServer.ada
         try await operation.finished()
-        // The server has asked for another, which there is.
+        // The server has requested another credential, which is available.
         #expect(asking.authorizations("/") == ["none", AskingServer.basic, "Own", AskingServer.basic])
     }
 

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Servers that ask who the client is where a redirect has led: what came before the redirect is not done again.
+/// Challenges after a redirect: the requests before the redirect are not repeated.
 @Suite struct AuthenticationRedirectTests {
     @Test(arguments: [302, 303], [false, true])
     func `what was posted and redirected is not posted again`(status: Int, isOtherOrigin: Bool) async throws {
@@ -84,7 +84,7 @@ import Testing
         let manager = HTTPRequestOperationManager(baseURL: tokens.server.url, completionQueue: testQueue)
         manager.responseSerializer = StringResponseSerializer()
         manager.authenticator = Authenticator(token: AccessToken("t1")) { _ in
-            Issue.record("The token was not refused, as it was not sent.")
+            Issue.record("The token was not rejected because it was not sent.")
             return AccessToken("t2")
         }
         let operation = try manager.makeOperation(.get, "away")
@@ -99,7 +99,7 @@ import Testing
         let urls = servers.map { $0.url("/").absoluteString }
         for (index, asking) in servers.enumerated() {
             let next = urls[1 - index]
-            // Each page has a nonce of its own, and sends a client with it to the next page, at the other server.
+            // Each page has its own nonce, and redirects an authenticated client to the next page on the other server.
             asking.route("/*") { request, _ in
                 let page = Int(request.path.dropFirst()) ?? 0
                 return request.authorizations.first?.contains("nonce=\"page\(page)\"") == true

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Tokens: one refresh for all, and nothing lost.
+/// Tokens: one refresh for all operations, and no operation is lost.
 @Suite struct AuthenticatorTests {
     let tokens: TokenServer
     let manager: HTTPRequestOperationManager
@@ -36,7 +36,7 @@ import Testing
         for operation in operations { try await operation.finished() }
         #expect(operations.allSatisfy { $0.responseString == "data" })
         #expect(tokens.refreshes == 1)
-        // Only those that were under way when the token was refused were sent in vain.
+        // Only the operations in progress when the token was rejected were sent unnecessarily.
         #expect((201...204).contains(tokens.dataRequests))
     }
 
@@ -95,7 +95,7 @@ import Testing
         }
         let operations = try enqueue(20)
         #expect(eventually { operations.allSatisfy { !$0.isExecuting } && manager.queuedOperationCount == 20 })
-        // None of them has a slot: something else runs.
+        // None of them holds a slot, so another operation runs.
         let other = HTTPRequestOperation(request: URLRequest(url: tokens.server.url("/token")))
         manager.enqueue(other)
         try? await other.finished()
@@ -148,7 +148,7 @@ import Testing
         manager.authenticator = Authenticator(token: AccessToken("t1", expiresIn: -1)) { _ in
             AccessToken(try await manager.post("token", as: String.self), expiresIn: 3600)
         }
-        // It has ended already when it is given: it is used until it is refused, as clocks differ.
+        // The token has already expired when it is set. Because clocks differ, it is used until it is rejected.
         try await enqueue(1)[0].finished()
         #expect(tokens.refreshes == 0)
         manager.authenticator = Authenticator { _ in

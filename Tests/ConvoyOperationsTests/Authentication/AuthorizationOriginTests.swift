@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Where a request serializer's token goes.
+/// Which origins receive a request serializer's token.
 @Suite struct AuthorizationOriginTests {
     private let home: TestServer
     private let other: TestServer
@@ -27,7 +27,7 @@ import Testing
         return manager
     }
 
-    /// What the last request had of the serializer's fields.
+    /// The serializer's fields in the last request.
     private func sent(to server: TestServer) throws -> [String?] {
         let request = try #require(server.requests.last)
         return ["Authorization", "X-Api-Key", "X-Client"].map { request.headers[$0] }
@@ -49,7 +49,7 @@ import Testing
             _ = try await manager.response(.get, text)
             #expect(try sent(to: other) == Self.harmless, "\(text)")
         }
-        // Another name is another origin, though it leads to the same server.
+        // Another name is another origin, although it resolves to the same server.
         _ = try await manager.response(.get, "http://localhost:\(home.port)/x")
         #expect(try sent(to: home) == Self.harmless)
         _ = try await manager.response(.get, "//127.0.0.1.evil.localhost:\(home.port)/x")

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Credentials: sent to whom they are for, when they are asked for.
+/// Credentials are sent only to the servers they are for, and only when challenged.
 @Suite struct CredentialTests {
     let server: TestServer
     let store = CredentialStore()
@@ -51,7 +51,7 @@ import Testing
         second.credential = Self.ada
         try await second.finished()
         #expect(authorizations(server) == [nil, Self.basic, Self.basic])
-        // Without a credential nothing is sent, whatever others have sent.
+        // Without a credential nothing is sent, whatever other operations have sent.
         let third = operation(server.url("/private/"))
         await #expect(throws: (any Error).self) { try await third.finished() }
         #expect(authorizations(server).last == .some(nil) && third.statusCode == 401)
@@ -85,7 +85,7 @@ import Testing
         operation.credential = Self.ada
         await #expect(throws: (any Error).self) { try await operation.finished() }
         #expect(operation.statusCode == 401 && authorizations(other) == [nil] && authorizations(server) == [nil])
-        // The store knows the other: then it is sent there, and only there.
+        // The store contains a credential for the other server, which is sent there and only there.
         store.set(Self.ada, forOriginOf: other.url)
         let known = self.operation(server.url("/away"))
         try await known.finished()
@@ -111,7 +111,7 @@ import Testing
         let again = HTTPRequestOperation(request: request)
         again.completionQueue = testQueue
         again.credential = Self.ada
-        // What others have learned would send the credential at once.
+        // With the challenges remembered from other operations, the credential would be sent immediately.
         let fresh = try TestServer()
         protect("/private/", on: fresh)
         request.url = fresh.url("/private/")
@@ -143,7 +143,7 @@ import Testing
             let password = challenge.previousFailureCount < 2 ? "wrong" : "secret"
             let credential = URLCredential(user: "ada", password: password, persistence: .forSession)
             if isLate {
-                // The slot was given back before the handler was asked.
+                // The slot was released before the handler was called.
                 testQueue.async {
                     #expect(!operation.isExecuting)
                     answer(.useCredential(credential))
@@ -155,7 +155,7 @@ import Testing
         }
         try await operation.finished()
         #expect(operation.responseString == "let in" && failures.withLock { $0 } == [0, 1, 2])
-        // What was right is kept, what was wrong is not.
+        // The correct credential is stored, the wrong one is not.
         #expect(store.credential(for: space("all"))?.password == "secret")
     }
 

@@ -8,10 +8,10 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// A server that proves in `Authentication-Info` that it knows the password (RFC 7616, section 3.5) is believed only if
-/// the proof is right.
+/// A server that claims in `Authentication-Info` to know the password (RFC 7616, section 3.5) is accepted only if its
+/// proof is correct.
 @Suite struct DigestProofTests {
-    /// What a server puts into `Authentication-Info`, from the parameters of a request that it lets in.
+    /// Returns the server's `Authentication-Info` for the parameters of an accepted request.
     typealias Proof = @Sendable (_ parameters: [String: String]) -> String?
 
     private static func hash(_ text: String, _ algorithm: ChecksumAlgorithm) -> String {
@@ -20,7 +20,7 @@ import Testing
         return digest.value()?.map { String(format: "%02x", $0) }.joined() ?? ""
     }
 
-    /// The parameters of `Authorization`, none of which has a comma or an escape here.
+    /// The parameters of `Authorization`, which contain no commas or escapes here.
     private static func parameters(_ field: String) -> [String: String] {
         let pairs = field.dropFirst("Digest ".count).split(separator: ", ").map { $0.split(separator: "=", maxSplits: 1) }
         return Dictionary(
@@ -28,7 +28,7 @@ import Testing
         ) { $1 }
     }
 
-    /// The proof of one that knows a password, by RFC 7616.
+    /// The correct proof of a server that knows the password, as defined in RFC 7616.
     private static func rspauth(_ p: [String: String], password: String = "secret", qop: String = "auth") -> String {
         let name = p["algorithm"] ?? "MD5"
         let algorithm = name.hasPrefix("MD5") ? ChecksumAlgorithm.md5 : .sha256
@@ -82,13 +82,13 @@ import Testing
 
     @Test func `what is of another request proves nothing`() async throws {
         let proofs: [Proof] = [
-            // The count and the number of the client have to be those of the request.
+            // The nonce count and the client nonce must be those of the request.
             { #"rspauth="\#(Self.rspauth($0))", qop=auth, cnonce="other""# },
             { #"rspauth="\#(Self.rspauth($0))", qop=auth, nc=00000009"# },
             { #"rspauth="\#(Self.rspauth($0.merging(["uri": "/other"]) { $1 }))", qop=auth"# },
             { #"rspauth="\#(Self.rspauth($0.merging(["nc": "00000009"]) { $1 }))", qop=auth"# },
             { #"rspauth="\#(Self.rspauth($0.merging(["nonce": "xyz"]) { $1 }))", qop=auth"# },
-            // That it was sent back is no proof.
+            // Echoing the response is not a proof.
             { #"rspauth="\#($0["response"] ?? "")", qop=auth"# }, { _ in #"rspauth="", qop=auth"# },
         ]
         for (number, proof) in proofs.enumerated() {
@@ -104,7 +104,7 @@ import Testing
             { _ in nil }, { _ in "" }, { _ in "nextnonce=\"def\"" }, { _ in "damaged=\"" }, { _ in "@" },
             { #"rspauth="\#(Self.rspauth($0))""# },
             { #"rspauth="\#(Self.rspauth($0).uppercased())", qop=AUTH"# },
-            // The body is not kept to be hashed.
+            // The body is not kept for hashing.
             { #"rspauth="\#(Self.rspauth($0, qop: "auth-int"))", qop=auth-int"# },
         ]
         for (number, proof) in proofs.enumerated() {
@@ -115,14 +115,14 @@ import Testing
                 #expect(operation.responseString == "let in", "number \(number)")
             }
         }
-        // By RFC 2069, and with a body in the hash, nothing is compared.
+        // With RFC 2069, and with a body in the hash, nothing is compared.
         for challenge in ["opaque=\"x\"", "qop=\"auth-int\""] {
             let asking = try server(challenge) { _ in "rspauth=\"no\", qop=auth" }
             let operation = AskingServer.operation(asking.url("/"))
             try await operation.finished()
             #expect(operation.responseString == "let in")
         }
-        // Nor where nothing was asked for.
+        // The same applies if no challenge was sent.
         let open = try AskingServer()
         open.route("/") { _, _ in .text("open").header("Authentication-Info", "rspauth=\"no\", qop=auth") }
         let operation = AskingServer.operation(open.url("/"))
@@ -156,7 +156,7 @@ import Testing
             try? await operation.finished()
             #expect(failure(operation) != nil)
         }
-        // Each asked first.
+        // Each began with a request without credentials.
         #expect(lies.authorizations("/").map { $0 == "none" } == [true, false, true, false])
     }
 

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Servers that ask again and again: every operation ends, and soon.
+/// Servers that keep sending challenges: every operation ends soon.
 @Suite struct HostileChallengeTests {
     @Test func `a server that names another realm each time is not answered for ever`() async throws {
         let asking = try AskingServer()
@@ -111,7 +111,7 @@ import Testing
     }
 }
 
-/// A text as a body that can be read again.
+/// A text as a replayable body.
 final class ReplayableText: InputStream, ReplayableBodyStream {
     private let text: String
     private let stream: InputStream

@@ -9,11 +9,11 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations that wait for an answer or for a token, and what may come meanwhile.
+/// Operations waiting for an answer or a token, and the events that may occur in the meantime.
 @Suite struct PendingChallengeTests {
     typealias Answer = @Sendable (AuthenticationDisposition) -> Void
 
-    /// Keeps the answers that a handler was given.
+    /// Keeps the answers that a handler received.
     private final class Answers: Sendable {
         private let all = Locked<[Answer]>([])
         var count: Int { all.withLock { $0.count } }
@@ -83,7 +83,8 @@ import Testing
         let gate = TestServer.Gate()
         asking.route("/") { request, number in
             guard request.authorizations != [AskingServer.basic] else { return .text("let in") }
-            // The second attempt was sent without an answer, and hears so only after the first has been answered.
+            // The second attempt was sent without an answer, and is challenged only after the first challenge was
+            // answered.
             let response = TestServer.Response.asking("Basic realm=\"a\"")
             return number == 2 ? response.held(by: gate) : response
         }
@@ -97,7 +98,7 @@ import Testing
         #expect(eventually { asking.server.requests.count == 2 })
         answers[0](.useCredential(AskingServer.ada))
         gate.open()
-        // The second attempt may be refused with a question of its own.
+        // The second attempt may be refused with its own challenge.
         #expect(eventually { operation.isFinished || answers.count == 2 })
         if answers.count == 2 { answers[1](.useCredential(AskingServer.ada)) }
         try await operation.finished()
@@ -212,7 +213,7 @@ import Testing
     }
 
     @Test func `a token for many thousands that wait costs each of them the same`() async throws {
-        // Nothing is sent: the token cannot be.
+        // Nothing is sent: the token cannot be sent.
         func seconds(_ count: Int) async throws -> Double {
             let signal = Signal()
             let authenticator = Authenticator { _ in

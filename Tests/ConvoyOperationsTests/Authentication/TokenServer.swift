@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTestServer
 import Foundation
 
-/// A server with a resource for bearers of the present token, and a place where the token is exchanged for another.
+/// A server with a resource for bearers of the current token, and an endpoint that exchanges the token for another.
 final class TokenServer: Sendable {
     let server: TestServer
     private let generation = Locked(1)
@@ -22,13 +22,13 @@ final class TokenServer: Sendable {
         }
     }
 
-    /// The present token is good no longer; the next one is.
+    /// Expires the current token; the next one becomes valid.
     func expire() { generation.withLock { $0 += 1 } }
 
-    /// No token is good any more.
+    /// Invalidates all tokens.
     func close() { isClosed.withLock { $0 = true } }
 
-    /// The number of the present token.
+    /// The number of the current token.
     var presentGeneration: Int { generation.withLock { $0 } }
 
     var refreshes: Int { server.requests("/token").count }

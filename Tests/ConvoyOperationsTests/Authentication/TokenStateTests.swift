@@ -69,7 +69,7 @@ import Testing
         let counts = state.end(1, .success(AccessToken("b")), at: date)
         let next = state.next(0, date)
         #expect(counts && uses(next) == "b")
-        // Without a refresh under way, the next request begins one.
+        // If no refresh is running, the next request begins one.
         state.set(nil, at: date)
         let after = state.next(0, date)
         #expect(begins(after) == 2)
@@ -89,14 +89,14 @@ import Testing
             return #expect(Bool(false), "a third refresh")
         }
         #expect(reason is Reason)
-        // A token that is taken away is no new beginning.
+        // Removing the token does not reset the limit.
         state.set(nil, at: date)
         guard case .fail(.tooManyRefreshes) = state.next(29, date) else {
             return #expect(Bool(false), "a third refresh")
         }
         let third = state.next(30, date)
         #expect(begins(third) == 3)
-        // One that the user has set counts as a new beginning.
+        // A token set by the user resets the limit.
         state.set(AccessToken("x"), at: date)
         let next = state.next(31, date)
         let counts = state.end(3, .success(AccessToken("y")), at: date)

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Tunnels through proxies that ask who the client is.
+/// Tunnels through proxies that require authentication.
 @Suite struct TunnelAuthenticationTests {
     private static let refusal = """
         HTTP/1.1 407 Proxy Authentication Required\r

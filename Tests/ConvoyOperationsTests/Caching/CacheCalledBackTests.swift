@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Handlers that use what has called them, let go of it, or do not return.
+/// Handlers that use their caller, release it, or do not return.
 @Suite struct CacheCalledBackTests {
     let server: TestServer
 
@@ -35,7 +35,7 @@ import Testing
             let (url, other) = (server.url("/x"), server.url("/y"))
             cache.responseHandler = { candidate in
                 if candidate.url?.path == "/x" {
-                    // Another operation, whose response waits for this handler as well.
+                    // Another operation, whose response also waits for this handler.
                     let inner = manager.makeOperation(request: URLRequest(url: other))
                     let done = DispatchSemaphore(value: 0)
                     inner.completionBlock = { done.signal() }
@@ -108,7 +108,7 @@ import Testing
         await #expect(throws: URLError.self) { try await operation.finished() }
         #expect((operation.error as? URLError)?.code == .timedOut && asked.withLock { $0 } == 1)
         gate.signal()
-        // What follows on the same network thread comes after whatever the handler's return has brought about.
+        // Requests on the same network thread come after all effects of the handler's return.
         let next = manager.enqueue(manager.makeOperation(request: URLRequest(url: server.url("/y"))))
         try await next.finished()
         #expect((operation.error as? URLError)?.code == .timedOut && ends.withLock { $0 } <= 1)

@@ -9,23 +9,23 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// http-tests/cache-tests through the whole client, against a server on loopback. Only time is simulated.
+/// The http-tests/cache-tests suite through the whole client, against a loopback server. Only time is simulated.
 @Suite(.enabled(if: ConformanceSuite.directory("http-cache") != nil, .init(rawValue: ConformanceSuite.hint("http-cache"))))
 struct CacheCollectionTests {
-    /// Where the cache keeps the responses.
+    /// Where the cache stores the responses.
     enum Place: CaseIterable {
         case memory
         case directory
-        /// In a directory, by another cache at each request, as if the process had been started again.
+        /// In a directory, with a new cache for each request, as if the process had been restarted.
         case reopenedDirectory
     }
 
-    /// The required tests that pass in the cache alone, each with the reason why they cannot on the wire.
+    /// The required tests that pass in the cache alone but cannot pass on the wire, each with the reason.
     static let deviations: [String: String] = [
-        "headers-store-Transfer-Encoding": "an unknown transfer coding is no response (RFC 9112, section 6.1)"
+        "headers-store-Transfer-Encoding": "a response with an unknown transfer coding is invalid (RFC 9112, section 6.1)"
     ]
 
-    @Test("the required tests pass as in the cache alone", arguments: Place.allCases)
+    @Test("the required tests pass as they do in the cache alone", arguments: Place.allCases)
     func collection(_ place: Place) async throws {
         let directory = try #require(ConformanceSuite.directory("http-cache"))
         let tests = try HTTPCacheSuite.load(from: directory).flatMap(\.tests).filter(\.isForClients)
@@ -79,7 +79,7 @@ private final class Stage: Sendable {
                 status: reply.status,
                 headers: TestServer.Headers(reply.fields.map { .init(name: $0.name, value: $0.value) }),
                 body: .data(Data(reply.body.utf8)))
-            // The length of nothing would be that of another representation.
+            // The length of an empty body would be that of another representation.
             return request.method == "HEAD" ? response.framed(.closeDelimited) : response
         }
     }
@@ -141,7 +141,7 @@ private final class Stage: Sendable {
 
     private static func seen(_ operation: HTTPRequestOperation) -> HTTPCacheVerdict.Seen? {
         if let error = operation.error {
-            // The answer that RFC 9111, section 5.2.1.7, gives to `only-if-cached`.
+            // The response that RFC 9111, section 5.2.1.7, specifies for `only-if-cached`.
             guard (error as? URLError)?.code == .resourceUnavailable else { return nil }
             return HTTPCacheVerdict.Seen(status: 504, fields: [], body: "")
         }

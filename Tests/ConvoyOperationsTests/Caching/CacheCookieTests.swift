@@ -12,13 +12,13 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The cache together with cookies and credentials.
+/// The cache combined with cookies and credentials.
 @Suite struct CacheCookieTests: CachingSuite {
     let fixture: CachingFixture
 
     init() throws { fixture = try CachingFixture() }
 
-    /// Makes all requests those of the store: what it was given before it had any cookie is for every user.
+    /// Associates all requests with the store: responses received before it had any cookie are shared by all users.
     private func begin() { manager.cookieStore?.setCookies(["s=1; Path=/"], from: server.url) }
 
     // MARK: Cookies

@@ -12,7 +12,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The cache together with retries, handlers, shared transfers, and managers that are gone.
+/// The cache combined with retries, handlers, shared transfers, and released managers.
 @Suite struct CacheHandlerTests: CachingSuite {
     let fixture: CachingFixture
 

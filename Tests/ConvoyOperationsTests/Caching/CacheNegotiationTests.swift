@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What client and server agree upon is respected by what is stored: codings, and who the client is.
+/// Stored responses respect what client and server negotiate: content codings and authentication.
 @Suite struct CacheNegotiationTests: CachingSuite {
     let fixture: CachingFixture
 
@@ -19,7 +19,7 @@ import Testing
 
     // MARK: Codings
 
-    /// A server that encodes for those who take it, and forgets to say so with `Vary`, as nginx does by default.
+    /// A server that encodes responses for clients that accept it, but omits `Vary`, as nginx does by default.
     private func serveEncoded() throws -> Data {
         let body = PatternBytes.data(count: 60_000)
         let packed = try ProcessRunner.run("/bin/gzip", ["-c"], input: body).output
@@ -50,7 +50,7 @@ import Testing
         #expect(try await get("/x").responseData == body)
         let plain = try await get("/x") { $0.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
         #expect(plain.responseData == body && plain.cacheUse == nil)
-        // What is not encoded is for every user.
+        // An unencoded response is for every user.
         #expect(try await get("/x").responseData == body)
     }
 
@@ -63,7 +63,7 @@ import Testing
                 value.components(separatedBy: "nonce=\"").dropFirst().first?.prefix { $0 != "\"" }
             }.map(String.init)
             return nonces.withLock { nonces in
-                // Each nonce is good for one request, as strict servers have it.
+                // Each nonce is valid for one request, as with strict servers.
                 if let sent, sent == "n\(nonces.made)", nonces.used.insert(sent).inserted {
                     return .text("in").header("Cache-Control", "max-age=600")
                 }

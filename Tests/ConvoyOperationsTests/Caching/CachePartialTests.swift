@@ -12,7 +12,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The cache together with heads, parts, conditions and what changes something.
+/// The cache combined with HEAD requests, partial responses, conditional requests and unsafe methods.
 @Suite struct CachePartialTests: CachingSuite {
     let fixture: CachingFixture
 
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "what a server says about a range, a condition, a proxy or a limit is no answer for others",
+        "a response about a range, a condition, a proxy or a limit is not served to other requests",
         arguments: [407, 412, 416, 428, 429, 431, 511])
     func momentary(status: Int) async throws {
         server.route("GET", "/x") { request in
@@ -87,9 +87,9 @@ import Testing
         #expect(again.responseString == "body" && again.cacheUse == .fresh)
     }
 
-    @Test("a download that was paused goes on out of the cache, if that has the same version", arguments: [true, false])
+    @Test("a paused download resumes from the cache if it has the same version", arguments: [true, false])
     func resumed(isSame: Bool) async throws {
-        // Opened last: a transfer goes on for a moment after its operation has been paused.
+        // Opened last: a transfer continues briefly after its operation has been paused.
         let gate = TestServer.Gate()
         defer { gate.open() }
         let second = TestServer.Response.pattern(count: 3_000_000, offset: isSame ? 0 : 100)
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func `a download that was resumed over the network stores no part as the whole`() async throws {
-        // Opened last: a transfer goes on for a moment after its operation has been paused.
+        // Opened last: a transfer continues briefly after its operation has been paused.
         let gate = TestServer.Gate()
         defer { gate.open() }
         let isFirst = Locked(true)

@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a user was given for his credentials is served to no other user.
+/// A response to one user's credentials is not served to another user.
 @Suite struct CachePartitionTests {
     let server: TestServer
     let cache = HTTPCache()

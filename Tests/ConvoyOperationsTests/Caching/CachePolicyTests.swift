@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What requests want of the cache, and what they get.
+/// The cache policies of requests and their effects.
 @Suite struct CachePolicyTests: CachingSuite {
     let fixture: CachingFixture
 
@@ -174,7 +174,7 @@ import Testing
             let error = await #expect(throws: URLError.self) { try await get("/a") }
             #expect(error?.code == .httpTooManyRedirects)
         }
-        // The response that failed is not stored.
+        // The failed response is not stored.
         #expect(server.requests("/a").count == 1 && server.requests("/b").count == 2)
     }
 }

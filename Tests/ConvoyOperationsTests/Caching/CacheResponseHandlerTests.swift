@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A handler sees what is about to be stored.
+/// A handler receives responses before they are stored.
 @Suite struct CacheResponseHandlerTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

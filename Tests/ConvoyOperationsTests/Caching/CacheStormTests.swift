@@ -10,19 +10,19 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Many operations on few resources that change, paused, resumed and cancelled by many threads: each ends once, and with
-/// one version or none.
+/// Many operations on a few changing resources, paused, resumed and cancelled by many threads: each ends once, with one
+/// version or none.
 @Suite struct CacheStormTests {
     enum Place: CaseIterable {
         case memory
         case directory
-        /// In memory, and over HTTP/2 by way of nginx.
+        /// In memory, and over HTTP/2 through nginx.
         case memoryOverHTTP2
 
         static var made: [Place] { Nginx.isInstalled ? allCases : [.memory, .directory] }
     }
 
-    /// A resource whose every byte is its version, as long as its version says.
+    /// A resource whose bytes all contain its version, and whose length depends on the version.
     private final class Resource: Sendable {
         let length: Int
         let control: String
@@ -30,7 +30,7 @@ import Testing
 
         init(length: Int, control: String) { (self.length, self.control) = (length, control) }
 
-        /// Another version after each fifth request, and a failure now and then.
+        /// Changes the version after every fifth request, and fails occasionally.
         func answer(_ request: RecordedRequest) -> TestServer.Response {
             let number = requests.withLock { count in
                 count += 1
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test("each operation ends once, and with one version or none", arguments: Place.made)
+    @Test("each operation ends once, with one version or none", arguments: Place.made)
     func storm(_ place: Place) async throws {
         let server = try TestServer()
         let controls = [
@@ -150,7 +150,7 @@ import Testing
         #expect(ends.withLock { $0 }.allSatisfy { $0 == 1 })
         print("\(place): \(hits) hits, \(cancelled) cancelled, \(failed) failed of \(operations.count)")
         #expect(hits > 20 && cancelled > 20)
-        // What is left is right, too.
+        // The stored responses are correct, too.
         for (number, resource) in resources.enumerated() {
             for _ in 0..<3 {
                 let operation = manager.enqueue(

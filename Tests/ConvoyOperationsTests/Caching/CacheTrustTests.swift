@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The cache is no way around what decides about servers, and shows no other server who the client is.
+/// The cache does not bypass server trust decisions, and reveals no identity to other servers.
 @Suite struct CacheTrustTests {
     let cache = HTTPCache()
 
@@ -120,7 +120,7 @@ import Testing
         secret.connectionConfiguration.clientIdentity = ClientIdentity(pkcs12: file) {
             calls.withLock { $0 += 1 }
             asked.fire()
-            // Bounded, so that a failure is one and not a hang.
+            // Bounded, so that a failure does not hang.
             _ = opened.wait(timeout: .now() + 20)
             return "s3cret"
         }
@@ -130,7 +130,7 @@ import Testing
         #expect(try await get(other, plain.url("/x")).responseString == "body")
         #expect(!held.isFinished)
         opened.signal()
-        // It is known by now: another request waits for what is never signalled.
+        // The passphrase is known by now: a second call would wait for a signal that never comes.
         try await held.finished()
         #expect(try await get(secret, secure.url("/x")).cacheUse == .fresh)
         #expect(try await get(other, plain.url("/x")).cacheUse == .fresh)

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What comes out of the cache arrives as what comes from the network.
+/// Responses from the cache are delivered like responses from the network.
 @Suite struct CachedOperationTests: CachingSuite {
     let fixture: CachingFixture
 
@@ -58,7 +58,7 @@ import Testing
             while !dependent.isFinished || posts.withLock({ $0.count }) < 2 { await Task.yield() }
             testQueue.sync {}
             observation.invalidate()
-            // What is sent from different queues has no order among it.
+            // Notifications from different queues are not ordered among each other.
             let all = events.withLock { $0 }
             let states = all.filter { ["ready", "executing", "paused", "finished"].contains($0) }
             let handlers = all.filter { !states.contains($0) && !$0.hasPrefix("dependent") }
@@ -82,7 +82,7 @@ import Testing
         let second = try await get("/gzip")
         #expect(second.responseString == text && second.cacheUse == .fresh)
         #expect(second.transferProgress.bytesReceived == Int64(text.utf8.count))
-        // A client that decodes it itself gets its own.
+        // A client that decodes the body itself gets its own representation.
         let own = try await get("/gzip") { $0.setValue("gzip", forHTTPHeaderField: "Accept-Encoding") }
         #expect(own.responseData == packed)
     }

@@ -9,12 +9,12 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stored bodies that are read from a disk while they are delivered: what happens to the file, to the reader, and to the
-/// operation meanwhile.
+/// Stored bodies that are read from disk while they are delivered: events that affect the file, the reader, and the
+/// operation in the meantime.
 @Suite struct DiskReplayTests {
     private static let count = 8_000_000
 
-    /// What happens to the file of a body.
+    /// The damage to the file of a body.
     enum Damage: CaseIterable {
         case changed
         case truncated
@@ -71,7 +71,7 @@ import Testing
         try handle.close()
     }
 
-    @Test("a body that is damaged under its reader ends in an error, and never in other bytes", arguments: Damage.allCases)
+    @Test("a body damaged while it is read ends in an error, never in wrong bytes", arguments: Damage.allCases)
     func damageMeanwhile(_ damage: Damage) async throws {
         try await get("large")
         let stream = GatedStream()
@@ -83,20 +83,20 @@ import Testing
         stream.letThrough()
         try? await operation.finished()
         if damage == .removed {
-            // An open file lives on without its name.
+            // An open file remains readable after its name is removed.
             #expect(operation.error == nil)
         } else {
             #expect((operation.error as? URLError)?.code == .networkConnectionLost)
         }
         if operation.error == nil { #expect(stream.bytes == PatternBytes.data(count: Self.count)) }
-        // It is met once.
+        // The damage is found only once.
         let next = try await get("large")
         #expect(next.responseData == PatternBytes.data(count: Self.count))
         #expect(next.cacheUse == nil || damage == .removed)
         #expect(try await get("large").cacheUse == .fresh)
     }
 
-    @Test("a body that is damaged before it is wanted comes from the network", arguments: Damage.allCases)
+    @Test("a body damaged before it is requested is loaded from the network", arguments: Damage.allCases)
     func damageBefore(_ damage: Damage) async throws {
         try await get("large")
         try inflict(damage)
@@ -111,7 +111,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test("a download that meets a damaged body leaves the file that is there")
+    @Test("a download that finds a damaged body leaves the existing file unchanged")
     func download() async throws {
         try await get("large")
         try inflict(.changed)
@@ -122,7 +122,7 @@ import Testing
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: Self.count))
     }
 
-    @Test("a download that a policy retries gets over a damaged body")
+    @Test("a download with a retry policy recovers from a damaged body")
     func retriedDownload() async throws {
         var policy = RetryPolicy(maximumRetryCount: 2)
         policy.initialDelay = 0.001
@@ -134,7 +134,7 @@ import Testing
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: Self.count))
     }
 
-    @Test("everything is removed while a body is read: the reader gets all of it")
+    @Test("a reader receives the complete body even if the cache is emptied in the meantime")
     func removal() async throws {
         try await get("large")
         let stream = GatedStream()
@@ -150,11 +150,11 @@ import Testing
         #expect(try await get("large").cacheUse == nil)
     }
 
-    @Test("a hit that is paused goes on where it was, decoded or not", arguments: [false, true])
+    @Test("a paused hit resumes where it stopped, decoded or not", arguments: [false, true])
     func pause(isEncoded: Bool) async throws {
         var body = PatternBytes.data(count: 3_000_000)
         if isEncoded {
-            // What packs well is over before it can be paused.
+            // A well compressible body would be complete before it can be paused.
             var generator = SplitMix64(seed: 7)
             body = Data((0..<400_000).flatMap { _ in withUnsafeBytes(of: generator.next()) { Array($0.prefix(7)) + [0] } })
             let packed = try ProcessRunner.run("/bin/gzip", ["-1", "-c"], input: body).output
@@ -180,7 +180,7 @@ import Testing
         #expect(server.requests("/paused").count == 1)
     }
 
-    @Test("operations that are cancelled while the index is asked all end, and nothing is broken")
+    @Test("operations cancelled during the index lookup all end without damage")
     func cancelAll() async throws {
         for number in 0..<20 {
             server.route("/n\(number)", .pattern(count: 60_000, offset: number).header("Cache-Control", "max-age=600"))

@@ -8,13 +8,13 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A folded field (RFC 9112, section 5.2) has the same effect as one on a single line, in everything that reads fields.
+/// A folded field (RFC 9112, section 5.2) has the same effect as one on a single line, wherever fields are read.
 @Suite struct FoldedFieldTests: CachingSuite {
     let fixture: CachingFixture
 
     init() throws { fixture = try CachingFixture() }
 
-    /// A response with a field on one line or folded at each of its spaces, with and without one behind the colon.
+    /// A response with a field on one line or folded at each of its spaces, with and without a fold after the colon.
     private static func forms(_ name: String, _ value: String, status: Int = 200) -> [TestServer.Response] {
         ["", "\r\n ", "\r\n\t\r\n "].map { fold in
             let folded = fold.isEmpty ? value : fold + value.replacingOccurrences(of: " ", with: fold)

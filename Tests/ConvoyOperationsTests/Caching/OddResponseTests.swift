@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Responses that are wrong, cut off or unusual leave in the cache what is right, or nothing.
+/// Invalid, truncated or unusual responses leave correct data in the cache, or nothing.
 @Suite struct OddResponseTests: CachingSuite {
     let fixture: CachingFixture
 
@@ -34,7 +34,7 @@ import Testing
                 case .chunksCutOff: return fresh.framed(.chunked).truncated(afterBytes: 20_000)
                 case .resetWithoutLength: return fresh.framed(.closeDelimited).resets(afterBytes: 20_000)
                 case .cutWithoutLength:
-                    // An encoded body tells where it ends, a connection does not.
+                    // An encoded body declares where it ends, a connection does not.
                     let packed = try ProcessRunner.run("/bin/gzip", ["-c"], input: PatternBytes.data(count: 50_000)).output
                     return .bytes(packed).header("Content-Encoding", "gzip").header("Cache-Control", "max-age=600")
                         .framed(.closeDelimited).truncated(afterBytes: packed.count / 2)
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("nothing is stored of a response that breaks off, or lies", arguments: Broken.allCases)
+    @Test("a truncated or contradictory response is not stored", arguments: Broken.allCases)
     func broken(_ broken: Broken) async throws {
         server.route("GET", "/x", inTurn: [try broken.response, Self.fresh])
         await #expect(throws: URLError.self) { try await get("x") }
@@ -58,17 +58,17 @@ import Testing
         #expect(try await get("x").cacheUse == .fresh)
     }
 
-    @Test("a confirmed response survives one that breaks off", arguments: Broken.allCases)
+    @Test("a validated response survives a truncated one", arguments: Broken.allCases)
     func brokenAnswer(_ broken: Broken) async throws {
         let first = TestServer.Response.text("first").header("ETag", "\"1\"").header("Cache-Control", "no-cache")
         server.route("GET", "/x", inTurn: [first, try broken.response, .status(304, headers: ["ETag": "\"1\""]), first])
         #expect(try await get("x").responseString == "first")
         await #expect(throws: URLError.self) { try await get("x") }
-        // Whether what was stored is still there or not: never a part of the broken one.
+        // The stored response may have been removed, but it never contains part of the broken one.
         #expect(try await get("x").responseString == "first" || server.requests.last?.headers["If-None-Match"] == nil)
     }
 
-    @Test("trailers are no fields of a stored head")
+    @Test("trailers are not part of a stored head")
     func trailers() async throws {
         server.route(
             "GET", "/x",
@@ -86,7 +86,7 @@ import Testing
         #expect(manager.cookieStore?.cookies.isEmpty == true)
     }
 
-    @Test("interim responses decide nothing and set nothing", arguments: [100, 102, 103, 199])
+    @Test("interim responses do not affect caching or cookies", arguments: [100, 102, 103, 199])
     func interim(status: Int) async throws {
         server.route(
             "GET", "/x",
@@ -103,7 +103,7 @@ import Testing
         #expect(manager.cookieStore?.cookies.isEmpty == true)
     }
 
-    @Test("a body without a length is stored when the connection ends it, and one of nothing is one")
+    @Test("a body without a length is stored when the connection ends, even if it is empty")
     func closeDelimited() async throws {
         server.route("GET", "/x", Self.fresh.framed(.closeDelimited))
         server.route("GET", "/empty", .text("").header("Cache-Control", "max-age=600"))
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test("a fragment is no part of what is looked up, and a query is")
+    @Test("the cache key includes the query but not the fragment")
     func fragment() async throws {
         server.route("GET", "/x") { .text($0.query ?? "none").header("Cache-Control", "max-age=600") }
         #expect(try await get("x#one").responseString == "none")
@@ -127,7 +127,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test("a hit that is too large for memory fails as a response of the network does")
+    @Test("a hit that is too large for memory fails like a response from the network")
     func limit() async throws {
         server.route("GET", "/x", Self.fresh)
         _ = try await get("x")

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stale responses: while the server is asked for a new one, and where it cannot be asked (RFC 5861).
+/// Stale responses: while the server is asked for a new one, and when it cannot be reached (RFC 5861).
 @Suite struct StaleResponseTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -55,7 +55,7 @@ import Testing
         _ = try await get("swr")
         #expect(try await get("swr").cacheUse == .staleWhileRevalidate)
         try await server.waitForRequests(count: 2)
-        // The rest of the second response never comes, and the connection ends all the same.
+        // The rest of the second response never arrives, but the connection ends anyway.
         try await waitUntil("the end of the transfer") { server.openConnectionCount == 0 }
         gate.open()
     }

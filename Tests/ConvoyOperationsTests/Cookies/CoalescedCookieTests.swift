@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations share a transfer only if they would have the same cookies.
+/// Operations share a transfer only if they would send the same cookies.
 @Suite struct CoalescedCookieTests {
     @Test(arguments: [true, false])
     func `who sends no cookies, or is of another site, has a transfer of its own`(isCrossSite: Bool) async throws {

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A handler is asked about cookies while the response waits.
+/// A handler decides about cookies while the response waits.
 @Suite struct CookieAcceptanceTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -50,7 +50,7 @@ import Testing
         }
         let operation = manager.enqueue(try manager.makeOperation(.get, "large"))
         try await server.waitForRequests(count: 1)
-        // Others are not held up.
+        // Other operations are not delayed.
         try await manager.enqueue(manager.makeOperation(.get, "echo")).finished()
         #expect(operation.response == nil)
         gate.signal()
@@ -101,7 +101,7 @@ import Testing
         #expect(operation.responseData == PatternBytes.data(count: 3_000_000))
     }
 
-    /// The handler answers when libcurl has the whole of the redirect's response.
+    /// The handler answers when libcurl has received the complete redirect response.
     @Test func `an answer about a redirect's cookies does not end the request that follows`() async throws {
         let moved = TestServer.Response.redirect(to: "/echo").header("Set-Cookie", "good=1")
         server.route("/moved", moved)

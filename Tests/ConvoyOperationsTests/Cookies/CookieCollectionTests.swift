@@ -10,17 +10,17 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The collections of others, through the whole client: a server sets, and sees what the next request carries.
+/// Public cookie test suites through the whole client: a server sets cookies and checks the next request.
 @Suite(.enabled(if: CookieSuite.isPresent, Comment(rawValue: CookieSuite.hint)))
 struct CookieCollectionTests {
-    /// How the second request comes about.
+    /// How the second request is made.
     enum Way: CaseIterable {
         case ownRequest
-        /// The response that sets the cookies redirects to where they are wanted.
+        /// The response that sets the cookies redirects to the URL that needs them.
         case redirect
     }
 
-    /// A server that stands for all hosts of the collection.
+    /// A server that represents all hosts of the suite.
     private final class Origin: Sendable {
         static let hosts = [
             "example.org", "home.example.org", "sibling.example.org", "subdomain.home.example.org",
@@ -32,7 +32,7 @@ struct CookieCollectionTests {
         private let policy: SecurityPolicy
         private let script = Script()
 
-        /// What the first request is answered with, and the `Cookie` fields of the others.
+        /// The response to the first request, and the `Cookie` fields of the others.
         private final class Script: Sendable {
             let state = Locked<(answer: TestServer.Response, cookies: [[String]])>((TestServer.Response(), []))
         }
@@ -57,9 +57,9 @@ struct CookieCollectionTests {
             }
         }
 
-        /// The `Cookie` field of the second request of a case; nil for none.
+        /// Returns the `Cookie` field of the second request of a case; nil if it is missing.
         func answer(_ one: CookieSuite.Case, _ way: Way) async throws -> String? {
-            // A day on which the dates of 2019 are still to come.
+            // A date before the suite's dates in 2019.
             let store = CookieStore(
                 CookieLimits(), file: nil, keepsSessionCookies: false, now: { 1_546_300_800 * CookieTime.second })
             let manager = HTTPRequestOperationManager(completionQueue: testQueue)
@@ -91,12 +91,12 @@ struct CookieCollectionTests {
         }
     }
 
-    /// Whether the bytes of the fields cannot be part of a head: no server can send them.
+    /// Whether the bytes of the fields cannot be part of a head, so that no server can send them.
     private static func isNoField(_ one: CookieSuite.Case) -> Bool {
         one.setCookie.contains { $0.utf8.contains { $0 == 0 || $0 == 10 || $0 == 13 } }
     }
 
-    @Test("http-state: what a server sets comes back to it", arguments: Way.allCases)
+    @Test("http-state: cookies are sent back to the server that set them", arguments: Way.allCases)
     func httpState(_ way: Way) async throws {
         let origin = try Origin(isSecure: false)
         var (same, different) = (0, 0)
@@ -112,12 +112,12 @@ struct CookieCollectionTests {
                 same += answer == one.cookie ? 1 : 0
             }
         }
-        print("http-state by \(way): \(same) as expected, \(different) changed by RFC 6265bis")
+        print("http-state by \(way): \(same) as expected, \(different) different in RFC 6265bis")
         // Two cases have bytes in a field that end the head.
         #expect(same == 195 && different == 25)
     }
 
-    @Test("web-platform-tests: what a server sets comes back to it", arguments: Way.allCases)
+    @Test("web-platform-tests: cookies are sent back to the server that set them", arguments: Way.allCases)
     func webPlatform(_ way: Way) async throws {
         let origin = try Origin(isSecure: false)
         let cases = try CookieSuite.webPlatform().filter { !Self.isNoField($0) }
@@ -128,7 +128,7 @@ struct CookieCollectionTests {
         }
     }
 
-    @Test("over https the cookies that are for https come back, too, and the others as over http")
+    @Test("over https, secure cookies are also sent back, and the others as over http")
     func secure() async throws {
         let plain = try Origin(isSecure: false)
         let secure = try Origin(isSecure: true)
@@ -143,7 +143,7 @@ struct CookieCollectionTests {
         #expect(onlySecure.count > 5)
     }
 
-    @Test("a field with a byte that ends the line, or is none of a head, sets nothing", arguments: ["\0", "\r", "\n"])
+    @Test("a field with a line end or an invalid byte sets no cookie", arguments: ["\0", "\r", "\n"])
     func noField(_ byte: String) async throws {
         let server = try TestServer()
         server.echo(at: "/echo")

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Requests bring the cookies that responses have set.
+/// Requests send the cookies that responses have set.
 @Suite struct CookieTransferTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -45,7 +45,7 @@ import Testing
         try await get("/many")
         #expect(store.revision - before == 180)
         #expect(store.cookies.count == 180)
-        // Also where each cookie is asked about, in place of the first ones only.
+        // The same limit applies if a handler decides about each cookie.
         store.removeAll()
         let asked = Locked(0)
         store.acceptanceHandler = { _, _ in
@@ -55,7 +55,7 @@ import Testing
         try await get("/many")
         #expect(asked.withLock { $0 } == 180)
         store.acceptanceHandler = nil
-        // Those that the RFC asks for are always taken, however few are kept.
+        // At least as many cookies as the RFC requires are processed, however few are kept.
         let small = CookieStore(limits: CookieLimits(cookiesPerSite: 3))
         manager.cookieStore = small
         try await get("/fifty")

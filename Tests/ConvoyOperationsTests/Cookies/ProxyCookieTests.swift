@@ -11,9 +11,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Cookies and the cache, where a request goes another way than its URL says.
+/// Cookies and the cache when a request takes another route than its URL implies.
 @Suite struct ProxyCookieTests {
-    /// Stands for a proxy that answers for the origin, which does not exist.
+    /// A proxy that answers for the origin, which does not exist.
     let proxy: TestServer
     let manager = HTTPRequestOperationManager(completionQueue: testQueue)
     let store = CookieStore()
@@ -35,7 +35,7 @@ import Testing
 
     @Test func `a proxy's 407 is neither stored nor sets cookies, and a 304 and a failure are the origin's`() async throws {
         let url = try #require(origin)
-        // What comes before the store has any cookie is for all.
+        // Responses received before the store has any cookie are shared by all.
         store.setCookies(["a=1"], from: url)
         proxy.route(
             "GET", "/x",
@@ -111,11 +111,11 @@ import Testing
             try await operation.finished()
             #expect(operation.responseString == "there")
         }
-        // The last one has a cookie of its own, and so another identity.
+        // The last one has its own cookie, and therefore another identity.
         #expect(one.requests.count == 2)
         #expect(two.requests.map { $0.headers["Cookie"] } == [nil, "two=1", "two=1"])
         for _ in 0..<2 { #expect(try await get(one.url("/user")).error != nil) }
-        // What is refused is not stored either.
+        // A rejected response is not stored either.
         #expect(one.requests.count == 4 && two.requests.count == 3)
     }
 

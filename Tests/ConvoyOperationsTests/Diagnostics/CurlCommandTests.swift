@@ -11,7 +11,7 @@ import Testing
 
 private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
-/// The command sends what the operation sends.
+/// The command sends the same request as the operation.
 @Suite(.enabled(if: hasCurl, "the curl tool is not installed")) struct CurlCommandTests {
     let server: TestServer
 
@@ -20,7 +20,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         server.route(nil, "/*", .text(""))
     }
 
-    /// The requests that the operation and its command send.
+    /// The requests sent by the operation and by its command.
     private func send(_ request: URLRequest) async throws -> (operation: RecordedRequest, command: RecordedRequest) {
         server.forgetRequests()
         let operation = HTTPRequestOperation(request: request)
@@ -179,7 +179,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
             operation.connectionConfiguration.securityPolicy.revocationLists = Array(lists.prefix(count))
             let command = operation.curlCommand()
             #expect(command.contains("--crlfile /lists/a.pem") && !command.contains("b.pem"))
-            #expect(command.contains("with the first of its revocation lists only") == (count == 2))
+            #expect(command.contains("with only the first of its revocation lists") == (count == 2))
         }
     }
 

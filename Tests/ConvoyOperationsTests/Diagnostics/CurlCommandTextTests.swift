@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What the command says, and what it keeps to itself.
+/// What the command shows, and what it omits.
 @Suite struct CurlCommandTextTests {
     private func operation(_ url: String, _ change: (inout URLRequest) -> Void = { _ in }) throws -> HTTPRequestOperation {
         var request = URLRequest(url: try #require(URL(string: url)))
@@ -54,7 +54,7 @@ import Testing
             request.allHTTPHeaderFields = ["X-Bad": "a\r\nX-Injected: b"]
         }
         let command = operation.curlCommand(includingSecrets: true)
-        #expect(command.hasSuffix("http://h/ # without a header that cannot be sent; without its body, which is a stream"))
+        #expect(command.hasSuffix("http://h/ # without an invalid header field; without the body, which is a stream"))
         #expect(!command.contains("Injected") && !command.contains("\n"))
     }
 
@@ -98,7 +98,7 @@ import Testing
             (policy.allowInvalidCertificates, policy.validatesDomainName) = (true, false)
         }
         #expect(command(trustAnybody).contains(" --insecure "))
-        // Without pins no server is trusted that is not named; and a name alone is no reason to trust.
+        // One of the two exceptions alone does not add `--insecure`.
         #expect(!command { $0.allowInvalidCertificates = true }.contains("--insecure"))
         #expect(!command { $0.validatesDomainName = false }.contains("--insecure"))
         let pinned = try SecurityPolicy(publicKeyPins: ["sha256/\(pin)"])
@@ -108,7 +108,7 @@ import Testing
                 if isLax { trustAnybody(&$0) }
             }
             #expect(text.contains(" --pinnedpubkey sha256//\(pin) ") && !text.contains("--insecure"))
-            // The policy of the host is the one that counts, in both directions.
+            // The policy of the host takes precedence, in both directions.
             let ofHost = try command {
                 if isLax { trustAnybody(&$0) }
                 try $0.setPolicy(pinned, forHosts: "*.example")
@@ -122,14 +122,14 @@ import Testing
             try $0.setPolicy(lax, forHosts: "other.example")
         }
         #expect(!elsewhere.contains("--insecure"))
-        // A mode without pins trusts no server, and neither does the command.
+        // A pinning mode without pins trusts no server, and neither does the command.
         let empty = command {
             $0.pinningMode = .publicKey
             trustAnybody(&$0)
         }
         #expect(empty.contains(" --pinnedpubkey sha256//\(Data(count: 32).base64EncodedString()) "))
         #expect(!empty.contains("--insecure"))
-        // After their end the pins do not count, and neither does what was allowed with them.
+        // After the pins expire, they are ignored, together with the exceptions that they allowed.
         let ended = command {
             $0 = pinned
             $0.pinsExpire = .distantPast

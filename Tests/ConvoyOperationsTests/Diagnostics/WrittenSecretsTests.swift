@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// No text that the library makes has a secret in it.
+/// No text created by the library contains a secret.
 @Suite struct WrittenSecretsTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -68,7 +68,7 @@ import Testing
             #expect(!error.localizedDescription.contains("s3cret"))
             #expect("\(error)".contains("own=***"), "\(error)")
             for event in operation.redirects { expectNoSecret(event) }
-            // Programs find the whole URL.
+            // Programs can read the complete URL.
             let url = (error as NSError).userInfo[NSURLErrorFailingURLErrorKey] as? URL
             #expect(url?.query?.contains("own=s3cret") == true && url?.password == nil)
         }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What is logged of operations, and what is not.
+/// What is logged about operations, and what is not.
 @Suite struct EventLogTests {
     private struct Line: Sendable {
         let level: EventLogLevel
@@ -56,12 +56,12 @@ import Testing
         operation.retryHandler = { _, event in lines.withLock { $0.append("\(event)") } }
         bench.manager.enqueue(operation)
         try? await operation.finished()
-        // The handlers come later.
-        let end = "not retried: there were too many retries"
+        // The handlers run later.
+        let end = "not retried: the maximum number of retries was reached"
         #expect(eventually { lines.withLock { $0.contains { $0.hasSuffix(end) } } })
         let found = lines.withLock { $0 }
         #expect(found.count == 2, "\(found)")
-        #expect(found.allSatisfy { $0.contains("/busy?token=***: failed with the status 503: ") }, "\(found)")
+        #expect(found.allSatisfy { $0.contains("/busy?token=***: failed with status 503: ") }, "\(found)")
         #expect(found.contains { $0.contains(": retry 1 ") })
     }
 

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What monitors hear of operations against a real server.
+/// The events that monitors receive from operations against a real server.
 @Suite struct EventMonitorTests {
     let bench: MetricsBench
     let listener = StoryListener()
@@ -22,7 +22,7 @@ import Testing
         manager.eventMonitors = [listener.monitor]
     }
 
-    /// What was heard of an operation, one word for each event.
+    /// The events of an operation, one word each.
     private func story(of operation: URLConnectionOperation) throws -> [String] {
         let faults = listener.faults()
         #expect(faults.isEmpty, "\(faults)")
@@ -84,14 +84,14 @@ import Testing
         manager.eventMonitors = [monitor]
         manager.enqueue(try bench.operation("quick"))
         try #require(isRunning.wait())
-        // Each asks for a delivery. When the last block runs, they have all begun, and most of them have ended.
+        // Each requests a delivery. When the last block runs, all deliveries have begun, and most have ended.
         for _ in 0..<200 { monitor.whenCaughtUp { caughtUp.withLock { $0 += 1 } } }
         let haveBegun = Signal()
         queue.async { haveBegun.fire() }
         #expect(haveBegun.wait())
         #expect(calls.withLock { $0 } == 1 && caughtUp.withLock { $0 } == 0)
         mayReturn.fire()
-        try eventually("all to be caught up") { caughtUp.withLock { $0 } == 200 }
+        try eventually("200 calls of whenCaughtUp") { caughtUp.withLock { $0 } == 200 }
     }
 
     private func run(
@@ -112,7 +112,7 @@ import Testing
                 "response1(200)",
                 "end1", "ended1", "succeeded",
             ])
-        // The connection is there already.
+        // The connection already exists.
         let second = try await run("quick")
         #expect(
             try story(of: second) == [
@@ -141,7 +141,7 @@ import Testing
         manager.eventMonitors = []
         let operation = try await run("quick")
         #expect(operation.eventLog == nil && listener.operationCount == 0)
-        // One alone can be monitored.
+        // A single operation can be monitored.
         let monitored = try await run("quick") { $0.eventMonitors = [listener.monitor] }
         #expect(try story(of: monitored).last == "succeeded")
     }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// W3C Trace Context, level 1: the values, and the requests that go out under one.
+/// W3C Trace Context, level 1: the values, and the requests sent with a context.
 @Suite struct TraceContextTests {
     private let example = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

@@ -29,14 +29,14 @@ import Testing
         return await recorder.log()
     }
 
-    /// Nothing, where the schema is not at hand.
+    /// Validates a log against the schema. Does nothing if the schema is not available.
     private func expectValidity(_ log: HARLog, sourceLocation: SourceLocation = #_sourceLocation) throws {
         guard HARValidator.isThere else { return print("not validated: " + HARValidator.hint) }
         let faults = try HARValidator.faults(in: log.data())
         #expect(faults.isEmpty, "\(faults)", sourceLocation: sourceLocation)
     }
 
-    /// That the sizes of an entry are those of what the server has received and sent.
+    /// Checks that the sizes of an entry match the bytes that the server received and sent.
     private func expectSizes(
         of entry: HARLog.Entry, _ path: String, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
@@ -73,7 +73,7 @@ import Testing
     @Test func `a batch`() async throws {
         let log = try await run((0..<20).map { _ in try manager.makeOperation(.get, "quick?page=a%20b&token=secret") })
         #expect(log.entries.count == 20 && log.pages.count == 20)
-        #expect(log.entries.allSatisfy { $0.comment == nil }, "none shares the response of another")
+        #expect(log.entries.allSatisfy { $0.comment == nil }, "no operation shares a response")
         let first = try #require(log.entries.first)
         try expectSizes(of: first, "/quick")
         #expect(first.response.status == 200 && first.response.bodySize == 5 && first.response.contentSize == 5)

@@ -1,12 +1,12 @@
 import ConvoyTestSupport
 import Foundation
 
-/// Validates logs against the JSON schema of HAR 1.2, and against what the schema leaves open.
+/// Validates logs against the JSON schema of HAR 1.2, and against rules that the schema does not express.
 enum HARValidator {
     static var isThere: Bool { ConformanceSuite.directory("har") != nil && Httpbin.python != nil }
-    static let hint = ConformanceSuite.hint("har") + ", or CONVOY_HTTPBIN_VENV no environment with Python's jsonschema"
+    static let hint = ConformanceSuite.hint("har") + ", or CONVOY_HTTPBIN_VENV lacks Python's jsonschema"
 
-    /// What is wrong with a log, a line each.
+    /// The errors in a log, one per line.
     static func faults(in log: Data) throws -> String {
         guard let python = Httpbin.python, let suite = ConformanceSuite.directory("har") else { return hint }
         let result = try ProcessRunner.run(

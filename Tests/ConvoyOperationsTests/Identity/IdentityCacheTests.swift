@@ -12,14 +12,14 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What one identity was given is served to no other, whatever it is that makes them two.
+/// Responses for one identity are not served to another, whatever distinguishes the two.
 @Suite struct IdentityCacheTests {
     let server: TestServer
     let cache = HTTPCache()
 
     init() throws {
         server = try TestServer()
-        // Says who asks, and forgets to say that it depends on that.
+        // Responds with the sender, but omits the `Vary` field.
         server.route("GET", "/account") { request in
             let names = ["Authorization", "Cookie", "X-Api-Key", "X-Tenant"]
             return .text(names.compactMap { request.headers[$0] }.joined(separator: " "))
@@ -44,7 +44,7 @@ import Testing
         return operation
     }
 
-    /// Each of several gets its own answer, and its own again out of the cache.
+    /// Checks that each getter receives its own response, and again from the cache.
     private func expectApart(_ getters: [(text: String, get: () async throws -> HTTPRequestOperation)]) async throws {
         for isSecond in [false, true] {
             for getter in getters {
@@ -91,10 +91,10 @@ import Testing
             ("session=ada", { try await get(one) }), ("a=1", { try await get(one, headers: ["Cookie": "a=1"]) }),
             ("a=2", { try await get(one, headers: ["Cookie": "a=2"]) }),
         ])
-        // One more cookie leaves the identity of the store unchanged.
+        // One more cookie does not change the identity of the store.
         one.cookieStore?.setCookies(["theme=dark"], from: server.url)
         #expect(try await get(one).cacheUse == .fresh)
-        // The same value, written by hand, is not the store's.
+        // The same value set manually is not the store's.
         let other = manager()
         #expect(try await get(other, headers: ["Cookie": "session=ada"]).cacheUse == nil)
     }
@@ -149,7 +149,7 @@ import Testing
         func get(_ pem: String?) async throws -> HTTPRequestOperation {
             let manager = manager()
             manager.securityPolicy = policy
-            // An object for each request: it is the certificate that counts.
+            // A new object for each request: the certificate itself determines the identity.
             manager.connectionConfiguration.clientIdentity = pem.map { ClientIdentity(certificatePEM: Data($0.utf8)) }
             let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: secure.url("/account"))))
             try await operation.finished()

@@ -12,21 +12,21 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// Two different identities never share anything, and two equal ones do: of thousands of random pairs that differ in one
-/// part, in many or in none.
+/// Two different identities never share anything, and two equal ones do. Tested with thousands of random pairs that
+/// differ in one part, in many or in none.
 @Suite struct IdentityPropertyTests {
-    /// What a request acts as, as numbers and texts from which it is made.
+    /// The identity of a request, as the numbers and texts from which it is created.
     struct Spec: Hashable {
         var name: ExactString?
-        /// Whom the authorizer speaks for.
+        /// The user of the authorizer.
         var user: ExactString?
-        /// Whose connections a proxy opens.
+        /// The user whose connections a proxy opens.
         var proxyUser: ExactString?
-        /// The request's own fields. `X-Tenant` is one that the configuration marks.
+        /// The request's own fields. `X-Tenant` is marked by the configuration.
         var authorization, apiKey, tenant, cookie: ExactString?
         /// One of the stores; the last two have the same file.
         var store: Int?
-        /// One of the certificates; the last two are the same, in two objects.
+        /// One of the certificates; the last two are the same certificate in two objects.
         var certificate: Int?
         var policy = 0
         var host: ExactString?
@@ -41,7 +41,7 @@ import Testing
             { $0.socket = number(2, &$1) },
         ]
 
-        /// Such as are mistaken for each other: by Unicode, by their case, or put together.
+        /// Texts that are easily confused: by Unicode equivalence, by case, or when concatenated.
         private static func text(_ random: inout SplitMix64) -> ExactString? {
             let texts = [
                 nil, nil, nil, "ada", "eve", "Ada", "\u{E9}", "e\u{301}", "K", "\u{212A}", "a;b", "a\u{37E}b", "3:ada",
@@ -60,7 +60,7 @@ import Testing
             return spec
         }
 
-        /// Another one, which differs in one part, in any number of parts, or in none.
+        /// Returns another identity that differs in one part, in any number of parts, or in none.
         func neighbour(_ random: inout SplitMix64) -> Spec {
             var spec = self
             switch Int.random(in: 0..<8, using: &random) {
@@ -73,7 +73,7 @@ import Testing
 
         // MARK: What is to be kept apart, said once more and in other words
 
-        /// The store and the certificate that are meant, in whichever object.
+        /// The store and the certificate by content, whichever object contains them.
         private var storeMeant: Int? { store == 3 ? 2 : store }
         private var certificateMeant: Int? { certificate == 2 ? 1 : certificate }
         private var place: [Int?] { socket != nil ? [socket, nil] : [nil, address] }
@@ -139,7 +139,7 @@ import Testing
         try ofHost.setPolicy(try SecurityPolicy(publicKeyPins: [root.publicKeyPin]), forHosts: "api.example")
         let policies = [SecurityPolicy.default, lax, ofHost]
         self.policies = policies
-        // As the transport does it before it asks a cache.
+        // As the transport does before it queries a cache.
         prepared = (identities.map(Optional.some) + [nil]).flatMap { identity in
             policies.map { policy in
                 var configuration = ConnectionConfiguration()
@@ -197,7 +197,7 @@ import Testing
         let view = try #require(
             header.view(
                 configuration.secrets, isNamed: configuration.routing.settings.identity != nil, salt: { "salt" }))
-        // What a cache keeps has no secret in it.
+        // The stored fields contain no secrets.
         let secrets = ["x-api-key", "x-tenant", "cookie", "authorization"]
         for field in view.fields where secrets.contains(field.name.lowercased()) {
             #expect(field.value == "named" || field.value.utf8.count == 64)
@@ -207,7 +207,7 @@ import Testing
         return try #require(identity.partition(salt: "salt"))
     }
 
-    /// What decides whether libcurl takes a connection for another request of the same URL.
+    /// The values that decide whether libcurl reuses a connection for another request to the same URL.
     private func connectionKey(_ spec: Spec) throws -> [String] {
         let configuration = try configuration(spec)
         let target = try #require(Target(url))
@@ -252,15 +252,15 @@ import Testing
             let other = one.neighbour(&random)
             func key(_ spec: Spec) throws -> SharedTransferKey {
                 var configuration = try configuration(spec)
-                // Each operation that was challenged has a record of its own.
+                // Each operation that was challenged has its own record.
                 if spec.user != nil {
                     configuration.authorizer = AuthorizerReference(AuthenticationRecord(CredentialSource()))
                 }
                 return try #require(SharedTransferKey(request(spec), configuration))
             }
             let shares = try key(one) == key(other)
-            // A transfer is shared by those who send the same bytes: that is less than those have in common who may share what
-            // is stored.
+            // Transfers are shared only by requests that send the same bytes, which is a stronger condition than for
+            // stored responses.
             #expect(shares == (one == other && one.user == nil), "\(one) \(other)")
             if shares {
                 #expect(one.stored == other.stored)
@@ -277,7 +277,7 @@ import Testing
         let memory = AuthorizationMemory()
         func credential(_ spec: Spec) throws -> String? {
             var source = CredentialSource()
-            // A user of Basic has no colon in the name (RFC 7617, section 2).
+            // A user name for Basic cannot contain a colon (RFC 7617, section 2).
             let name = spec.user?.text.replacingOccurrences(of: ":", with: "|")
             source.own = name.map { URLCredential(user: $0, password: "pw", persistence: .forSession) }
             source.ownServer = server
@@ -313,7 +313,7 @@ import Testing
         for store in stores { store.setCookies(["account=1"], from: server.url) }
         var random = SplitMix64.printingSeed()
         for _ in 0..<60 {
-            // So that each store reads in every round what the other one with its file has written.
+            // Makes each store read in every round what the other store with the same file has written.
             for store in stores { try store.flush() }
             let cache = HTTPCache()
             var one = Spec.random(&random)
@@ -321,7 +321,8 @@ import Testing
             func simplify(_ spec: inout Spec) {
                 (spec.user, spec.proxyUser, spec.certificate, spec.policy) = (nil, nil, nil, 0)
                 (spec.host, spec.address, spec.socket) = (nil, nil, nil)
-                // One is the file's, and the other has what was in it.
+                // Of the two stores with the same file, one has the file, and the other only the contents that it has
+                // read.
                 if spec.store == 3 { spec.store = 2 }
             }
             simplify(&one)

@@ -12,7 +12,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A name stands in place of what a request says of who sends it.
+/// A named identity replaces the credentials of a request as its identity.
 @Suite struct NamedIdentityTests {
     let server: TestServer
     let cache = HTTPCache()
@@ -50,7 +50,7 @@ import Testing
         let again = try await get(ada)
         #expect(again.responseString == "Bearer t1" && again.cacheUse == .fresh)
         #expect(try await get(eve).responseString == "Bearer t2")
-        // Neither does the same token without a name, nor a request that says nothing.
+        // Neither the same token without a name nor a request without credentials is a hit.
         #expect(try await get(manager(nil), headers: ["Authorization": "Bearer t1"]).cacheUse == nil)
         #expect(try await get(manager(nil)).responseString == "nobody")
         #expect(try await get(manager("ada")).cacheUse == .fresh)
@@ -66,7 +66,7 @@ import Testing
             let other = try await get(manager("eve", disk), headers: ["Authorization": "Bearer e\(number)"])
             #expect(other.responseString == "Bearer e1" && (other.cacheUse == .fresh) == (number == 2))
             try disk.flush()
-            // And nothing in it says what the tokens were.
+            // The stored files do not contain the tokens.
             for file in try FileManager.default.subpathsOfDirectory(atPath: directory.file("cache").path) {
                 guard let bytes = try? Data(contentsOf: directory.file("cache").appendingPathComponent(file)) else {
                     continue

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What belongs to one attempt, and what passes from one to the next.
+/// State that belongs to one attempt, and state that passes from one to the next.
 @Suite struct AttemptTests {
     private static let url = URL(fileURLWithPath: "/simulated")
 
@@ -22,7 +22,7 @@ import Testing
         return operation
     }
 
-    /// An attempt that has been given a connection.
+    /// Creates an attempt with a connection.
     private func connected(
         _ number: Lifecycle.AttemptNumber, after earlier: Attempt?, of operation: URLConnectionOperation,
         over network: ThreadedTransport
@@ -89,7 +89,7 @@ import Testing
         #expect(try Data(contentsOf: file) == ThreadedTransport.body)
     }
 
-    /// Ends an attempt by itself, from outside, in several ways at once.
+    /// Ends an attempt internally and externally, in several ways at once.
     @Test func `an attempt ends once, whatever ends it at the same time`() {
         for round in 0..<300 {
             let network = ThreadedTransport()
@@ -114,7 +114,7 @@ import Testing
                 { network.end() },
                 { operation.cancel() },
                 { operation.handle(.expire) },
-                // An attempt that has its connection belongs to the network's queue.
+                // An attempt with a connection belongs to the network's queue.
                 { network.queue.sync { operation.end(attempt, with: .settled(URLError(.badURL))) } },
                 { network.queue.sync { attempt.giveUp() } },
             ]
@@ -126,7 +126,7 @@ import Testing
             testQueue.sync {}
             #expect(completions.load(ordering: .relaxed) == 1 && outcomes.load(ordering: .relaxed) == 1, "round \(round)")
             #expect(operation.core.withLock { $0.attempt } == nil && operation.isDelivered)
-            // What comes now comes too late.
+            // Anything that arrives now is too late.
             operation.end(attempt, with: .succeeded("late", data: nil))
             let object = operation.core.withLock { core -> String? in
                 if case .made(let box) = core.object { box.object as? String } else { nil }

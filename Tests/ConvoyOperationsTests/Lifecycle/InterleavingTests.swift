@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The real operation on a simulated network: generated orders of what users and the network can do.
+/// The real operation on a simulated network: generated orders of user calls and network events.
 @Suite struct InterleavingTests {
     /// A reproducible source of choices.
     private struct Choices {
@@ -34,12 +34,12 @@ import Testing
         let failures = Atomic<Int>(0)
     }
 
-    /// Actions that are held back, for a test to carry out in any order.
+    /// Actions that are held back, for a test to perform in any order.
     private final class HeldActions: Sendable {
         private let actions = Locked<[@Sendable () -> Void]>([])
         var count: Int { actions.withLock { $0.count } }
         func add(_ action: @escaping @Sendable () -> Void) { actions.withLock { $0.append(action) } }
-        /// Carries one out; false if there is none.
+        /// Performs one action; returns false if none are held.
         func carryOutOne(pick: (Int) -> Int) -> Bool {
             let index = count == 0 ? 0 : pick(count)
             let action = actions.withLock { $0.isEmpty ? nil : $0.remove(at: index) }
@@ -114,7 +114,7 @@ import Testing
                 _ = network.step(pick: { choices.pick($0) })
             }
             queue.sync {}
-            try #require(operation.isFinished, "seed \(seed): \(operation) never arrived")
+            try #require(operation.isFinished, "seed \(seed): \(operation) never finished")
             #expect(counts.completions.load(ordering: .relaxed) == 1, "seed \(seed)")
             #expect(
                 counts.successes.load(ordering: .relaxed) + counts.failures.load(ordering: .relaxed) == 1,

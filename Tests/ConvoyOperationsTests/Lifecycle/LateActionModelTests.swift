@@ -6,7 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The lifecycle and the phase of its attempt, with actions delayed arbitrarily: all orders, by exploring all reachable states.
+/// The lifecycle and the phase of its attempt, with arbitrarily delayed actions: all orders, by exploring all reachable
+/// states.
 @Suite struct LateActionModelTests {
     private final class NoConnection: Connection {
         let originalRequest = URLRequest(url: URL(fileURLWithPath: "/"))
@@ -17,7 +18,7 @@ import Testing
     }
     private static let connection = NoConnection()
 
-    /// The events that may happen to the try in the slot.
+    /// The progress of the attempt in the slot.
     private enum Work: Hashable {
         case none, preparing, calling, connected, held, cancelled, processing, committing
     }
@@ -31,14 +32,14 @@ import Testing
         var isHeldByPauses = false
         /// Whether the request of the attempt was sent.
         var isSent = false
-        /// How often the request was sent, if it must not be sent twice.
+        /// The number of times the request was sent, if it must not be sent twice.
         var sendings = 0
-        /// Actions that have not been carried out.
+        /// Actions that have not been performed.
         var pending: [Lifecycle.Action] = []
         var finishes = 0
     }
 
-    /// The phase of an attempt, as a value to compare.
+    /// The phase of an attempt, as a comparable value.
     private struct Slot: Hashable {
         var phase = AttemptPhase.ended
 
@@ -66,14 +67,14 @@ import Testing
     private func carryOut(_ action: Lifecycle.Action, _ world: inout World) {
         switch action {
         case .begin(let number):
-            #expect(world.work == .none, "a try began before the one before had ended: \(world)")
+            #expect(world.work == .none, "an attempt began before the previous one had ended: \(world)")
             world.slot.phase = .preparing(nil)
             world.number = number
             world.work = .preparing
         case .stop(let number), .stopAndFreeSlot(let number):
-            // A call of its own in each world: giving it up changes it.
+            // Each world has its own call, because abandoning it changes it.
             if world.work == .calling { world.slot.phase = .preparing(BlockingCall()) }
-            // It comes to its own attempt, if that has begun.
+            // It reaches its own attempt, if that has begun.
             guard number == world.number else { return }
             let stop = world.slot.phase.stop(isFinal: world.life.isEnding)
             if case .nothing = stop { return }
@@ -98,14 +99,14 @@ import Testing
         case .restart: handle(.start, &world)
         case .finish: world.finishes += 1
         case .commit(let number):
-            #expect(number == world.number && world.work == .none, "another try commits: \(world)")
+            #expect(number == world.number && world.work == .none, "another attempt commits: \(world)")
             if world.life.isUnderWay(number) { world.work = .committing }
         case .awaitCommit(let number): handle(.commitTakesTooLong(number), &world)
         case .nothing, .readinessChanged, .slotFreed, .awaitRetry: break
         }
     }
 
-    /// Makes the next step of the attempt, if it is not to stop.
+    /// Takes the next step of the attempt, unless it must stop.
     private func advance(_ world: inout World, to phase: AttemptPhase) -> Bool {
         let life = world.life
         let isHeld = life.work == .running && life.state != .executing && world.slot.phase.isPreparing
@@ -113,7 +114,7 @@ import Testing
         return world.slot.phase.advance(to: phase, unless: life.attemptNumber == world.number && isStopping)
     }
 
-    /// All that can happen next.
+    /// All possible next states.
     private func successors(of world: World, mayBother: Bool) -> [World] {
         var all: [World] = []
         func add(_ change: (inout World) -> Void) {
@@ -217,7 +218,7 @@ import Testing
                 }
             }
             frontier = next
-            // From each of them the operation finishes, if it is resumed and started.
+            // From each state, the operation finishes if it is resumed and started.
             for world in frontier { expectItArrives(world) }
         }
         #expect(seen.count > 10_000)

@@ -8,16 +8,16 @@ import Testing
 @testable import ConvoyOperations
 
 /// Promise 1 with real threads: between a change of an operation's lifecycle and its action, another thread makes
-/// another change and carries out its action.
+/// another change and performs its action.
 @Suite struct LateActionTests {
     enum Event: CaseIterable, Sendable {
         case start, pause, resume, cancel, ends, fails, isCancelledUnasked, retryDue, expire
 
-        /// Whether it comes from the network, whose events come one after the other.
+        /// Whether it comes from the network, whose events are sequential.
         var isOfNetwork: Bool { self == .ends || self == .fails || self == .isCancelledUnasked }
     }
 
-    /// How far an operation has come when the events happen to it.
+    /// The state of the operation when the events occur.
     enum Point: CaseIterable, Sendable {
         case new, pausedBeforeItsStart, executing, executingAgain, paused, pausedAndStillStopping
         case resumedAndStillStopping, backingOff
@@ -30,7 +30,7 @@ import Testing
         let outcomes = Atomic<Int>(0)
     }
 
-    /// One operation, and all that can happen to it.
+    /// One operation, with all events that can occur.
     private final class Scene: Sendable {
         let network = ThreadedTransport()
         let clock = ManualClock()
@@ -70,7 +70,7 @@ import Testing
             }
         }
 
-        /// Lets what the network has been asked for be done.
+        /// Waits until the network has processed all requests.
         private func settle() { network.queue.sync {} }
 
         func reach(_ point: Point) {
@@ -95,7 +95,7 @@ import Testing
         func expectItArrivesOnce(_ story: String) {
             operation.interrupt(nil)
             network.serve()
-            // Something may still run on another thread.
+            // Work may still be running on another thread.
             let hasArrived = eventually {
                 if operation.isFinished { return true }
                 for event in [Event.resume, .retryDue, .start] { happen(event) }
@@ -161,7 +161,7 @@ import Testing
     @Test func `a stop that comes when the next try has begun does not stop that one`() {
         let scene = Scene(in: .alone)
         scene.reach(.executing)
-        // The pause: its stop is held back, until the first try has failed by itself, and a second one is under way.
+        // The stop of the pause is held back until the first attempt has failed and a second one is running.
         let held = HeldEvents(of: scene.operation)
         held.begin { scene.happen(.pause) }
         scene.happen(.fails)

@@ -10,7 +10,7 @@ import Testing
 /// Operations on a real server, each paused, resumed and cancelled by six threads at once, with twenty observers, and
 /// with the step between a change and its action widened at random.
 ///
-/// `CONVOY_STRESS_SECONDS` sets the duration, by default 2. Run it under `swift test --sanitize=thread` too.
+/// `CONVOY_STRESS_SECONDS` sets the duration, 2 by default. Also run it under `swift test --sanitize=thread`.
 @Suite struct LifecycleStormTests {
     private final class Subject: Sendable {
         let operation: InterruptedOperation
@@ -91,9 +91,10 @@ import Testing
             for subject in subjects {
                 let operation = subject.operation
                 let isOver = eventually {
-                    // All of them: in a queue of Foundation's a paused one keeps its slot, which this one may need.
+                    // Resume all of them: in a Foundation queue, a paused operation keeps its slot, which this one may
+                    // need.
                     for subject in subjects { subject.operation.resume() }
-                    // In no queue, one that was cancelled before its start is not started otherwise.
+                    // Outside a queue, nothing else starts an operation that was cancelled before its start.
                     if queue == nil, operation.isCancelled { operation.start() }
                     return subject.finishes.load(ordering: .relaxed) > 0
                 }

@@ -2,18 +2,18 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The state machine under every sequence of its events, up to a length.
+/// The state machine under every sequence of its events, up to a certain length.
 ///
 /// What can follow depends only on the lifecycle and the running work, so sequences that lead to the same state of both
-/// are continued once.
+/// are continued only once.
 @Suite struct LifecycleTests {
-    /// Everything that determines how a sequence can continue, and how far the promises were kept.
+    /// Everything that determines how a sequence can continue, and to what extent the promises were kept.
     private struct Point: Hashable {
         var life = Lifecycle()
         var works = 0
         var finishes = 0
 
-        /// Every event, with the try that is under way and with the one before.
+        /// Every event, for the current attempt and the previous one.
         var events: [Lifecycle.Event] {
             let numbers = [life.attemptNumber, life.attemptNumber &- 1]
             return [.start, .pause, .hold, .resume, .cancel, .expire]
@@ -33,7 +33,7 @@ import Testing
         .finished: [],
     ]
 
-    /// The try that an event of the work names.
+    /// The attempt named by an event of the work.
     private func number(of event: Lifecycle.Event) -> Lifecycle.AttemptNumber? {
         switch event {
         case .start, .pause, .hold, .resume, .cancel, .expire: nil
@@ -48,10 +48,10 @@ import Testing
         let action = next.life.handle(event)
         let (old, new) = (point.life, next.life)
         if let number = number(of: event), number != old.attemptNumber {
-            #expect(new == old && action == .nothing, "an older try changed something: \(old) \(event)")
+            #expect(new == old && action == .nothing, "an older attempt changed something: \(old) \(event)")
         }
         if old.state != new.state {
-            // Within one event a started operation may run through executing: a stored outcome is delivered.
+            // Within one event, a started operation may pass through executing when a stored outcome is delivered.
             let isAllowed =
                 Self.allowed[old.state, default: []].contains(new.state)
                 || (old.state == .ready && new.state == .finished)
@@ -64,7 +64,7 @@ import Testing
         if case .begin(let number) = action {
             #expect(new.state == .executing && new.work == .running && !new.isEnding, "\(old) \(event)")
             #expect(number == new.attemptNumber && number == old.attemptNumber + 1)
-            // The try before has ended with this event, or long before.
+            // The previous attempt has ended with this event, or long before.
             next.works = 1
         } else {
             #expect(new.attemptNumber == old.attemptNumber)
@@ -83,17 +83,17 @@ import Testing
         }
         #expect((old.work != .committing && new.work == .committing) == (action == .commit(old.attemptNumber)))
         if old.work == .committing, new.state == .finished {
-            // What is reported is true: the outcome of the commit, unless it is not waited for.
+            // The report is correct: it is the outcome of the commit, unless the commit was abandoned.
             let isAbandoned = event == .commitTakesTooLong(old.attemptNumber)
             #expect(new.hasOutcome != isAbandoned && new.isEnding == isAbandoned, "\(old) \(event)")
         }
-        #expect(new.work != .committing || !new.isEnding, "it is told as ended, and commits: \(old) \(event)")
+        #expect(new.work != .committing || !new.isEnding, "it was reported as ended, and commits: \(old) \(event)")
         if new.work == .running, new.state != .executing, old.state == .executing {
-            #expect(action == .holdAndFreeSlot(old.attemptNumber), "work goes on that nothing holds: \(old) \(event)")
+            #expect(action == .holdAndFreeSlot(old.attemptNumber), "running work is not held: \(old) \(event)")
         }
-        #expect(next.works >= 0 && next.works <= 1, "two works at once: \(old) \(event)")
+        #expect(next.works >= 0 && next.works <= 1, "two attempts work at once: \(old) \(event)")
         #expect(next.finishes <= 1)
-        #expect(new.state != .finished || new.wasStarted, "finished before anybody started it: \(old) \(event)")
+        #expect(new.state != .finished || new.wasStarted, "finished before it was started: \(old) \(event)")
         #expect(!old.isCancelled || new.isCancelled)
         #expect(!new.isCancelled || !new.isExpired)
         #expect(Lifecycle(bits: new.bits) == new)
@@ -118,7 +118,8 @@ import Testing
         #expect(sequences == (1...8).reduce(0) { sum, length in sum + (0..<length).reduce(1) { n, _ in n * events } })
     }
 
-    /// Whatever has happened: if the work ends, pauses end, and the queue starts what is ready, it finishes.
+    /// Whatever has happened: if the work ends, pauses end, and the queue starts ready operations, the operation
+    /// finishes.
     private func expectItCanArrive(from start: Point) {
         var point = start
         for _ in 0..<6 where point.life.state != .finished {
@@ -292,11 +293,11 @@ import Testing
         for _ in 0..<70_000 {
             guard case .begin(let number) = life.handle(life.work == .none ? .start : .workStopped(life.attemptNumber))
             else {
-                Issue.record("no try began")
+                Issue.record("no attempt began")
                 return
             }
             guard number == last &+ 1 else {
-                Issue.record("try \(number) came after \(last)")
+                Issue.record("attempt \(number) came after \(last)")
                 return
             }
             last = number

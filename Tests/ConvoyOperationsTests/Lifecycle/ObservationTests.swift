@@ -17,7 +17,7 @@ import Testing
             changes.withLock { $0.append([change.oldValue, change.newValue]) }
         }
 
-        /// Whether each change begins where the one before ended, from the first state to the last.
+        /// Whether each change begins where the previous one ended, from the first state to the last.
         var isChain: Bool {
             let all = all
             guard all.first?.first == .ready, all.last?.last == .finished else { return false }
@@ -122,7 +122,7 @@ import Testing
         let told = Told()
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
         operation.pause()
-        // Each asks for an action. The first one notes the start, and the others change nothing.
+        // Each requires an action. The first one records the start; the others change nothing.
         for _ in 0..<3 { operation.start() }
         operation.resume()
         network.serve()
@@ -216,13 +216,13 @@ import Testing
         #expect(told.withLock { $0 } == [true])
     }
 
-    /// Fifteen hundred operations, which four threads push through all their states.
+    /// 1,500 operations that four threads push through all their states.
     @Test func `in a storm the reported changes are a chain from the first to the last`() {
         network.serve()
         let all = (0..<1_500).map { number in
             let operation = operation()
             if number % 3 == 0 {
-                // What is between a change and its report takes its time, now and then.
+                // Delays some reports after their changes.
                 operation.interrupt { transition, proceed in
                     if (transition.number ?? 0) % 2 == 0 { sched_yield() }
                     proceed()

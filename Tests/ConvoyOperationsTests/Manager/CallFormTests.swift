@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What the arguments of a manager's calls mean, in the forms in which they are written.
+/// The arguments of a manager's calls, in all forms.
 @Suite struct CallFormTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

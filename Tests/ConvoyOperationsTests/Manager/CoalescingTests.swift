@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Identical GETs in flight share one transfer, if that is enabled.
+/// Identical GETs in flight share one transfer if that is enabled.
 @Suite struct CoalescingTests {
     let server: TestServer
     let gate = TestServer.Gate()
@@ -17,7 +17,7 @@ import Testing
 
     init() throws {
         var server = try TestServer()
-        // A server that had this port before may have asked who the client is; then nothing is shared.
+        // A server that previously used this port may have sent challenges; transfers are then not shared.
         while ConnectionConfiguration().isAsked(about: Target(server.url("/"))) { server = try TestServer() }
         self.server = server
         server.route("GET", "/data", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
@@ -156,10 +156,10 @@ import Testing
         do {
             let thread = NetworkThread()
             try await operation(thread, "/quick", coalesces: false).finished()
-            // They find the connection that this thread has kept, and no other thread has.
+            // They find the connection kept by this thread, which no other thread has.
             let shared = (0..<5).map { _ in operation(thread, "/data", coalesces: true) }
             try await server.waitForRequests(count: 2, timeout: 100)
-            // One that begins after the transfer has ended has one of its own.
+            // An operation that begins after the transfer has ended has its own transfer.
             try await waitUntil { shared.allSatisfy { $0.responseHead != nil } }
             gate.open()
             for operation in shared {
@@ -168,7 +168,7 @@ import Testing
             }
             #expect(server.requests.count == 2 && server.totalConnectionCount == 1)
         }
-        // The thread has gone, and its connection with it: nothing that was shared holds it.
+        // The thread and its connection have been released: no shared object retains them.
         try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
@@ -199,7 +199,7 @@ import Testing
         manager.networkThreadCount = 3
         #expect(manager.networkThreadCount == 3)
         for _ in 0..<30 { try await enqueue("quick").finished() }
-        // One connection kept by each thread.
+        // Each thread keeps one connection.
         #expect(server.totalConnectionCount == 3)
     }
 }

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What a copy of a manager of operations has: a queue, and its class.
+/// The queue and the class of a copied operation manager.
 @Suite struct ManagerCopyTests {
     @Test func `a copy has a queue of its own with the same limits`() throws {
         let manager = HTTPRequestOperationManager()

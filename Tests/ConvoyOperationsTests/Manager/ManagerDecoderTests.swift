@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A manager has one decoder for all that it decodes.
+/// A manager uses one decoder for everything that it decodes.
 @Suite struct ManagerDecoderTests {
     struct User: Codable, Hashable, Sendable { var firstName: String }
 

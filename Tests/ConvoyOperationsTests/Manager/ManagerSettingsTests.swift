@@ -4,7 +4,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// What is set up in a manager itself: by several threads, and of its queue.
+/// Settings of the manager itself and of its queue, changed by several threads.
 @Suite struct ManagerSettingsTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

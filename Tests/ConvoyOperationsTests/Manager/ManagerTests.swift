@@ -8,8 +8,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The manager of operations: URLs without a base, copies of its operations, and their notifications. What it has in common
-/// with the other manager is in the tests of both.
+/// The operation manager: URLs without a base, copies of its operations, and their notifications. Features shared with
+/// the session manager are in the tests of both.
 @Suite struct ManagerTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

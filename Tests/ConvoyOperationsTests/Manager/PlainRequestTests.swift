@@ -9,9 +9,9 @@ import Testing
 @testable import ConvoySerialization
 @testable import ConvoyTransport
 
-/// A call of plain parts becomes a request without a `URL` or a `URLRequest` in between, and the same one as with them.
+/// A call with plain parts becomes a request without an intermediate `URL` or `URLRequest`, and the result is the same.
 @Suite struct PlainRequestTests {
-    /// Makes its operations from Foundation's requests, as a subclass may.
+    /// Creates its operations from Foundation's requests, as a subclass may.
     private final class OtherManager: HTTPRequestOperationManager, @unchecked Sendable {}
 
     // MARK: References
@@ -34,7 +34,7 @@ import Testing
                 #expect(RequestTarget.originForm(of: address) == (path.isEmpty ? "/" : String(path)), "\(reference)")
             }
             let what: Comment = "\(reference.debugDescription) under \(baseText ?? "none")"
-            // What names nothing is the base with its slash.
+            // An empty reference is the base with its slash.
             let directory = reference.isEmpty && base?.path.isEmpty == true ? base?.appending(path: "/") : base
             let parsed = URLReference.url(reference, relativeTo: directory)
             let url = try #require(query.isEmpty ? parsed : parsed?.appendingQuery(query), what)
@@ -76,7 +76,7 @@ import Testing
 
     private static func reference(_ random: inout SplitMix64) -> String {
         var text = beginnings.randomElement(using: &random) ?? ""
-        // Half of them of what is plain, as otherwise few are.
+        // Half of them consist of plain parts; otherwise plain ones would be rare.
         let known =
             Bool.random(using: &random) ? ["a", "users", "1", "/", "?", "&", "=", "%20", "a.b", "-", "+", "@"] : pieces
         for _ in 0..<Int.random(in: 0...6, using: &random) { text += known.randomElement(using: &random) ?? "" }
@@ -250,7 +250,7 @@ import Testing
                 let before = server.requests.count
                 for one in [manager, other] {
                     guard let operation = try? one.makeOperation(call, body: body) else { continue }
-                    // No response says that the body of a HEAD has been taken.
+                    // No response confirms that the body of a HEAD has been read.
                     if call.method == .head, operation.request.httpBody != nil { continue }
                     try? await one.enqueue(operation).finished()
                 }
@@ -273,7 +273,7 @@ import Testing
         manager.responseSerializer = serializer
         let targets = [
             "": "/", "/": "/", "/a": "/a", "/a/b?c=d/../e": "/a/b?c=d/../e", "/a%2Fb?q=%20": "/a%2Fb?q=%20",
-            // With something to resolve or to encode.
+            // With parts to resolve or encode.
             "/a/../b": "/b", "/a b": "/a%20b", "/x#fragment": "/x",
         ]
         var random = SplitMix64.printingSeed()

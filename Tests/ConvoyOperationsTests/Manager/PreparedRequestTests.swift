@@ -8,7 +8,7 @@ import Testing
 
 /// A plain GET is prepared once, and a plain JSON body is decoded by the awaiting task: neither has visible effects.
 @Suite struct PreparedRequestTests {
-    /// Makes its operations from Foundation's requests, as a subclass may.
+    /// Creates its operations from Foundation's requests, as a subclass may.
     private final class OtherManager: HTTPRequestOperationManager, @unchecked Sendable {}
 
     struct User: Codable, Equatable, Sendable { var name: String }
@@ -93,7 +93,7 @@ import Testing
         let operation = try await manager.response(.get, "plain")
         #expect(server.requests.last?.headers["X-Later"] == "later")
         #expect(operation.totalTimeout == 50)
-        // What is set for one operation is not set for the others.
+        // Settings of one operation do not apply to the others.
         operation.totalTimeout = 3
         operation.userInfo = ["key": 1]
         let other = try await manager.response(.get, "plain")
@@ -113,7 +113,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    /// Bodies, with their types and statuses, that a task may or may not decode itself.
+    /// Bodies, with their types and status codes, that a task may or may not decode itself.
     private static let responses: [TestServer.Response] = [
         .json(text: #"{"name": "ada"}"#),
         .json(text: #"{"name": "ada"}"#).header("Content-Type", "Application/JSON; Charset=UTF-8"),
@@ -172,7 +172,7 @@ import Testing
         let operation = try manager.makeOperation(
             ManagerCall(.get, "value", nil, nil, [:], nil), awaiting: User.self)
         await #expect(throws: HTTPError.self) { try await operation.makeCopy().finished() }
-        // The awaiting task is to find out.
+        // The awaiting task must find out.
         try await manager.enqueue(operation).finished()
     }
 

@@ -12,7 +12,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A URL enters a manager as a URL, as a text, and below a base URL: the same is decided about all of its spellings.
+/// A URL is passed to a manager as a URL, as a string, and relative to a base URL: all of its spellings are treated the
+/// same.
 @Suite struct SpellingEntryTests {
     private let server: TestServer
 

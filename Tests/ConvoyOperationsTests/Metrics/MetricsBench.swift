@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A server, and a manager whose operations collect their metrics.
+/// A server, and a manager whose operations collect metrics.
 struct MetricsBench {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -23,7 +23,7 @@ struct MetricsBench {
 
     func operation(_ path: String) throws -> HTTPRequestOperation { try manager.makeOperation(.get, path) }
 
-    /// The metrics of an operation, when it has ended, however.
+    /// Returns the metrics of an operation after it has ended, whatever its outcome.
     func metrics(_ operation: HTTPRequestOperation) async throws -> OperationMetrics {
         _ = try? await operation.finished()
         let metrics = try #require(operation.metrics)
@@ -32,7 +32,7 @@ struct MetricsBench {
     }
 }
 
-/// What holds for all metrics.
+/// Checks the invariants of all metrics.
 func expectConsistency(_ metrics: OperationMetrics, sourceLocation: SourceLocation = #_sourceLocation) {
     var end: TimeInterval = 0
     for wait in metrics.waits {
@@ -46,8 +46,8 @@ func expectConsistency(_ metrics: OperationMetrics, sourceLocation: SourceLocati
     if let start = metrics.start { #expect(start <= metrics.duration, sourceLocation: sourceLocation) }
 }
 
-/// The operation has waited for one thing for most of this time, and longer than for all else. (A wait begins somewhat
-/// later than what it waits for.)
+/// Checks that the operation waited for this reason during most of this time, and longer than for all others. (A wait
+/// is recorded slightly later than its cause begins.)
 func expect(
     _ reason: WaitReason, of metrics: OperationMetrics, toHaveTaken delay: TimeInterval,
     sourceLocation: SourceLocation = #_sourceLocation

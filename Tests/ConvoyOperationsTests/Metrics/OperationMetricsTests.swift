@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The metrics of operations, however these end.
+/// The metrics of operations with every outcome.
 @Suite struct OperationMetricsTests {
     let bench: MetricsBench
     var server: TestServer { bench.server }
@@ -53,7 +53,7 @@ import Testing
         second.prepare = { _ in seen.withLock { $0.append(first.metrics?.transactions.count) } }
         manager.enqueue([first, second])
         let metrics = try await bench.metrics(second)
-        // The handlers of the first one may come after the end of the second one, which has none.
+        // The handlers of the first operation may run after the end of the second one, which has none.
         try await waitUntil("both") { seen.withLock { $0.count } == 2 }
         #expect(seen.withLock { $0 } == [1, 1])
         let kept = try #require(first.metrics)
@@ -184,7 +184,7 @@ import Testing
         manager.enqueue(operations)
         try await server.waitForRequests(count: 2, timeout: 100)
         #expect(eventually { operations.allSatisfy { $0.transferProgress.bytesReceived > 0 } })
-        // One that comes late has shared the redirect as well.
+        // An operation that joins late has shared the redirect as well.
         operations.append(try bench.operation("moved"))
         manager.enqueue(operations[3])
         #expect(eventually { operations[3].transferProgress.bytesReceived > 0 })

@@ -8,12 +8,12 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What operations have waited for. Time is what is measured here, so each wait is made to last.
+/// The reasons why operations have waited. Real time is measured here, so each wait is prolonged.
 @Suite struct WaitTests {
     let bench: MetricsBench
     var server: TestServer { bench.server }
     var manager: HTTPRequestOperationManager { bench.manager }
-    /// How long the waits are made, in seconds.
+    /// The duration of the waits, in seconds.
     private let delay = 0.3
 
     init() throws {
@@ -93,7 +93,7 @@ import Testing
         let operation = try bench.operation("busy")
         manager.enqueue(operation)
         try await server.waitForRequests(count: 1, timeout: 100)
-        // The gate is closed somewhat later than the retry is counted.
+        // The gate closes slightly later than the retry is counted.
         let queue = try #require(manager.operationQueue as? RequestOperationQueue)
         #expect(eventually { operation.retryCount == 1 && !queue.closedGates.isEmpty })
         let other = try bench.operation("quick")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Numbers chosen by the user, including invalid times: none of them crashes the program.
+/// Numbers set by the user, including invalid times: none of them crashes the program.
 @Suite struct ChosenNumberTests {
     static let odd: [Double] = [-.infinity, -1e300, -1, -0.0, 0, 1e-300, 0.5, 1e11, 1e300, .infinity, .nan]
 
@@ -65,7 +65,7 @@ import Testing
         if number <= 1 || number.isNaN {
             #expect(probe.outcome() == Probe.succeeded)
         } else {
-            // The delay is a random part of the longest there is; the cancel comes long before it is over.
+            // The delay is a random fraction of the maximum; the cancellation comes long before it is over.
             #expect(waiting.wait())
             probe.operation.cancel()
             #expect(probe.outcome() == Probe.cancelled)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Numbers and dates from a server, however large: none crashes the program, and none is trusted.
+/// Numbers and dates sent by a server, however large: none crashes the program, and none is trusted.
 @Suite struct WireNumberTests {
     static let years = ["-9223372036854775808", "9223372036854775807", "99999999999999999999", "-1", "10000", "0"]
     static let content = PatternBytes.data(count: 200_000)
@@ -59,7 +59,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    /// A download that is paused in its first part and resumed.
+    /// Pauses a download in its first part and resumes it.
     private func pausedDownload(_ headers: [(String, String)]) throws -> Probe {
         let gate = TestServer.Gate()
         server.route("GET", "/file") { request in

@@ -7,10 +7,10 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promises 1 and 2: an operation that is cancelled, or whose time is over, ends at once, whatever a user's code is
-/// doing for it.
+/// Promises 1 and 2: an operation that is cancelled or has timed out ends immediately, whatever user code is running
+/// for it.
 @Suite struct AbandonedCodeTests {
-    /// Where a user's code blocks.
+    /// The place where user code blocks.
     enum Place: CaseIterable, Sendable {
         case prepare, traceContext, replay, open, write, rewind, close, commit, serializer
 
@@ -29,14 +29,14 @@ import Testing
     init() throws {
         server = try TestServer()
         server.route("GET", "/file", .pattern(count: 100_000))
-        // Without a validator the second try starts over.
+        // Without a validator, the second attempt starts over.
         server.route("GET", "/cut", .pattern(count: 100_000).truncated(afterBytes: 50_000))
         server.route("PUT", "/file", inTurn: [.text("").resetBeforeHead(), .text("thanks")])
     }
 
     @Test(arguments: Ending.allCases)
     func `an operation ends although a user's code does not return`(ending: Ending) async throws {
-        // All places at once, each with a server of its own, as every second ending takes a second.
+        // All places run concurrently, each with its own server, because every second ending takes a second.
         try await withThrowingTaskGroup(of: Void.self) { group in
             for place in Place.allCases {
                 group.addTask {
@@ -70,12 +70,12 @@ import Testing
         let code = isCancelled ? URLError.cancelled : .timedOut
         #expect(probe.outcome(within: 30) == ["failure \(code.rawValue)", "completion"], "\(place) \(ending)")
         #expect(probe.operation.isCancelled == isCancelled, "\(place) \(ending)")
-        // The others go on.
+        // Other operations continue.
         #expect(after.outcome(within: 30) == Probe.succeeded)
-        // What is let go of late changes nothing, and the stream is closed by the thread that had it.
+        // User code that returns late has no effect, and the stream to be closed by the thread that used it.
         let calls = stream.calls
         block.letThrough()
-        if place.isOfStream { try eventually("the stream is closed") { stream.calls.contains("close") } }
+        if place.isOfStream { try eventually("the stream to be closed") { stream.calls.contains("close") } }
         #expect(stream.calls.filter { $0 == "close" }.count <= 1, "\(calls), then \(stream.calls)")
         if place == .commit { #expect(sink.discarded.wait(within: 30)) }
         #expect(sink.calls == (place == .commit ? ["open", "synchronize", "commit", "discard"] : []))
@@ -117,7 +117,7 @@ import Testing
         probe.operation.cancel()
         #expect(probe.outcome(within: 30) == Probe.cancelled)
         block.letThrough()
-        try eventually("the stream is closed") { stream.calls.contains("close") }
+        try eventually("the stream to be closed") { stream.calls.contains("close") }
         #expect(stream.calls.filter { $0 == "write" }.count == 1)
     }
 
@@ -167,12 +167,12 @@ import Testing
     }
 }
 
-/// One that is cancelled when its connection has ended, and its response is about to be serialized.
+/// An operation that is cancelled when its connection has ended and its response is about to be serialized.
 private final class LateCancelledOperation: HTTPRequestOperation, @unchecked Sendable {
     private let calls = Guarded(0)
 
     override var serializesResponse: Bool {
-        // First it is asked as the connection is made.
+        // The first query occurs when the connection is created.
         let number = calls.withLock { calls in
             calls += 1
             return calls
@@ -182,7 +182,7 @@ private final class LateCancelledOperation: HTTPRequestOperation, @unchecked Sen
     }
 }
 
-/// Something that does not return until the test lets it.
+/// Blocks until the test lets it return.
 private final class Block: Sendable {
     let entered = Signal()
     private let gate = DispatchSemaphore(value: 0)
@@ -206,7 +206,7 @@ private struct BlockingSerializer: HTTPResponseSerialization {
     }
 }
 
-/// A body that blocks when it is to be read a second time.
+/// A body that blocks when it is read for the second time.
 private final class BlockingBody: InputStream, ReplayableBodyStream {
     private let block: Block
     private var isAtEnd = false
@@ -235,7 +235,7 @@ private final class BlockingBody: InputStream, ReplayableBodyStream {
     }
 }
 
-/// A user's stream that blocks in one of its methods, the first time that it is called.
+/// A user's stream that blocks in one of its methods on the first call.
 private final class BlockingStream: OutputStream, RewindableOutputStream {
     private struct State {
         var calls: [String] = []

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// `finished()` starts what is not enqueued, once, whatever else happens to it.
+/// `finished()` starts an operation that is not enqueued, once, whatever else happens to it.
 @Suite(.timeLimit(.minutes(2))) struct AwaitingTests {
     private let network = ThreadedTransport()
 
@@ -24,7 +24,7 @@ import Testing
         return operation
     }
 
-    /// Takes its time wherever a queue asks something of it, so that others come in between.
+    /// Responds slowly to every query of a queue, so that other threads run in between.
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         override var isReady: Bool { slowly(super.isReady) }
         override var isCancelled: Bool { slowly(super.isCancelled) }
@@ -46,7 +46,7 @@ import Testing
         operation.completionQueue = testQueue
         try await operation.finished()
         #expect(operation.responseString == "x" && server.requests.count == 1)
-        // Once more: at once.
+        // The second time, it returns immediately.
         try await operation.finished()
     }
 
@@ -111,7 +111,7 @@ import Testing
         let operation = operation()
         operation.pause()
         let task = Task { try await operation.finished() }
-        // In its queue, and no further.
+        // It is added to its queue, but not started.
         #expect(eventually { operation.isScheduled })
         #expect(operation.isPaused && network.connectionCount == 0)
         operation.resume()
@@ -186,7 +186,7 @@ import Testing
             async let again: Void? = try? operation.finished()
             if round % 2 == 0 { await Task.yield() }
             async let started: Void = {
-                // What is in a queue of Foundation's must not be started by hand.
+                // An operation in a Foundation queue must not be started manually.
                 if kind == .convoy, round % 5 == 0 { operation.start() }
             }()
             manager.enqueue(operation)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A user's blocking closures delay only their own operation.
+/// Blocking user closures delay only their own operation.
 @Suite struct BlockingClosureTests {
     let server: TestServer
     let queue = RequestOperationQueue()
@@ -16,7 +16,7 @@ import Testing
         server.redirect("/moved", to: "/quick")
     }
 
-    /// More than the threads in libdispatch's pools.
+    /// More than the number of threads in libdispatch's pools.
     @Test func `three hundred preparations that wait for each other all run`() {
         let meeting = Meeting(of: 300)
         queue.maxConcurrentOperationCount = 300
@@ -62,7 +62,7 @@ import Testing
         for operation in operations {
             operation.redirectHandler = { _, request, _ in
                 #expect(meeting.arrive())
-                // Not one of libdispatch's threads, of which there are few.
+                // The thread does not belong to libdispatch, which has few.
                 #expect((try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) == "Convoy.Worker\n")
                 return request
             }

@@ -8,7 +8,7 @@ import Testing
 /// Promises 1 and 2: a cancelled operation finishes once, with `URLError.cancelled`, and lets its dependents run.
 @Suite struct CancelTests {
     let server: TestServer
-    /// Where dependents run.
+    /// The queue of the dependents.
     let other = OperationQueue()
 
     init() throws {
@@ -18,7 +18,7 @@ import Testing
         server.route("GET", "/stalls", .pattern(count: 1 << 20).stalls(afterBytes: 4096))
     }
 
-    /// An operation that depends on another and has run.
+    /// Enqueues a dependent of an operation. The signal fires when the dependent has run.
     private func dependent(on operation: Operation) -> Signal {
         let ran = Signal()
         let block = BlockOperation { ran.fire() }
@@ -56,7 +56,7 @@ import Testing
         queue.addOperation(probe.operation)
         let ran = dependent(on: probe.operation)
         probe.operation.cancel()
-        // Convoy's queue starts it at once; in Foundation's it waits for its turn.
+        // Convoy's queue starts it immediately; Foundation's starts it in its turn.
         #expect(probe.operation.isFinished == (kind == .convoy))
         queue.isSuspended = false
         expectCancelled(probe, ran)

@@ -8,9 +8,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// In which order the handlers of different operations run.
+/// The order in which the handlers of different operations run.
 @Suite struct CompletionOrderTests {
-    /// How a dependent ends when its dependency has finished.
+    /// The outcome of a dependent after its dependency has finished.
     enum Ending: CaseIterable {
         case runs, throwsInPrepare, cannotBeMade, isCancelledWithItsDependency
     }
@@ -92,7 +92,7 @@ import Testing
             var chain: [HTTPRequestOperation] = []
             for number in 0..<100 {
                 let next = operation(number, noting: record, thread: threads[(number + round) % 3])
-                // Some never come to the network, and end on a thread that has nothing to do with it.
+                // Some never reach the network, and end on an unrelated thread.
                 if number % 4 == 1 { next.prepare = { _ in throw Refusal() } }
                 if number % 4 == 2 { next.fail(with: Refusal()) }
                 if let last = chain.last { next.addDependency(last) }
@@ -117,7 +117,7 @@ import Testing
         #expect(record.wait() == Array(0..<40))
     }
 
-    /// If code that sees an operation finish then ends another one, their handlers run in this order.
+    /// If code that observes the end of an operation then ends another one, their handlers run in this order.
     @Test func `the handlers of operations that end because of another one come after its own`() throws {
         for _ in 0..<200 {
             let record = Record(expecting: 2)
@@ -169,7 +169,7 @@ import Testing
             queue.addOperations(operations, waitUntilFinished: false)
             #expect(record.wait() != nil)
         }
-        try eventually(timeout: 20, "the queue to be let go of") { left == nil }
+        try eventually(timeout: 20, "the queue to be released") { left == nil }
     }
 
     // MARK: Others that learn of the end
@@ -214,7 +214,7 @@ import Testing
                 first.start()
             }
             #expect(record.wait() == [0])
-            try eventually(timeout: 20, "the operation to go") { left == nil }
+            try eventually(timeout: 20, "the operation to be released") { left == nil }
         }
     }
 

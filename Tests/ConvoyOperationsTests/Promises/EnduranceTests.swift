@@ -9,9 +9,9 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Counts over the whole process; in XCTest, whose tests run one at a time.
+/// Counts over the whole process. In XCTest, because its tests run serially.
 final class EnduranceTests: XCTestCase {
-    /// Promise 8: nothing is left of a finished operation, or of its closures.
+    /// Promise 8: a finished operation and its closures leave nothing behind.
     func testTenThousandOperationsLeaveNothingBehind() throws {
         final class Token: Sendable {
             static let count = Atomic<Int>(0)
@@ -42,7 +42,7 @@ final class EnduranceTests: XCTestCase {
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         server.redirect("/moved", to: "/quick")
         let group = DispatchGroup()
-        // It exists forever after its first use.
+        // The shared thread exists forever after its first use.
         let _: Bool = NetworkThread.shared.perform {}
         let descriptors = ProcessMeters.openDescriptors
         do {
@@ -83,7 +83,7 @@ final class EnduranceTests: XCTestCase {
             XCTAssertEqual((manager.operationQueue as? RequestOperationQueue)?.queuedOperationCount, 0)
         }
         testQueue.sync {}
-        // The last references go with the blocks that carried them, on other queues.
+        // The last references are released with the blocks that retained them, on other queues.
         try eventually(timeout: 20) { Counted.count.load(ordering: .relaxed) == 0 }
         try eventually(timeout: 20) { Token.count.load(ordering: .relaxed) == 0 }
         NetworkThreadBox.release()
@@ -93,7 +93,7 @@ final class EnduranceTests: XCTestCase {
         }
     }
 
-    /// The thread of the test above, with connections that end with it.
+    /// The network thread of the test above, with connections that end with it.
     private enum NetworkThreadBox {
         static let box = Locked<(any Transport)?>(nil)
         static var thread: any Transport {
@@ -106,7 +106,7 @@ final class EnduranceTests: XCTestCase {
         static func release() { box.withLock { $0 = nil } }
     }
 
-    /// Only handlers on the main queue wait for it.
+    /// Only handlers on the main queue wait for the main thread.
     func testTheWholeFlowWorksWhileTheMainThreadIsBlocked() throws {
         XCTAssertTrue(Thread.isMainThread)
         let server = try TestServer()
@@ -147,7 +147,7 @@ final class EnduranceTests: XCTestCase {
             XCTAssertEqual(user?.name, "ada")
             done.leave()
         }
-        // The main thread waits here, and serves no queue meanwhile.
+        // The main thread waits here, and serves no queue in the meantime.
         XCTAssertEqual(done.wait(timeout: .now() + 30), .success)
         XCTAssertEqual(download.responseData?.count, 5_000_000)
         XCTAssertEqual((profile.responseObject as? [String: String])?["name"], "ada")

@@ -6,13 +6,13 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The body of an error is not waited for as long as it may take, and what has come of it is there.
+/// The body of an error response is awaited only for a limited time, and the received part is available.
 @Suite struct ErrorBodyTests {
     let server: TestServer
 
     init() throws { server = try TestServer() }
 
-    /// With a time limit that a body that is waited for would exceed.
+    /// Gets a response, with a time limit that waiting for the complete body would exceed.
     private func get(
         _ response: TestServer.Response, timeout: TimeInterval = 4, _ change: (HTTPRequestOperation) -> Void = { _ in }
     ) throws -> HTTPRequestOperation {
@@ -76,7 +76,7 @@ import Testing
     @Test func `a body that is the response is waited for`() throws {
         let operation = try get(body(100).stalls(afterBytes: 10), timeout: 2) { $0.responseSerializer = anyStatus }
         #expect((operation.error as? URLError)?.code == .timedOut)
-        // Slower than an error's body may be in its first second.
+        // Slower than an error body may be in its first second.
         let slow = try get(body(1_200).framed(.chunked).bandwidth(bytesPerSecond: 800)) { $0.responseSerializer = anyStatus }
         #expect(slow.error == nil)
         #expect(slow.responseData?.count == 1_200)

@@ -7,7 +7,7 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Nothing grows with the number of requests. Counts over the whole process; in XCTest, whose tests run one at a time.
+/// Nothing grows with the number of requests. Counts over the whole process. In XCTest, because its tests run serially.
 final class GrowthTests: XCTestCase {
     private enum Kind: CaseIterable {
         case plain, observed, redirected, missing, broken, refused, paused, cancelled, cancelledLater, intoFile, retried
@@ -71,12 +71,12 @@ final class GrowthTests: XCTestCase {
         testQueue.sync {}
     }
 
-    /// The bytes that each request leaves behind, from the lowest level in three rounds to the lowest in the next three.
-    /// What is still under way at the end of a round lifts its level, and a table that grows once lifts all that follow:
-    /// what is left behind by each request shows again however often one looks, so the smallest growth of several counts.
+    /// Returns the bytes that each request leaves behind, from the lowest level in three rounds to the lowest in the
+    /// next three. Work still in progress at the end of a round raises its level, and a table that grows once raises
+    /// all later ones. A real leak recurs in every measurement, so the smallest of several growths is used.
     private func growth(of kinds: [Kind], count: Int, enough: Int) throws -> Int {
         let server = try makeServer()
-        // Caches fill.
+        // Fill the caches.
         try run(kinds, count: count, from: server)
         var levels: [Int] = []
         var smallest = Int.max
@@ -102,7 +102,7 @@ final class GrowthTests: XCTestCase {
         XCTAssertLessThan(try growth(of: [.observed], count: 2_000, enough: 32), 32)
     }
 
-    /// A queue of its own for each observer would be served by a thread of its own, if it is one without a target.
+    /// A separate queue for each observer would be served by a separate thread if it had no target.
     func testObserversDoNotTakeAThreadEach() throws {
         let server = try makeServer()
         try run([.plain], count: 500, from: server)

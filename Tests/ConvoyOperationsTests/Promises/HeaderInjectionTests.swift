@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A header value with a line break or a NUL, which would end the field, is an error before anything is sent.
+/// A header value with a line break or a NUL, which would end the field, is rejected before anything is sent.
 @Suite struct HeaderInjectionTests {
     static let values = ["a\r\nX-Injected: b", "a\nb", "a\rb", "a\0b", "\r\n", "a\r\n b"]
 
@@ -78,7 +78,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    /// What the documentation warns of. Should it fail, the warning can go.
+    /// The behavior that the documentation warns about. If this test fails, the warning can be removed.
     @Test(arguments: ["a\r\nb", "a\nb", "a\rb", "a\0b"])
     func `Foundation's own setter leaves nothing to find`(value: String) {
         var request = URLRequest(url: server.url("/x"))

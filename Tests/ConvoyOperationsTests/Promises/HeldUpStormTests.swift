@@ -8,20 +8,20 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations that are held up by everything that can hold one up, all at once: shared transfers, handlers of cookies,
-/// pipes that are not read, a user's code that does not return.
+/// Operations delayed by everything that can delay one, all at once: shared transfers, cookie handlers, unread pipes,
+/// and user code that does not return.
 ///
-/// `CONVOY_STORM_OPERATIONS` sets how many, by default 1,000.
+/// `CONVOY_STORM_OPERATIONS` sets the number of operations, 1,000 by default.
 @Suite struct HeldUpStormTests {
     private static let size = 200_000
     private static let body = PatternBytes.data(count: size)
 
-    /// What an operation does, and what it may end with.
+    /// What an operation does, and how it may end.
     private enum Kind: CaseIterable {
         case plain, shared, cookies, redirectWithCookies, cut, slowStream, pipe, blockedStream, blockedPreparation,
             blockedCommit
 
-        /// Whether it may never end by itself.
+        /// Whether it may never end without intervention.
         var mayHang: Bool {
             switch self {
             case .pipe, .blockedStream, .blockedPreparation, .blockedCommit: true
@@ -33,7 +33,7 @@ import Testing
     private final class Subject: Sendable {
         let kind: Kind
         let probe: Probe
-        /// Lets go of what blocks.
+        /// Releases blocked code.
         let release: @Sendable () -> Void
         let finishes = Atomic<Int>(0)
 
@@ -113,7 +113,7 @@ import Testing
         var tally: [String: Int] = [:]
         for start in stride(from: 0, to: count, by: 250) {
             let subjects = (0..<min(250, count - start)).map { _ in
-                // A commit is waited for, for a second.
+                // Waiting for a commit takes a second.
                 let isRare = Int.random(in: 0..<8, using: &random) > 0
                 let kind = Kind.allCases.randomElement(using: &random) ?? .plain
                 return subject(kind == .blockedCommit && isRare ? .pipe : kind, &random)
@@ -125,7 +125,7 @@ import Testing
             disturb(subjects, in: queue, &random)
             for subject in subjects {
                 let operation = subject.probe.operation
-                // One that was paused before it was added is none of the queue's.
+                // An operation that was paused before it was added is not affected by the queue.
                 let isOver = eventually {
                     operation.resume()
                     return operation.isFinished
@@ -141,7 +141,7 @@ import Testing
         #expect(drains(queue))
     }
 
-    /// Four threads add the operations, and cancel, pause and resume those that are under way.
+    /// Four threads add the operations, and cancel, pause and resume those in progress.
     private func disturb(_ subjects: [Subject], in queue: RequestOperationQueue, _ random: inout SplitMix64) {
         let threads = DispatchGroup()
         for part in 0..<4 {
@@ -188,7 +188,7 @@ import Testing
     }
 }
 
-/// Code that does not return until it is let through.
+/// Blocks until it is released.
 private final class Blocker: Sendable {
     private let gate = DispatchSemaphore(value: 0)
 
@@ -200,7 +200,7 @@ private final class Blocker: Sendable {
     @Sendable func letThrough() { gate.signal() }
 }
 
-/// A user's stream that blocks in one of its methods until it is let through, and is slow in the others.
+/// A user's stream that blocks in one of its methods until it is released, and is slow in the others.
 private final class ObstinateStream: OutputStream, RewindableOutputStream {
     enum Place {
         case nowhere, open, write, close
@@ -251,7 +251,7 @@ private final class ObstinateStream: OutputStream, RewindableOutputStream {
     func rewind() { state.withLock { $0.bytes = Data() } }
 }
 
-/// A connection that is not read: a write blocks in the kernel once its buffer is full, until the reader hangs up.
+/// A pipe that is not read: a write blocks in the kernel once the buffer is full, until the reader closes its end.
 private final class DeafPipe: Sendable {
     private let ends: [Int32]
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A handler of the end that is set when the end has come already is called all the same, once, where it belongs.
+/// A completion handler that is set after the end is also called once, on its queue.
 @Suite struct LateHandlerTests {
     private let network = ThreadedTransport()
     private let queue = DispatchQueue(label: "late")

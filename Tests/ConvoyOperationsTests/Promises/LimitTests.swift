@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The default limits hold, and a slow body does not affect others.
+/// The default limits apply, and a slow body does not affect other transfers.
 @Suite struct LimitTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -33,7 +33,7 @@ import Testing
         #expect(
             (announced.error as? URLError)?.userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
                 == .bodySize)
-        // And one without a length.
+        // The same without a length.
         server.route("GET", "/endless", .pattern(count: 10_000_000_000).framed(.chunked))
         let silent = try manager.makeOperation(.get, "endless")
         silent.responseSerializer = HTTPResponseSerializer()
@@ -86,7 +86,7 @@ import Testing
         #expect(raised.responseData?.count == 64 << 20)
     }
 
-    /// Made by the gzip program, not by our code.
+    /// Compresses data with the gzip program, not with our code.
     private func gzip(_ data: Data) throws -> Data {
         let result = try ProcessRunner.run("/bin/gzip", ["-9", "-c"], input: data)
         return result.output
@@ -112,9 +112,9 @@ import Testing
         #expect(done.wait(timeout: .now() + 100) == .success)
         let form = try #require(server.requests("POST", "/form").first)
         #expect(form.body.count > 5_000)
-        // Two and a half seconds, and less what is saved up at the beginning and taken on credit at the end.
+        // Two and a half seconds, minus the tokens saved at the start and the credit used at the end.
         #expect(form.uploadDuration > 1.5)
-        // The others came and went while the form was on its way.
+        // The others arrived and were answered while the form was being sent.
         let end = form.arrivedAt.addingTimeInterval(form.uploadDuration)
         #expect(server.requests("GET", "/quick").allSatisfy { $0.arrivedAt < end })
     }

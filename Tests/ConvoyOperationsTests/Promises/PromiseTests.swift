@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The other promises of the design, on the real operation and a real server.
+/// The other promises of the design, with the real operation and a real server.
 @Suite struct PromiseTests {
     let server: TestServer
     let queue = OperationQueue()
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `a pause at the last byte loses nothing`() throws {
-        // All bytes are there, and the end of the response is not: the last moment at which a pause can come.
+        // All bytes have arrived, but not the end of the response: the last moment at which a pause can occur.
         server.route("GET", "/last", .text("0123456789").framed(.chunked).stalls(afterBytes: 10))
         let probe = Probe(server.url("/last"))
         let flowing = Signal()
@@ -232,7 +232,7 @@ import Testing
             }
         }
         #expect(group.wait(timeout: .now() + 100) == .success)
-        // One that is never started holds nothing back, and gives no trouble when it goes.
+        // An operation that is never started blocks nothing, and can be released without problems.
         do {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
             operation.completionGroup = group
@@ -271,7 +271,7 @@ import Testing
         if ending == "cancelled" { operation.cancel() }
         queue.addOperation(operation)
         #expect(delivered.wait())
-        try eventually(timeout: 10, "the closures to be let go of") { left == nil }
+        try eventually(timeout: 10, "the closures to be released") { left == nil }
         #expect(operation.isFinished && operation.completionBlock == nil && operation.dependencies.isEmpty)
     }
 

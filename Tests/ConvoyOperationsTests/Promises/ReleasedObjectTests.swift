@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a setting held is released without a lock: a user's object may use the operation when it goes.
+/// Replaced settings are released without a lock: a user's object may use the operation in its `deinit`.
 @Suite struct ReleasedObjectTests {
     /// Reads an operation when it is released.
     private final class Guest: @unchecked Sendable {
@@ -161,7 +161,7 @@ import Testing
                 visits.add(1, ordering: .relaxed)
             }
             setting.set(operation, guest)
-            // The second time, one takes the place of another.
+            // In the second round, the new value replaces the previous one.
             if round == 1 { setting.clear(operation) }
             withExtendedLifetime(guest) {}
         }

@@ -6,9 +6,9 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What a subclass of a user's can do. As a user, this file sees what is public.
+/// The capabilities of a user's subclass. Like user code, this file sees only public declarations.
 @Suite struct SubclassTests {
-    /// Its response is the number of lines, unless it has too many.
+    /// A response that counts lines, and fails if there are too many.
     final class LineCount: HTTPRequestOperation, @unchecked Sendable {
         struct TooMany: Error { let count: Int }
 
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    /// The manager of a user's who wants operations of a class of his own.
+    /// A user's manager that creates operations of the user's own class.
     final class Manager: HTTPRequestOperationManager, @unchecked Sendable {
         override func makeOperation(request: URLRequest) -> HTTPRequestOperation {
             let operation = LineCount(request: request)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The progress of a transfer as values and as a sequence of them, at any time.
+/// The progress of a transfer as values and as a sequence, at any time.
 @Suite(.timeLimit(.minutes(2))) struct TransferProgressTests {
     let server: TestServer
     let gate = TestServer.Gate()
@@ -46,7 +46,7 @@ import Testing
         try await operation.finished()
         #expect(numbers(operation.transferProgress) == [70_000, 70_000, 0, nil])
         #expect(operation.transferProgress.fractionCompleted == 1)
-        // Taken after the end, the sequence has the last state and ends.
+        // Created after the end, the sequence contains the last state and ends.
         var all: [TransferProgress] = []
         for await progress in operation.transferProgressUpdates { all.append(progress) }
         #expect(all.last.map(numbers) == [70_000, 70_000, 0, nil])

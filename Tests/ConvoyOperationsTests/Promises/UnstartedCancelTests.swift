@@ -8,8 +8,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Cancelling an operation that was not started marks it, as in Foundation; it finishes, as cancelled, when it is
-/// started. So no finished operation is ever added to a Foundation queue, which would crash the program.
+/// Cancelling an operation that was not started marks it, as in Foundation; it finishes as cancelled when it is
+/// started. So a finished operation is never added to a Foundation queue, which would crash the program.
 @Suite struct UnstartedCancelTests {
     private let network = ThreadedTransport()
 
@@ -115,7 +115,7 @@ import Testing
         #expect(dependent.isFinished)
     }
 
-    /// Foundation hangs on this with its own operations.
+    /// Foundation's own operations hang in this case.
     @Test func `it can be added behind a barrier of Foundation's`() {
         let queue = OperationQueue()
         queue.isSuspended = true
@@ -144,7 +144,7 @@ import Testing
                 failure: { _, _ in failures.value.add(1, ordering: .relaxed) })
             if isPaused { operation.pause() }
         }
-        // Both come to the same operation at about the same time, and either may be first.
+        // Both act on the same operation at about the same time, in either order.
         let canceller = returnsLater {
             for (index, operation) in pairs.enumerated() {
                 while position.value.load(ordering: .acquiring) < index { sched_yield() }

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A request says who sends it, also where no serializer has made it.
+/// A request identifies the program even if no serializer created it.
 @Suite struct UserAgentTests {
     @Test func `a plain request names the program as a serializer does, unless it names itself`() async throws {
         let server = try TestServer()

@@ -9,8 +9,8 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Pausing and resuming, retries, and files, through a proxy. In XCTest, whose tests run one at a time, as they share
-/// the environment, which names the proxy.
+/// Pausing and resuming, retries, and files, through a proxy. In XCTest, whose tests run serially, because they share
+/// the environment that specifies the proxy.
 final class TunnelResumeTests: XCTestCase {
     private static let size = 2_000_000
 
@@ -35,13 +35,14 @@ final class TunnelResumeTests: XCTestCase {
         let probe = Probe(url, output: file.map { FileOutputStream(fileURL: $0) })
         probe.operation.connectionConfiguration = ConnectionConfiguration(
             certificateAuthorities: nginx.certificateAuthority, usesHTTP2: http2)
-        // With connections of its own.
+        // Uses its own connections.
         let thread = NetworkThread()
         probe.operation.change { $0.holder.transports = TransportPool([thread]) }
         return (probe, thread)
     }
 
-    /// Runs it, pauses it when more than half of the body is there and the proxy lets no more through, and resumes it.
+    /// Runs the operation, pauses it when more than half of the body has arrived and the proxy forwards no more, and
+    /// resumes it.
     private func run(_ probe: Probe, on thread: NetworkThread, pausingBehind proxy: ConnectProxy) throws -> [String] {
         proxy.hold(afterBytes: Self.size * 3 / 4)
         let isFirst = Locked(true)
@@ -71,7 +72,7 @@ final class TunnelResumeTests: XCTestCase {
             XCTAssertEqual(body?.count, Self.size, name)
             XCTAssertTrue(body == PatternBytes.data(count: Self.size), name)
             XCTAssertEqual(probe.operation.response?.statusCode, 200, name)
-            // The first part did not come a second time.
+            // The first part was not sent a second time.
             XCTAssertLessThan(proxy.passedBytes - before, Self.size * 3 / 2, name)
         }
     }
@@ -141,7 +142,7 @@ final class TunnelResumeTests: XCTestCase {
             defer { proxy.stop() }
             let file = directory.file(status)
             let (probe, _) = probe(nginx.secureURL("file.bin"), nginx, http2: true, file: file)
-            // Its own answer to every status is success.
+            // The serializer accepts every status code.
             var serializer = HTTPResponseSerializer()
             serializer.acceptableStatusCodes = nil
             probe.operation.responseSerializer = serializer
@@ -166,7 +167,7 @@ final class TunnelResumeTests: XCTestCase {
         probe.operation.retryPolicy = RetryPolicy(maximumRetryCount: 2)
         let outcome = try withEnvironment(["https_proxy": proxy.address]) {
             probe.operation.start()
-            return try XCTUnwrap(probe.outcome(), "it waits for what the proxy demanded")
+            return try XCTUnwrap(probe.outcome(), "it waits as long as the proxy requested")
         }
         XCTAssertEqual(outcome, Probe.succeeded, "\(String(describing: probe.operation.error))")
         XCTAssertEqual(probe.operation.responseData?.count, Self.size)
@@ -174,7 +175,7 @@ final class TunnelResumeTests: XCTestCase {
 }
 
 extension Bool {
-    /// The value, which is false from then on.
+    /// Returns the value, which is false from then on.
     fileprivate mutating func take() -> Bool {
         defer { self = false }
         return self

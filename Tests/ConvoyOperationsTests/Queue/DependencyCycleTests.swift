@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations that wait for each other in a circle are an error, not a hang.
+/// A dependency cycle is an error and does not hang.
 @Suite struct DependencyCycleTests {
     let queue = RequestOperationQueue()
     let server: TestServer

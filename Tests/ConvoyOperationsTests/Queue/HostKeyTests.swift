@@ -56,7 +56,7 @@ struct HostKeyTests {
                 #expect(HostKey.of(url) === key && HostKey.of(url, guess: key) === key, "\(text)")
             }
         }
-        // Of two schemes the same port is not the own one of both.
+        // The same port cannot be the default of two schemes.
         let guess = HostKey.named("h:80")
         #expect(HostKey.of(try #require(URL(string: "http://h:80/")), guess: guess)?.name == "h")
         #expect(HostKey.of(try #require(URL(string: "https://h:80/")), guess: guess) === guess)

@@ -48,7 +48,7 @@ import Testing
     @Test func `a host that never answers holds no more than its own slots`() {
         queue.maxConcurrentOperationCountPerHost = 6
         enqueueSlow("/held")
-        // Done while the other host has answered nothing.
+        // Done before the other host has answered anything.
         enqueueFastAndWait()
         #expect(slowServer.statistics.responseCount == 0)
         #expect(slowServer.statistics.peakActiveRequestCount <= 6)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Dependencies that are added when an operation has begun: they are listed, and count for nothing.
+/// Dependencies added after an operation has begun are listed but have no effect.
 @Suite struct LateDependencyTests {
     enum Place: CaseIterable, Sendable {
         case requestQueue, foundationQueue, noQueue

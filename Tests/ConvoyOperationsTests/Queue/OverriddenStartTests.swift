@@ -6,13 +6,13 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// Operations of a user's that override `start()` and post their end as for any `Operation`. As a user, this file's
-/// operations see what is public.
+/// User operations that override `start()` and post their end like any `Operation`. Like user code, the operations in
+/// this file see only public declarations.
 struct OverriddenStartTests {
     enum End: CaseIterable, Sendable {
         /// While `start()` runs, or later.
         case inside, later
-        /// While `start()` runs, without being posted, which Foundation's queue notices too.
+        /// While `start()` runs, without being posted, which Foundation's queue also detects.
         case unposted
     }
 
@@ -68,7 +68,7 @@ struct OverriddenStartTests {
 
     @Test(arguments: End.allCases, Starter.allCases)
     func `outside Convoy's queues, they let Convoy's operations that depend on them run`(end: End, by starter: Starter) {
-        // Then there is nothing that could be noticed.
+        // In this case there is nothing to detect.
         guard end != .unposted || starter == .foundation else { return }
         let queue = RequestOperationQueue()
         let foundation = OperationQueue()
@@ -116,7 +116,7 @@ struct OverriddenStartTests {
         #expect(eventually { released == nil })
     }
 
-    /// Blocks in `start()`, behind what the library does there.
+    /// Blocks in `start()` after the library's code has run.
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         let door = Door()
         /// Whether the door was not opened in time.
@@ -143,7 +143,7 @@ struct OverriddenStartTests {
         #expect(drains(queue))
     }
 
-    /// One that says of itself that it is cancelled, by what only it knows.
+    /// An operation whose `isCancelled` depends on something that only the operation itself knows.
     private final class RevokedOperation: ScheduledOperation, @unchecked Sendable {
         private let hasWorked = Atomic<Bool>(false)
         var worked: Bool { hasWorked.load(ordering: .sequentiallyConsistent) }

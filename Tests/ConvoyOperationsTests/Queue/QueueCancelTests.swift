@@ -6,9 +6,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A cancelled operation finishes at once, whatever holds back the others in the queue.
+/// A cancelled operation finishes immediately, whatever holds back the others in the queue.
 struct QueueCancelTests {
-    /// What can hold back a ready operation.
+    /// The obstacles that can hold back a ready operation.
     enum Obstacle: String, CaseIterable, Sendable, CustomTestStringConvertible {
         case limit, limitOfZero, limitOfTheHost, barrier, suspension, dependency, pause
         var testDescription: String { rawValue }
@@ -76,7 +76,7 @@ struct QueueCancelTests {
         #expect(begun.wait())
         let (ran, goneBy) = (Gauge(), PausableTestOperation(direct: false))
         let cancelled = isBlock ? ScheduledBlockOperation { ran.enter() } : goneBy
-        // It has a slot, and waits for the one thread.
+        // It has a slot, and waits for the only thread.
         queue.addOperation(cancelled)
         cancelled.cancel()
         // An operation that overrides start() is started only on the dispatch queue.
@@ -117,7 +117,7 @@ struct QueueCancelTests {
         waiting[0].cancel()
         #expect(added.wait())
         let counted = queue.state.withLock { $0.length.length }
-        // With no obstacle in its own way, the late one has been started and counts no more.
+        // If nothing holds back the late operation itself, it has been started and no longer counts.
         #expect(counted == ([.dependency, .pause].contains(obstacle) ? 1 : 2))
         queue.cancelAllOperations()
         running.finish()
@@ -150,18 +150,18 @@ struct QueueCancelTests {
             if number > 30 { operation.queuePriority = .veryHigh }
             return operation
         }
-        // An older one depends on a newer one: the end of that must not start it.
+        // Older operations depend on newer ones, whose end must not start them.
         for number in stride(from: 4, to: 30, by: 2) { operations[number].addDependency(operations[number + 1]) }
         queue.isSuspended = true
         queue.addOperations(operations, waitUntilFinished: false)
-        // The newest run.
+        // The newest operations run.
         queue.isSuspended = false
         #expect(gauge.total == 2 && operations[31].isExecuting)
         queue.cancelAllOperations()
         #expect(gauge.total == 2)
         #expect(operations.filter { $0.isFinished && $0.timesFinished == 1 }.count == 40)
         #expect(queue.queuedOperationCount == 0)
-        // And afterwards it goes on as before.
+        // Afterwards the queue continues as before.
         let later = PausableTestOperation { $0.finish() }
         queue.addOperation(later)
         #expect(later.isFinished)
@@ -245,7 +245,7 @@ struct QueueCancelTests {
     }
 }
 
-/// A cancelled `await` returns at once.
+/// A cancelled `await` returns immediately.
 @Suite struct CancelledAwaitTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -258,7 +258,7 @@ struct QueueCancelTests {
         manager.operationQueue = queue
     }
 
-    /// A task that waits for a response which cannot come, and whose operation is in the queue.
+    /// A task waiting for a response that cannot arrive, whose operation is in the queue.
     private func waitingTask() async -> Task<Int, any Error> {
         let manager = self.manager
         let before = queue.queuedOperationCount

@@ -6,8 +6,8 @@ import Testing
 @testable import ConvoyOperations
 
 struct QueueFairnessTests {
-    /// Time in steps: a slow operation takes 100 of them, a fast one takes one. Returns how many slow
-    /// ones had finished when the last fast one did.
+    /// Time passes in steps: a slow operation takes 100 of them, a fast one takes one. Returns the number of slow
+    /// operations that had finished before the last fast one.
     private func slowBeforeFast(limit: Int) -> Int {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = limit
@@ -70,7 +70,7 @@ struct QueueFairnessTests {
             queue.addOperation(
                 PausableTestOperation(host: "\(host)") { operation in started.withLock { $0.append((host, operation)) } })
         }
-        /// Whether an operation is started, and is of the right host.
+        /// Whether an operation is started and belongs to the expected host.
         func isNext(_ number: Int) -> Bool {
             guard eventually({ started.withLock { $0.count > number } }) else { return false }
             let host = started.withLock { $0[number].host }

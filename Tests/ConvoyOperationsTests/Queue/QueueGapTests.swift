@@ -7,7 +7,7 @@ import Testing
 @testable import ConvoyOperations
 
 /// A queue adds an operation in several steps: it sets itself as the operation's scheduler, reads the operation's
-/// properties, and inserts it by these. Changes in between must not be lost.
+/// properties, and inserts it accordingly. Changes in between must not be lost.
 struct QueueGapTests {
     /// Runs a closure once, after a property has been read for the given time.
     private final class InterruptedOperation: AskedTestOperation, @unchecked Sendable {
@@ -130,7 +130,7 @@ struct QueueGapTests {
         operation.on(question, time: time) { $0.addDependency(dependency) }
         queue.addOperation(operation)
         queue.isSuspended = false
-        // The second time, it is asked whether it is ready just before it is started: then it is too late.
+        // The second read of `isReady` occurs just before the start, when it is too late.
         let isWaitedFor = !operation.dependencies.isEmpty && (question, time) != (.isReady, 2)
         #expect(operation.isExecuting == !isWaitedFor)
         dependency.start()
@@ -173,7 +173,7 @@ struct QueueGapTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    /// Is resumed when its start has found it paused.
+    /// An operation that is resumed after its start has found it paused.
     private final class LateResumedOperation: PausableTestOperation, @unchecked Sendable {
         private let isFirst = Atomic<Bool>(true)
 
@@ -193,7 +193,7 @@ struct QueueGapTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    /// Is cancelled when it has answered the last question.
+    /// An operation that is cancelled after the last of its properties was read.
     private final class CancelledOperation: ScheduledOperation, @unchecked Sendable {
         private let isFirst = Atomic<Bool>(true)
 
@@ -289,7 +289,7 @@ struct QueueGapTests {
         let count = Atomic<Int>(0)
         for round in 0..<Self.rounds {
             queue.addOperation { count.add(1, ordering: .relaxed) }
-            // Sometimes before the worker has given up, sometimes after, sometimes just then.
+            // Sometimes before the worker has given up, sometimes after, sometimes at that moment.
             if round % 3 != 0 { letOthersRun(microseconds: round % 40) }
         }
         #expect(drains(queue))

@@ -91,7 +91,7 @@ struct QueueGateTests {
         #expect(operations.map(\.isExecuting) == [true, true, true])
         #expect(queue.closedGates.isEmpty)
         for operation in operations { operation.finish() }
-        // Nothing is left of hosts that have no operation.
+        // Hosts without operations are removed completely.
         #expect(queue.state.withLock { $0.lanes.hosts.gated.isEmpty && $0.lanes.hosts.hosts.allSatisfy { $0.members == 0 } })
     }
 
@@ -137,7 +137,7 @@ struct QueueGateTests {
             }
             queue.addOperation(operation)
             expected.append("\(number)")
-            // A gate that was closed for a while changes nothing in that.
+            // A gate that was closed for a while does not change this.
             if number == 50 { close(until: 1) }
         }
         clock.advance(by: 1)
@@ -172,7 +172,7 @@ struct QueueGateTests {
         clock.advance(by: 1)
         #expect(operations.filter(\.isExecuting).isEmpty)
         for operation in others { operation.finish() }
-        // The third other one got a slot first: its host has nothing running, as has the first.
+        // The third other operation got a slot first: its host has no running operations, like the first host.
         #expect(operations.filter(\.isExecuting).count == 2)
         for operation in operations { operation.finish() }
         for operation in operations { operation.finish() }
@@ -199,13 +199,13 @@ struct QueueGateTests {
         clock.advance(by: 2)
         #expect(operations.map(\.isExecuting) == [false, true, false, false, false, false])
         #expect(operations[1].reportsAnswer && queue.closedGates.map(\.host) == ["a"])
-        // It finds the host as it was.
+        // The host is unchanged.
         refuse(operations[1], until: 5)
         operations[1].finish()
         #expect(operations.map(\.isExecuting) == [false, false, false, false, false, false])
         clock.advance(by: 3)
         #expect(operations.map(\.isExecuting) == [false, false, true, false, false, false])
-        // It ends without having found out: the next one has its turn.
+        // It ends without a result, so the next operation becomes the probe.
         operations[2].cancel()
         #expect(operations.map(\.isExecuting) == [false, false, false, true, false, false])
         operations[3].pause()
@@ -216,7 +216,7 @@ struct QueueGateTests {
         operations[4].hostDidAnswer(HostKey.named("a"))
         #expect(operations.map(\.isExecuting) == [true, false, false, true, true, true])
         #expect(queue.closedGates.isEmpty)
-        // One that is still under way is no longer in the way of others when the host refuses again.
+        // An operation still in progress does not delay others when the host refuses again.
         let late = [waiting(), waiting()]
         refuse(operations[5], until: 7)
         queue.addOperations(late, waitUntilFinished: false)
@@ -288,9 +288,9 @@ struct QueueGateTests {
         let late = waiting()
         queue.addOperation(late)
         #expect(there.gateDeadlines == [2_000_000_000] && late.gateDeadlines == [2_000_000_000])
-        // Not before it could start but for the gate.
+        // Not before the gate is its only obstacle.
         #expect(blocked.gateDeadlines.isEmpty)
-        // Longer, of another level, older: still the same wait.
+        // Longer, at another level, and older, but still the same wait.
         close(until: 3)
         there.queuePriority = .veryLow
         late.queuePriority = .high
@@ -302,7 +302,7 @@ struct QueueGateTests {
         #expect(passing.gateDeadlines.isEmpty)
         clock.advance(by: 0.5)
         #expect(late.isExecuting)
-        // Another closing is another wait for those that are left.
+        // Another closing is another wait for the remaining operations.
         close(until: 9)
         #expect(there.gateDeadlines == [2_000_000_000, 9_000_000_000] && late.gateDeadlines.count == 1)
         queue.cancelAllOperations()

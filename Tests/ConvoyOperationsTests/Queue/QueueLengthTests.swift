@@ -159,13 +159,13 @@ struct QueueLengthTests {
         for door in doors { #expect(door.wait()) }
         #expect(drains(queue))
         #expect(gauge.total == 2400)
-        // Five that wait, and two that run or are just coming to their end.
+        // Five waiting operations, and two that are running or about to end.
         #expect((3...7).contains(longest.load(ordering: .relaxed)))
     }
 
     // MARK: The line of waiters
 
-    /// A bound with one place, which is taken, and so many that wait for it.
+    /// Returns a bound with a single place, which is taken, and the given number of waiters.
     private func crowded(_ count: Int) -> (LengthBound, [LengthWaiter]) {
         var bound = LengthBound()
         bound.bound(to: 1, slots: [])
@@ -178,7 +178,7 @@ struct QueueLengthTests {
     @Test func `a waiter that leaves the line changes nothing for the others`() {
         var (bound, waiters) = crowded(6)
         #expect([0, 3, 5, 3].map { bound.giveUp(waiters[$0]) } == [true, true, true, false])
-        // One that takes the place of one that has gone is the last all the same.
+        // A waiter that reuses the index of one that has left is still the last in line.
         waiters.append(LengthWaiter { _ in })
         bound.wait(waiters[6])
         let early = bound.admit()

@@ -2,19 +2,19 @@ import Foundation
 
 @testable import ConvoyOperations
 
-/// What holds back the operations of a queue that should be empty: its slots, its hosts, and the operations for which
-/// its next barrier waits, as one lost operation holds everything behind that barrier.
+/// A report of what holds back the operations of a queue that should be empty: its slots, its hosts, and the operations
+/// that its next barrier waits for, because one lost operation holds back everything behind that barrier.
 struct QueueReport: CustomStringConvertible {
     let description: String
 
-    /// How many operations are described one by one.
+    /// The number of operations that are described individually.
     private static let most = 20
 
     init(of queue: RequestOperationQueue) {
         let (summary, slots, current) = queue.state.withLock { state in
             (Self.summary(of: state), state.slots.filter { $0.stage != .free }, state.epochs.current)
         }
-        // The operations are asked when the lock is free, as that runs their code.
+        // The operations are described after the lock is released, because that runs their code.
         let first = slots.filter { $0.epoch == current }
         description =
             (summary + ["before the next barrier: \(Self.stages(of: first))"]
@@ -28,7 +28,7 @@ struct QueueReport: CustomStringConvertible {
         return [
             "\(state.count) operations; \(state.running) slots of \(state.limit) taken; suspended: \(state.isSuspended); "
                 + "being cancelled: \(state.cancellations); waiting for workers: \(state.runnableCount), \(state.workers)",
-            "operations that only have to finish: \(!state.exempts.isEmpty); that could start: "
+            "exempt operations: \(!state.exempts.isEmpty); startable: "
                 + "\(state.lanes.hasStartable); the next barrier waits for \(epoch.remaining)",
         ] + hosts.map { "\($0.key?.name ?? "no host"): \($0.running) running, gate \($0.gate), probe \($0.probe)" }
     }

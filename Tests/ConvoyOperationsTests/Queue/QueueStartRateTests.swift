@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Rates of starts, in simulated time.
+/// Start rates, in simulated time.
 struct QueueStartRateTests {
     let clock = ManualClock()
     let queue: RequestOperationQueue
@@ -30,7 +30,7 @@ struct QueueStartRateTests {
             #expect(running(all) == count)
         }
         for operation in all { operation.finish() }
-        // After a rest there is a whole burst again, and no more.
+        // After an idle time, a full burst is available again, and no more.
         clock.advance(by: 100)
         let later = operations(5)
         queue.addOperations(later, waitUntilFinished: false)
@@ -58,7 +58,7 @@ struct QueueStartRateTests {
         second.queuePriority = .veryHigh
         queue.addOperations([first, second, block], waitUntilFinished: false)
         #expect(first.isExecuting && !second.isExecuting && block.isExecuting)
-        // It waited in the lanes, as there was no slot.
+        // It waited in the lanes because no slot was free.
         queue.maxConcurrentOperationCount = 2
         let late = operations(1, nil)[0]
         queue.addOperation(late)
@@ -142,12 +142,12 @@ struct QueueStartRateTests {
             queue.addOperations(all, waitUntilFinished: false)
             clock.advance(by: 1)
             #expect(running(all) == 1)
-            // What is left of the last interval is shortened to one of the new ones.
+            // The rest of the last interval is shortened to one of the new intervals.
             set(StartRate(perSecond: 10))
             #expect(running(all) == 1)
             clock.advance(by: 0.1)
             #expect(running(all) == 2)
-            // A slower rate counts from the next start.
+            // A slower rate applies from the next start.
             set(StartRate(perSecond: 1))
             clock.advance(by: 0.1)
             #expect(running(all) == 3)
@@ -193,7 +193,7 @@ struct QueueStartRateTests {
                 #expect(operation.isFinished == (round != 1), "\(number)")
                 if round == 1 { operation.cancel() }
             }
-            // The second round comes at once, and the third one later.
+            // The second round starts immediately, and the third one later.
             if round == 1 { clock.advance(by: 1) }
         }
         clock.advance(by: 1)
@@ -234,7 +234,7 @@ struct QueueStartRateTests {
     private func breaks(_ rate: StartRate?, _ times: [UInt64]) -> Bool {
         guard let rate else { return false }
         let interval = 1e9 / rate.startsPerSecond
-        // From any start on, as many as the rate allows and a burst. A nanosecond may be lost in each.
+        // From any start on, at most the number allowed by the rate plus a burst. Each may lose a nanosecond.
         for first in times.indices {
             for last in first..<min(times.count, first + 40) {
                 let needed = Double(last - first + 1 - rate.burst) * (interval - 1)
@@ -282,7 +282,7 @@ struct QueueStartRateTests {
             }
             for _ in 0..<600 { step() }
             queue.isSuspended = false
-            // Everything gets its start in the end.
+            // Everything is started in the end.
             var steps = 0
             while queue.queuedOperationCount > 0, steps < 100_000 {
                 steps += 1
@@ -310,7 +310,7 @@ struct QueueStartRateTests {
                     $0.finish()
                 })
         }
-        // In steps that are shorter than the interval, and divide it.
+        // In steps that are shorter than the interval and divide it.
         for _ in 0..<(100 * 16) { clock.advance(by: 1.0 / 16) }
         #expect(started.withLock { $0 } == 2 + 100 * 8)
         queue.cancelAllOperations()

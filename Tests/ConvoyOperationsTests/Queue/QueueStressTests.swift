@@ -6,12 +6,12 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// CONVOY_STRESS_SECONDS sets how long the test runs, in seconds; 1 by default.
+/// `CONVOY_STRESS_SECONDS` sets the duration of the test, in seconds; 1 by default.
 @Suite(.serialized)
 struct QueueStressTests {
     private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 1
 
-    /// Answers and acts slowly, so that much can happen before the queue gets the answers, and before a phase ends.
+    /// Responds and acts slowly, so that much can happen before the queue receives a property, and before a phase ends.
     private final class HesitatingOperation: AskedTestOperation, @unchecked Sendable {
         override func didAnswer(_ question: QueueQuestion) { hesitate() }
         override func willLeave(_ phase: Phase) { hesitate() }
@@ -25,7 +25,7 @@ struct QueueStressTests {
         }
     }
 
-    /// What the threads share: the operations that are not over, and the limit that holds.
+    /// The state shared by the threads: the open operations, and the current limit.
     private final class Field: Sendable {
         struct Contents {
             var open: [PausableTestOperation] = []
@@ -53,8 +53,8 @@ struct QueueStressTests {
             operation.queuePriority = [.veryLow, .low, .normal, .high, .veryHigh].randomElement(using: &random) ?? .normal
             if Int.random(in: 0..<3, using: &random) == 0, let other = any(&random) { operation.addDependency(other) }
             queue.addOperation(operation)
-            // Only now can others depend on it: a barrier between an operation and one that it waits for, which comes
-            // after the barrier, would wait for ever.
+            // Only now can others depend on it. Otherwise a barrier between an operation and its dependency, if that is
+            // added after the barrier, would wait forever.
             contents.withLock {
                 $0.open.append(operation)
                 $0.made += 1
@@ -70,7 +70,7 @@ struct QueueStressTests {
             }
         }
 
-        /// Takes the finished ones out, and counts what did not finish just once.
+        /// Removes the finished operations, and counts those that did not finish exactly once.
         func sweep() {
             let over = contents.withLock { contents in
                 let over = contents.open.filter { $0.isFinished }
@@ -140,7 +140,7 @@ struct QueueStressTests {
                 field.queue.maxConcurrentOperationCount = [-1, 1, 2, 8, 32].randomElement(using: &random) ?? 4
             }
             if Int.random(in: 0..<100, using: &random) == 0 {
-                // Quick ones, so that operations both wait and start.
+                // Fast rates, so that operations both wait and start.
                 let rate = StartRate(
                     perSecond: .random(in: 500...50_000, using: &random), burst: .random(in: 1...9, using: &random))
                 if Bool.random(using: &random) {
@@ -187,6 +187,6 @@ struct QueueStressTests {
         #expect(made > 100)
         #expect(field.wrong.withLock { $0 } == 0)
         #expect(field.gauge.now == 0)
-        print("stress: \(made) operations, at most \(field.gauge.most) at a time")
+        print("stress: \(made) operations, at most \(field.gauge.most) concurrently")
     }
 }

@@ -33,14 +33,14 @@ extension [Operation] {
     var areAllCancelled: Bool { allSatisfy { $0.isCancelled } }
 }
 
-/// What happened, in order.
+/// A record of events, in order.
 final class Log: Sendable {
     private let lines = Locked<[String]>([])
     var all: [String] { lines.withLock { $0 } }
     func add(_ line: String) { lines.withLock { $0.append(line) } }
 }
 
-/// Counts how many are inside now, and the maximum.
+/// Counts the callers that are currently inside, and their maximum.
 final class Gauge: Sendable {
     private let state = Locked((now: 0, most: 0, total: 0))
     var now: Int { state.withLock { $0.now } }
@@ -59,11 +59,11 @@ final class Gauge: Sendable {
     func forgetMost() { state.withLock { $0.most = $0.now } }
 }
 
-/// A gate that threads wait at until it is opened.
+/// A gate where threads wait until it is opened.
 final class Door: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     func open() { semaphore.signal() }
-    /// False if it was not opened within the time after which a test counts as hung.
+    /// Returns false if it was not opened within the time after which a test counts as hung.
     @discardableResult func wait() -> Bool {
         guard semaphore.wait(timeout: .now() + patience) == .success else { return false }
         semaphore.signal()
@@ -71,10 +71,10 @@ final class Door: Sendable {
     }
 }
 
-/// Seconds after which a test counts as hung.
+/// The time after which a test counts as hung, in seconds.
 let patience = 60.0
 
-/// Runs something that may hang on a separate thread. False if it hung.
+/// Runs code that may hang on a separate thread. Returns false if it hung.
 func returns(_ body: @escaping @Sendable () -> Void) -> Bool {
     let door = Door()
     Thread {
@@ -88,12 +88,12 @@ func drains(_ queue: OperationQueue) -> Bool {
     returns { queue.waitUntilAllOperationsAreFinished() }
 }
 
-/// Polls a condition that has no notification. False if it never holds.
+/// Polls a condition that has no notification. Returns false if it never holds.
 func eventually(_ condition: () -> Bool) -> Bool {
     (try? ConvoyTestSupport.eventually(timeout: patience, "it", condition)) != nil
 }
 
-/// An asynchronous operation of Foundation's, finished from outside.
+/// An asynchronous Foundation operation that is finished from outside.
 final class ForeignAsyncOperation: Operation, @unchecked Sendable {
     private let phase = Atomic<Int>(0)
     private let allowed = Atomic<Bool>(true)
@@ -165,11 +165,11 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
     override var isFinished: Bool { current == .finished }
     override var isReady: Bool { super.isReady && (current == .ready || isCancelled) }
 
-    /// Goes to a phase from any of several. Returns the phase that it left, or nil if it was in none of them.
+    /// Moves to a phase from any of several. Returns the phase that it left, or nil if it was in none of them.
     ///
-    /// This is one step. With a step for each phase, a pause or a resume in between could make all of them fail, and
-    /// `start()` would return with nothing done: the operation would stay in the queue for ever, and everything behind
-    /// the next barrier with it.
+    /// This must be a single step. With a step for each phase, a pause or a resume in between could make all of them
+    /// fail, and `start()` would return without effect: the operation would stay in the queue forever, together with
+    /// everything behind the next barrier.
     private func leave(_ phases: Phase..., for next: Phase) -> Phase? {
         var known = current
         while phases.contains(known) {
@@ -182,7 +182,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
         return nil
     }
 
-    /// Called when the operation is about to leave a phase, which another thread may still be the first to do.
+    /// Called when the operation is about to leave a phase, although another thread may do so first.
     func willLeave(_ phase: Phase) {}
 
     override func start() {
@@ -237,7 +237,7 @@ enum QueueQuestion: String, CaseIterable, Sendable, CustomTestStringConvertible 
 }
 
 /// A pausable operation that runs a closure when a property is read, after its value is determined and before the queue
-/// gets it.
+/// receives it.
 class AskedTestOperation: PausableTestOperation, @unchecked Sendable {
     func didAnswer(_ question: QueueQuestion) {}
 
@@ -262,7 +262,7 @@ class AskedTestOperation: PausableTestOperation, @unchecked Sendable {
     }
 }
 
-/// Time that passes when a test says so.
+/// A clock that a test advances manually.
 final class ManualClock: SchedulingClock {
     private final class Timer: ClockTimer {
         let deadline: UInt64

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What Convoy's queue does beyond Foundation's.
+/// Features of Convoy's queue beyond Foundation's.
 struct RequestOperationQueueTests {
     @Test func `it has true operations and a true count`() {
         let queue = RequestOperationQueue()
@@ -170,7 +170,8 @@ struct RequestOperationQueueTests {
             clock.advance(by: 15)
             finishRunning()
         }
-        // 60 seconds: from low to high. After 90 it is among the most urgent, behind those that were there before.
+        // It takes 60 seconds to rise from low to high. After 90 seconds it has the highest level, behind earlier
+        // operations.
         add("urgent 4", .veryHigh)
         clock.advance(by: 30)
         finishRunning()

@@ -7,9 +7,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Requests under everything that eight threads can do to them at once.
+/// Requests subjected to all calls by eight threads at once.
 ///
-/// `CONVOY_STRESS_SECONDS` sets the duration; run it under `swift test --sanitize=thread` too.
+/// `CONVOY_STRESS_SECONDS` sets the duration; also run it under `swift test --sanitize=thread`.
 @Suite struct RequestStressTests {
     private final class Tally: Sendable {
         let enqueued = Atomic<Int>(0)

@@ -7,9 +7,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A network thread runs no code of a user's: what a user's class says of itself is asked elsewhere.
+/// A network thread runs no user code: properties of a user's class are read elsewhere.
 @Suite struct UserGetterTests {
-    /// Which properties were read on a network thread, and how many elsewhere.
+    /// The properties read on a network thread, and the number read elsewhere.
     private final class Places: Sendable {
         private let state = Locked((network: Set<String>(), elsewhere: 0))
         var onNetworkThread: Set<String> { state.withLock { $0.network } }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Rate limits and stall limits of operations and managers. A slow machine only makes transfers slower, which breaks no
+/// Rate limits and stall limits of operations and managers. A slow machine only slows transfers down, which breaks no
 /// promise here.
 @Suite struct OperationRateTests {
     let server: TestServer
@@ -24,7 +24,7 @@ import Testing
         manager.responseSerializer = HTTPResponseSerializer()
     }
 
-    /// The shortest time, in seconds, in which so many bytes may come.
+    /// Returns the shortest time, in seconds, in which this number of bytes may arrive.
     private func least(_ count: Int, at rate: Double) -> Double { (Double(count) - rate / 8 - Double(16 << 10)) / rate }
 
     private func seconds(_ work: () async throws -> Void) async rethrows -> Double {
@@ -107,7 +107,7 @@ import Testing
         manager.enqueue(paused.operation)
         try await waitUntil("the transfer waits") { limit.waiterCount == 1 }
         paused.operation.pause()
-        try await waitUntil("it has left the line") { limit.waiterCount == 0 }
+        try await waitUntil("it has left the queue of waiters") { limit.waiterCount == 0 }
         paused.operation.resume()
         try await waitUntil("the transfer waits again") { limit.waiterCount == 1 }
         let cancelled = Probe(server.url("/body"))
@@ -115,9 +115,9 @@ import Testing
         manager.enqueue(cancelled.operation)
         try await waitUntil("both wait") { limit.waiterCount == 2 }
         cancelled.operation.cancel()
-        try await waitUntil("one has left") { limit.waiterCount == 1 }
+        try await waitUntil("one transfer has left") { limit.waiterCount == 1 }
         limit.bytesPerSecond = nil
-        try await waitUntil("the other one has finished") { paused.operation.isFinished && cancelled.operation.isFinished }
+        try await waitUntil("the other transfer ends") { paused.operation.isFinished && cancelled.operation.isFinished }
         #expect(paused.operation.responseData == PatternBytes.data(count: Self.size))
         #expect((cancelled.operation.error as? URLError)?.code == .cancelled)
     }
@@ -203,7 +203,7 @@ import Testing
                 try await group.waitForAll()
             }
         }
-        // Eleven starts, as the retry is one; two of them at once.
+        // Eleven starts, including the retry; two of them at once.
         #expect(server.requests.count == 11)
         #expect(taken >= 9.0 / 50)
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// An operation tells what was done about its redirects.
+/// An operation reports the decisions about its redirects.
 @Suite struct RedirectEventTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -48,7 +48,7 @@ import Testing
     @Test func `a redirect that is kept as the response says so`() async throws {
         let operation = try manager.makeOperation(.get, "a")
         operation.redirectHandler = { operation, request, _ in
-            // During the transfer the earlier ones are known.
+            // Earlier redirects are available during the transfer.
             #expect(operation.redirects.count == (request.url?.path == "/b" ? 0 : 1))
             return request.url?.path == "/b" ? request : nil
         }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Limits, gates and budgets count for the host that a redirect has led to.
+/// Limits, gates and budgets apply to the target host of a redirect.
 @Suite struct RedirectHostTests {
     let first: TestServer
     let second: TestServer
@@ -44,10 +44,10 @@ import Testing
         return policy
     }
 
-    /// The host for which the operation counts.
+    /// The host that the operation counts towards.
     private func host(of probe: Probe) -> String? { queue.scheduler.host(of: probe.operation)?.name }
 
-    /// Whether the redirect of an operation was answered, and the other host has no slot for it.
+    /// Whether the redirect of an operation has arrived, and the other host has no slot for it.
     private func waitsBehindRedirect(_ probe: Probe, _ path: String) -> Bool {
         eventually { host(of: probe) == name(second) }
             && second.requests.allSatisfy { $0.path != path }
@@ -63,7 +63,7 @@ import Testing
         #expect(add(first.url("/quick"), policy()).outcome() == Probe.succeeded)
         let others = [add(second.url("/quick"), policy()), add(first.url("/to/quick"), policy())]
         #expect(waitsBehindRedirect(others[1], "/quick"))
-        // Those without a policy pass.
+        // Operations without a policy pass.
         #expect(add(first.url("/to/quick")).outcome() == Probe.succeeded)
         #expect(second.requests("/quick").count == 1 && others.allSatisfy { !$0.operation.isFinished })
         clock.advance(by: 3)
@@ -150,7 +150,7 @@ import Testing
         first.route("GET", "/go", .redirect(to: second.url("/quick").absoluteString).held(by: both[0]))
         second.route("GET", "/go", .redirect(to: first.url("/quick").absoluteString).held(by: both[1]))
         let probes = [add(first.url("/go")), add(second.url("/go"))]
-        // Each has the only slot to which the other is sent.
+        // Each holds the only slot that the other is redirected to.
         for server in [first, second] { try server.waitForRequests(count: 1, timeout: patience) }
         for gate in both { gate.open() }
         for probe in probes { #expect(probe.outcome() == Probe.succeeded) }
@@ -163,7 +163,7 @@ import Testing
         for probe in probes.prefix(3) { #expect(waitsBehindRedirect(probe, "/quick")) }
         #expect(queue.state.withLock { $0.running } == 3)
         #expect(first.requests("/to/quick").count == 3 && probes[3].operation.state == .ready)
-        // One that is cancelled makes room for the next, and takes no slot of the host with it.
+        // A cancelled operation makes room for the next one, and takes no slot of the host.
         probes[0].operation.cancel()
         #expect(probes[0].outcome() == Probe.cancelled)
         #expect(waitsBehindRedirect(probes[3], "/quick"))
@@ -192,9 +192,9 @@ import Testing
         let moved = add(first.url("/to/quick"))
         #expect(waitsBehindRedirect(moved, "/quick"))
         #expect(moved.operation.isExecuting)
-        // With the last slot of the queue, and that of the first host.
+        // With the last slot of the queue and that of the first host.
         #expect(add(first.url("/quick")).outcome() == Probe.succeeded)
-        // It was started before those that wait for their start.
+        // It was started earlier than the operations waiting for their start.
         let late = add(second.url("/quick"))
         gate.open()
         for probe in [holder, moved, late] { #expect(probe.outcome() == Probe.succeeded) }
@@ -239,7 +239,7 @@ import Testing
         #expect(second.requests("/quick").isEmpty)
         paused.operation.resume()
         #expect(paused.outcome() == Probe.succeeded)
-        // It begins again where its own request leads.
+        // It begins again at the target of its own request.
         #expect(first.requests("/to/quick").count == 4)
     }
 
@@ -247,7 +247,7 @@ import Testing
         queue.maxConcurrentOperationCountPerHost = 1
         let content = PatternBytes.data(count: 100_000)
         let count = Locked(0)
-        // The first answer stops short, and the rest does not fit it: so all of it is asked for again.
+        // The first response is truncated, and the rest does not match, so the complete body is requested again.
         second.route("GET", "/file") { _ in
             let number = count.withLock { count in
                 count += 1

@@ -9,17 +9,17 @@ import Testing
 
 /// Thousands of operations among hosts that redirect to each other.
 @Suite struct RedirectStormTests {
-    /// Which operations each host works for now.
+    /// The operations that each host is currently serving.
     private final class Board: Sendable {
         private struct State {
             var active: [Int: Set<Int>] = [:]
-            /// Those that were stopped: a host does not know at once that its answer is not awaited.
+            /// Operations that were stopped: a host does not immediately know that its response is no longer awaited.
             var disturbed: Set<Int> = []
             var most = 0
         }
 
         private let state = Locked(State())
-        /// The most that a host has worked for at once, apart from those that were stopped.
+        /// The maximum number that a host has served concurrently, apart from those that were stopped.
         var most: Int { state.withLock { $0.most } }
 
         func enter(_ host: Int, _ number: Int) {
@@ -36,7 +36,7 @@ import Testing
     private static let hosts = 5
     private static let limit = 3
 
-    /// What an operation is to do: the hosts through which it is led.
+    /// Creates the servers. The request specifies the hosts through which the operation is redirected.
     private static func makeServers(_ board: Board) throws -> [TestServer] {
         let servers = try (0..<hosts).map { _ in
             var configuration = TestServer.Configuration()
@@ -51,7 +51,7 @@ import Testing
                 board.enter(host, number)
                 defer { board.leave(host, number) }
                 sched_yield()
-                // The hosts that are left, one digit each.
+                // The remaining hosts, one digit each.
                 let rest = items["way"] ?? ""
                 guard let next = rest.first?.wholeNumberValue else { return .text("\(number)") }
                 return .redirect(to: "\(urls[next])go?number=\(number)&way=\(rest.dropFirst())")
@@ -76,7 +76,7 @@ import Testing
         }
         let rounds = probes.enumerated().map { ($0.offset, $0.element, random.fork()) }
         let threads = DispatchGroup()
-        // Some are stopped by four threads, while all are under way.
+        // Four threads stop some of them while all are in progress.
         for part in 0..<4 {
             let mine = rounds.filter { $0.0 % 4 == part }
             DispatchQueue(label: "storm \(part)").async(group: threads) {
@@ -106,14 +106,14 @@ import Testing
         queue.resumeAll()
         var cancelled = 0
         for probe in probes {
-            // One that was paused before it was added is none of the queue's.
+            // An operation that was paused before it was added is not affected by the queue.
             probe.operation.resume()
             let outcome = probe.outcome()
             if outcome == Probe.cancelled { cancelled += 1 } else { #expect(outcome == Probe.succeeded) }
         }
         #expect(drains(queue) && cancelled < 1_000)
         #expect(board.most <= Self.limit)
-        // A last round shows that no slot was lost, and none was won.
+        // A last round shows that no slot was lost or gained.
         let last = Gauge()
         for server in servers {
             server.route("GET", "/last") { _ in

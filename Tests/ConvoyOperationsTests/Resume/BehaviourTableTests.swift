@@ -6,8 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Each row of the table of server behaviours once: a download that is paused when half of its bytes have come, and
-/// resumed, ends as the table says.
+/// Each row of the table of server behaviors once: a download that is paused halfway and resumed ends as the table
+/// specifies.
 @Suite struct BehaviourTableTests {
     private static let size = 100_000
 
@@ -16,7 +16,7 @@ import Testing
         of behaviour: ServerBehaviour, from server: TestServer, by nginx: Nginx? = nil
     ) throws -> (outcome: ResumeOutcome?, detail: String) {
         let held = Guarded<Int?>(nil), gate = TestServer.Gate()
-        // The first body stops in the middle, so that the pause comes there.
+        // The first body stalls in the middle, so that the pause occurs there.
         let resource = server.route("/\(behaviour)", behaving: behaviour, size: Self.size, seed: 2) { _, response in
             let half = response.body.count / 2
             let isFirst = held.withLock { held in
@@ -32,7 +32,7 @@ import Testing
         probe.operation.connectionConfiguration.certificateAuthorities = nginx?.certificateAuthority
         let isPaused = Guarded(false)
         probe.operation.downloadProgressHandler = { [weak operation = probe.operation] _, total, _ in
-            // Decoded bytes are a few less than those that were sent.
+            // The decoded body may be slightly shorter than the bytes sent.
             guard let half = held.withLock({ $0 }), total > half - 100 else { return }
             let isFirst = isPaused.withLock { isPaused in
                 defer { isPaused = true }
@@ -64,7 +64,7 @@ import Testing
         guard !behaviour.isUndetectable else { return }
         let isExpected = outcome.map { behaviour.outcomes.contains($0) } ?? false
         let wanted = behaviour.outcomes.map(\.rawValue).sorted()
-        #expect(isExpected, "\(outcome?.rawValue ?? "WRONG BYTES") where there may be \(wanted): \(detail)")
+        #expect(isExpected, "\(outcome?.rawValue ?? "WRONG BYTES") instead of \(wanted): \(detail)")
     }
 
     @Test(arguments: ServerBehaviour.chosen)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a server says of a representation goes back to it byte for byte, or not at all; a request never fails by it.
+/// A server's validators are sent back byte for byte, or not at all; a request never fails because of them.
 @Suite struct EchoedValidatorTests {
     let server: ValidatorServer
     let directory: TemporaryDirectory

@@ -2,7 +2,7 @@ import ConvoyOperations
 import ConvoyTestSupport
 import Foundation
 
-/// A user's stream that is slow, accepts less than it is offered, and cannot start over.
+/// A user's stream that is slow, accepts fewer bytes than offered, and cannot start over.
 class SlowStream: OutputStream {
     private struct State {
         var data = Data()
@@ -14,7 +14,7 @@ class SlowStream: OutputStream {
     private let state = Guarded(State())
     private let slowness: Int
 
-    /// - Parameter slowness: microseconds for which each write lets others run first.
+    /// - Parameter slowness: The number of microseconds by which each write lets others run first.
     init(slowness: Int) {
         self.slowness = slowness
         super.init(toMemory: ())
@@ -26,7 +26,7 @@ class SlowStream: OutputStream {
         super.init(toMemory: ())
     }
 
-    /// What it was given.
+    /// The bytes written to it.
     var data: Data { state.withLock { $0.data } }
 
     /// Whether it was opened and closed once, or neither.
@@ -63,7 +63,7 @@ class SlowStream: OutputStream {
     func forget() { state.withLock { $0.data = Data() } }
 }
 
-/// The same, able to start over.
+/// A slow stream that can start over.
 final class SlowRewindableStream: SlowStream, RewindableOutputStream {
     func rewind() throws { forget() }
 }

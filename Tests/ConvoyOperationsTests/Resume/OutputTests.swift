@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// Where a body goes: files that are unchanged until there is something to write, and slow streams.
+/// The destination of a body: files that are unchanged until there are bytes to write, and slow streams.
 @Suite struct OutputTests {
     let server: TestServer
     let directory: TemporaryDirectory
@@ -52,7 +52,7 @@ import Testing
         #expect(contents("out") == "hello")
     }
 
-    /// Downloads 100,000 bytes with a pause in the middle; the answer to the resume is a 500.
+    /// Downloads 100,000 bytes with a pause in the middle; the response after the resume is a 500.
     private func resumeAnsweredWithAnError(_ change: (HTTPRequestOperation) -> Void) throws -> Probe {
         server.servePattern(count: 100_000, at: "/file", etag: "\"v1\"") { _, response in
             response.stalls(afterBytes: 50_000)
@@ -194,7 +194,7 @@ import Testing
         let stream = FileOutputStream(fileURL: directory.file("none/out"))
         stream.open()
         #expect(stream.failure == POSIXError(.ENOENT))
-        // Now there is something else in its place.
+        // A directory now exists at its path.
         try FileManager.default.createDirectory(at: stream.fileURL, withIntermediateDirectories: true)
         stream.open()
         #expect(stream.failure == POSIXError(.ENOENT) && stream.streamStatus == .error)
@@ -226,7 +226,7 @@ import Testing
         // Opening it waits for a reader.
         let unopened = Probe(server.url("/big"), output: FileOutputStream(fileURL: pipe))
         unopened.operation.start()
-        // With a reader that does not read, writing waits.
+        // With a reader that does not read, writing blocks.
         let other = directory.file("other")
         try #require(mkfifo(other.path, 0o600) == 0)
         let reader = open(other.path, O_RDONLY | O_NONBLOCK)
@@ -246,11 +246,11 @@ import Testing
         late.operation.start()
         #expect(late.outcome() == ["failure \(URLError.timedOut.rawValue)", "completion"])
 
-        // A cancel does not wait for what waits in the system.
+        // A cancellation does not wait for blocked system calls.
         unread.operation.cancel()
         #expect(unread.outcome() == Probe.cancelled)
         close(reader)
-        // Opening comes back when there is a reader at the other end.
+        // Opening returns when a reader opens the other end.
         unopened.operation.cancel()
         let opener = open(pipe.path, O_RDONLY)
         defer { close(opener) }
@@ -307,7 +307,7 @@ import Testing
             operation.completionQueue = testQueue
             return operation
         }
-        // All but the first are started when the previous one has finished, on the network thread.
+        // All but the first are started on the network thread when the previous one has finished.
         queue.addOperations(operations, waitUntilFinished: true)
         #expect(operations.allSatisfy { $0.error == nil })
         #expect(operations.count { $0.thread.withLock { $0 } == "Convoy.Network" } == 0)

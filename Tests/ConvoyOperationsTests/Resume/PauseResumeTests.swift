@@ -27,7 +27,7 @@ import Testing
         }
         let queue = RequestOperationQueue()
         queue.addOperation(probe.operation)
-        // Each pause is resumed, until there is an end.
+        // Resume after each pause until the operation has finished.
         let resumer = Thread { [operation = probe.operation] in
             while paused.wait(within: 100), !operation.isFinished {
                 betweenPauseAndResume()
@@ -52,7 +52,7 @@ import Testing
 
     @Test func `at random moments from the loopback server`() throws {
         let server = try TestServer()
-        // Slow enough for a pause to come in the middle, as the handler's queue calls it.
+        // Slow enough for the handler's queue to pause it in the middle.
         server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"") { _, response in
             response.bandwidth(bytesPerSecond: 400_000_000)
         }
@@ -62,7 +62,7 @@ import Testing
             let probe = try download(server.url("/file"), pausingAt: randomOffsets(&random))
             expectPattern(probe.operation.responseData)
         }
-        // They were resumed, and not begun again.
+        // They were resumed, not started over.
         let resumed = server.requests.filter { $0.headers["Range"] != nil }
         #expect(resumed.count > rounds)
         #expect(resumed.allSatisfy { $0.headers["If-Range"] == "\"v1\"" })
@@ -75,7 +75,7 @@ import Testing
         let directory = try TemporaryDirectory()
         var random = SplitMix64.printingSeed()
         for round in 0..<PropertyBudget.rounds(25) {
-            // Every other one into a file.
+            // Every other one is written to a file.
             let file = directory.file("download-\(round % 2)")
             let output = round % 2 == 0 ? nil : FileOutputStream(fileURL: file)
             let probe = try download(nginx.url("file.bin"), pausingAt: randomOffsets(&random), output: output)
@@ -107,7 +107,7 @@ import Testing
     @Test func `an ETag that changes in between gives the new file alone`() throws {
         let server = try TestServer()
         let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: Self.size / 2))
-        // It cannot be whole before the pause.
+        // It cannot be complete before the pause.
         server.serve(old, at: "/file", etag: "\"old\"") { _, response in response.stalls(afterBytes: 12_000_000) }
         let probe = try download(server.url("/file"), pausingAt: [10_000_000]) {
             server.serve(new, at: "/file", etag: "\"new\"")
@@ -119,7 +119,7 @@ import Testing
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: 1_000))
-        // It cannot be whole before the pause.
+        // It cannot be complete before the pause.
         server.serve(old, at: "/file", etag: "\"old\"") { _, response in response.stalls(afterBytes: 12_000_000) }
         let output = FileOutputStream(fileURL: directory.file("out"))
         _ = try download(server.url("/file"), pausingAt: [10_000_000], output: output) {
@@ -146,7 +146,7 @@ import Testing
     @Test func `everything already there of an unknown length is fetched again`() throws {
         let server = try TestServer()
         let whole = Data("the whole of it".utf8)
-        // All bytes, and no end; then a server that has just these.
+        // All bytes, but no end; then a server that has exactly these bytes.
         server.route(
             "GET", "/file",
             .bytes(whole, type: "text/plain").header("ETag", "\"v1\"").framed(.chunked).stalls(afterBytes: whole.count))
@@ -156,7 +156,7 @@ import Testing
         }
         #expect(probe.operation.responseData == whole)
         #expect(probe.operation.statusCode == 200)
-        // "Nothing behind your last byte" does not say that the bytes before it are still the same.
+        // The response "nothing after your last byte" does not show that the bytes before it are unchanged.
         #expect(server.requests.map { $0.headers["Range"] } == [nil, "bytes=15-", nil])
     }
 
@@ -181,11 +181,11 @@ import Testing
         probe.operation.start()
         #expect(paused.wait())
         server.removeRoute("/file")
-        server.route("GET", "/file", .text("gone for good").status(410))
+        server.route("GET", "/file", .text("gone permanently").status(410))
         probe.operation.resume()
         #expect(probe.outcome() == ["failure -1011", "completion"])
         #expect(probe.operation.statusCode == 410)
-        #expect(probe.operation.responseString == "gone for good")
+        #expect(probe.operation.responseString == "gone permanently")
         let kept = try Data(contentsOf: directory.file("out"))
         #expect(kept.withUnsafeBytes { PatternBytes.matches($0, offset: 0) })
     }
@@ -195,7 +195,7 @@ private final class Offsets: Sendable {
     private let offsets: Locked<[Int64]>
     init(_ offsets: [Int64]) { self.offsets = Locked(offsets) }
 
-    /// Whether the next offset has been reached; then those up to it are done with.
+    /// Whether the next offset has been reached. Offsets up to the total are then removed.
     func passes(_ total: Int64) -> Bool {
         offsets.withLock { offsets in
             guard let first = offsets.first, first <= total else { return false }

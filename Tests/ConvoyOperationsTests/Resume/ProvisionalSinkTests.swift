@@ -206,14 +206,14 @@ import Testing
             probe.operation.start()
             #expect(probe.outcome()?.last == "completion")
             #expect(try Data(contentsOf: file).count == size)
-            try eventually("nothing else is there") {
+            try eventually("nothing else exists") {
                 try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["out"]
             }
         }
     }
 }
 
-/// Accepts the status and refuses the response.
+/// Accepts the status code and rejects the response.
 private struct RefusingSerializer: HTTPResponseSerialization {
     var http = HTTPResponseSerializer()
 

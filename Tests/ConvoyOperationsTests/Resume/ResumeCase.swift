@@ -2,20 +2,20 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// A download with everything that is done to it, determined by the seed and the number.
+/// A download with all its interruptions, determined by the seed and the number.
 struct ResumeCase: Sendable, CustomStringConvertible {
     enum Kind: String, CaseIterable, Sendable {
-        /// `HTTPRequestOperation` as it is.
+        /// A plain `HTTPRequestOperation`.
         case http
-        /// The same, whose serializer accepts every status.
+        /// An `HTTPRequestOperation` whose serializer accepts every status code.
         case anyStatus
-        /// `URLConnectionOperation`, which knows no statuses.
+        /// A `URLConnectionOperation`, which ignores status codes.
         case plain
     }
 
     enum Start: String, CaseIterable, Sendable { case requestQueue, foundationQueue, byHand }
 
-    /// A pause and a resume from a thread of their own, in microseconds.
+    /// A pause and a resume from a separate thread, in microseconds.
     struct Knock: Sendable {
         var wait: UInt32
         var gap: UInt32
@@ -35,9 +35,10 @@ struct ResumeCase: Sendable, CustomStringConvertible {
     let retries: Bool
     let coalesces: Bool
     let startsPaused: Bool
-    /// Byte counts at which the progress handler pauses, and microseconds until the resume; 0 is at once.
+    /// The byte counts at which the progress handler pauses, and the microseconds until the resume; 0 means
+    /// immediately.
     let pauses: [(offset: Int64, gap: Int)]
-    /// Whether the last of these pauses ends in a cancel.
+    /// Whether the last of these pauses ends in a cancellation.
     let cancelsInLastPause: Bool
     let knocks: [Knock]
     /// When it is cancelled after the last knock, in microseconds.
@@ -53,7 +54,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
         let drawsHTTP2 = Int.random(in: 0..<3, using: &random) == 0
         usesHTTP2 = sharesHTTP2 && drawsHTTP2 && behaviour.passesNginx
         size = Self.pick([0, 1, 2, 700, 5_000, 60_000, 150_000, 400_000], &random)
-        // At most some forty slices, so that a case ends soon.
+        // At most about forty slices, so that a case ends soon.
         slice = max(Self.pick([1_000, 4_096, 16_384], &random), size / 40)
         delay = Self.pick([0, 0, 0.0005, 0.002], &random)
         sink = Self.pick([.memory, .memory, .file, .slowStream, .streamWithoutRewind, .foundationFile], &random)
@@ -83,12 +84,12 @@ struct ResumeCase: Sendable, CustomStringConvertible {
         values[Int.random(in: 0..<values.count, using: &random)]
     }
 
-    /// Seconds without a byte until the request gives up; short only where the server stalls.
+    /// The idle timeout of the request, in seconds; short only if the server stalls.
     var timeout: TimeInterval { behaviour.stalls ? 0.3 : 60 }
 
-    /// Whether an error, other than of a cancel, is a mistake of the client's.
+    /// Whether an error other than a cancellation is the client's mistake.
     var mustSucceed: Bool {
-        // Without a length, a pause after the last byte leads to fetching the whole body again.
+        // Without a length, a pause after the last byte causes the complete body to be fetched again.
         let isOfUnknownLength = behaviour == .misleadingTrailers || behaviour == .honestInChunks
         let isAppended = behaviour.outcomes == [.appended] && !isOfUnknownLength
         guard sink.canForget || isAppended else { return false }
@@ -107,7 +108,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
 }
 
 extension ServerBehaviour {
-    /// Those that `CONVOY_BEHAVIOURS` names, separated by commas; without it, all.
+    /// The behaviors listed in `CONVOY_BEHAVIOURS`, separated by commas; all by default.
     static let chosen: [ServerBehaviour] = {
         let names = ProcessInfo.processInfo.environment["CONVOY_BEHAVIOURS"]?.split(separator: ",").map(String.init)
         return allCases.filter { names?.contains($0.rawValue) ?? true }
@@ -116,11 +117,11 @@ extension ServerBehaviour {
     /// Whether only a timeout ends it.
     var stalls: Bool { self == .stalls || self == .answersLikeHEAD }
 
-    /// Whether nginx hands it on as it is, so that it can be met over HTTP/2; the others are for HTTP/1.1 alone.
+    /// Whether nginx forwards it unchanged, so that it can be tested over HTTP/2; the others require HTTP/1.1.
     ///
-    /// nginx 1.22 answers 502 by itself where no head comes or another protocol does, knows no interim responses but
-    /// 100, takes a `Transfer-Encoding` off without decoding it, and adds a `Date` where there is none. nginx 1.23 leaves
-    /// the second of two tags out.
+    /// nginx 1.22 answers 502 itself if no head arrives or another protocol is used, supports no interim responses
+    /// except 100, removes a `Transfer-Encoding` without decoding it, and adds a missing `Date`. nginx 1.23 omits the
+    /// second of two tags.
     var passesNginx: Bool {
         switch self {
         case .closesBeforeHead, .resetsBeforeHead, .cutInHead, .switchesProtocols, .notHTTP,

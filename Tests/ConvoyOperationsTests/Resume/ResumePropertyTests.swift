@@ -6,14 +6,14 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Whatever a server does, and whatever happens to an operation meanwhile, it ends once, with the right bytes or an
-/// error.
+/// Whatever a server does, and whatever happens to an operation in the meantime, the operation ends once, with the
+/// right bytes or an error.
 ///
-/// Every case is made from a seed that is printed. `CONVOY_SEED` repeats a run, `CONVOY_RESUME` one case of it.
-/// `CONVOY_RESUMES` says how many cases there are (2,000), `CONVOY_BEHAVIOURS` takes only those behaviours.
+/// Every case is created from a printed seed. `CONVOY_SEED` repeats a run, `CONVOY_RESUME` one case of it.
+/// `CONVOY_RESUMES` sets the number of cases (2,000 by default), `CONVOY_BEHAVIOURS` restricts the behaviors.
 @Suite struct ResumePropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
-    /// Cases at once: most of them wait for a slice, a pause or a timeout.
+    /// The number of concurrent cases: most of them wait for a slice, a pause or a timeout.
     private static let width = 16
 
     @Test func `the bytes are right or the operation fails once`() throws {
@@ -31,21 +31,22 @@ import Testing
             })
         print("resumes: \(report)")
         #expect(report.runs == numbers.count)
-        // What an old libcurl may have cut off is asked for again over HTTP/1.1, and others may use that connection then.
+        // A body that an old libcurl may have truncated is requested again over HTTP/1.1, and other cases may then use
+        // that connection.
         let overHTTP1 = report.count(of: .notHTTP2)
         #expect(report.faults == overHTTP1, "CONVOY_SEED=\(seed): \(report)")
         #expect(overHTTP1 * 10 <= report.runs, "CONVOY_SEED=\(seed): \(report)")
-        try eventually(timeout: 30, "descriptors: \(before) before, then \(ProcessMeters.descriptorTargets)") {
+        try eventually(timeout: 30, "descriptors: \(before) before, afterwards \(ProcessMeters.descriptorTargets)") {
             ProcessMeters.openDescriptors <= before
         }
     }
 
-    /// Descriptors when the first cases are over: by then what is made once for the process is there.
+    /// Returns the number of descriptors after the first cases, when everything created once per process exists.
     private static func descriptorsAtRest(_ seed: UInt64) throws -> Int {
         _ = try report(of: (0..<width).map { ResumeCase(seed: seed, number: $0, behaviours: [.honest], sharesHTTP2: true) })
         var (last, looks) = (-1, 0)
-        // Those that belong to the server, nginx and the network thread go a moment after these.
-        try eventually("a number of descriptors that stays") {
+        // The descriptors of the server, nginx and the network thread are closed a moment later.
+        try eventually("a stable number of descriptors") {
             let count = ProcessMeters.openDescriptors
             (last, looks) = (count, count == last ? looks + 1 : 0)
             return looks == 25

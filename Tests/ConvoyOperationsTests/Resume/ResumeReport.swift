@@ -1,7 +1,7 @@
 import ConvoyTestServer
 import Foundation
 
-/// The results of the cases of a run, by behaviour.
+/// The results of the cases of a run, by behavior.
 struct ResumeReport: CustomStringConvertible {
     private struct Row {
         var runs = 0
@@ -27,17 +27,17 @@ struct ResumeReport: CustomStringConvertible {
 
     var runs: Int { rows.values.reduce(0) { $0 + $1.runs } }
     var successes: Int { rows.values.reduce(0) { $0 + $1.successes } }
-    /// How many cases had a fault of this kind.
+    /// Returns the number of cases with a fault of this kind.
     func count(of fault: ResumeRun.Fault) -> Int { rows.values.reduce(0) { $0 + ($1.faults[fault] ?? 0) } }
 
     var faults: Int { rows.values.reduce(0) { $0 + $1.faults.values.reduce(0, +) } }
 
-    /// How many behaviours had a success at all, to see that the cases are not all failures.
+    /// The behaviors with at least one success, to ensure that not all cases are failures.
     var behavioursWithSuccess: Set<ServerBehaviour> { Set(rows.filter { $0.value.successes > 0 }.keys) }
 
-    /// Every behaviour with a fault, with up to three of its cases.
+    /// Every behavior with a fault, with up to three of its cases.
     var description: String {
-        var lines = ["\(runs) cases, \(successes) right, \(runs - successes - faults) failed, \(faults) with a fault"]
+        var lines = ["\(runs) cases, \(successes) correct, \(runs - successes - faults) failed, \(faults) with a fault"]
         for behaviour in ServerBehaviour.allCases {
             guard let row = rows[behaviour], !row.faults.isEmpty else { continue }
             let counts = row.faults.sorted { $0.key.rawValue < $1.key.rawValue }

@@ -6,7 +6,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What the cases of a run share.
+/// The resources shared by the cases of a run.
 struct ResumeGround: Sendable {
     let server: TestServer
     let nginx: Nginx?
@@ -19,9 +19,9 @@ final class ResumeRun: @unchecked Sendable {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"
         case hung = "HUNG"
-        case toldNotOnce = "TOLD NOT ONCE"
-        case failedThoughHonest = "FAILED THOUGH HONEST"
-        case cancelledByNobody = "CANCELLED BY NOBODY"
+        case toldNotOnce = "NOT REPORTED ONCE"
+        case failedThoughHonest = "FAILED WITH AN HONEST SERVER"
+        case cancelledByNobody = "CANCELLED WITHOUT A CALL"
         case streamNotClosed = "STREAM NOT CLOSED"
         case notHTTP2 = "NOT OVER HTTP/2"
     }
@@ -32,7 +32,7 @@ final class ResumeRun: @unchecked Sendable {
         var detail = ""
     }
 
-    /// Seconds after which an operation counts as lost. Nothing that it waits for takes a second.
+    /// The time after which an operation counts as lost, in seconds. Nothing that it waits for takes a second.
     private static let deadline = 40.0
 
     let test: ResumeCase
@@ -112,7 +112,7 @@ final class ResumeRun: @unchecked Sendable {
         return hasEnded ? evaluate() : verdict(.hung, "\(operation)")
     }
 
-    /// Whether more ends were reported since it was checked.
+    /// Whether further ends were reported after the check.
     var lateFault: Fault? { tally.isBeyondOnce ? .toldNotOnce : nil }
 
     // MARK: Driving it
@@ -170,7 +170,7 @@ final class ResumeRun: @unchecked Sendable {
     }
 
     private func judgeOutcome() -> Verdict {
-        // Reports on other queues than the handlers' may come a moment later.
+        // Reports on queues other than the handlers' may arrive a moment later.
         guard eventually({ tally.isOnce }) else { return verdict(.toldNotOnce, "\(tally)") }
         guard eventually({ sink.isBalanced }) else { return verdict(.streamNotClosed) }
         if let error = operation.error {
@@ -186,7 +186,7 @@ final class ResumeRun: @unchecked Sendable {
             let right = resource.acceptableBodies(status: operation.statusCode ?? 0).map(\.count)
             success.detail =
                 "\(body.count) bytes with status \(operation.statusCode.map(String.init) ?? "none"), "
-                + "right are bodies of \(right) bytes, \(answers)"
+                + "correct are bodies of \(right) bytes, \(answers)"
             return success
         }
         return success
@@ -201,7 +201,7 @@ final class ResumeRun: @unchecked Sendable {
     }
 }
 
-/// How often an end was reported, and where.
+/// The number of times an end was reported, and where.
 final class ResumeTally: Sendable, CustomStringConvertible {
     struct Counts: Sendable {
         var outcomes = 0
@@ -219,7 +219,7 @@ final class ResumeTally: Sendable, CustomStringConvertible {
 }
 
 extension DispatchSemaphore {
-    /// Waits for the end that is signalled, for so long at most, and leaves the signal there.
+    /// Waits for the signal, with a time limit, and signals again for other waiters.
     fileprivate func waitAtMost(microseconds: UInt32) {
         if wait(timeout: .now() + .microseconds(Int(microseconds))) == .success { signal() }
     }

@@ -2,7 +2,7 @@ import ConvoyOperations
 import ConvoyTestSupport
 import Foundation
 
-/// Where the body of a generated case goes.
+/// The destination of the body of a generated case.
 enum ResumeSink: String, CaseIterable, Sendable {
     case memory, file, foundationFile, slowStream, streamWithoutRewind
 
@@ -10,7 +10,7 @@ enum ResumeSink: String, CaseIterable, Sendable {
     var canForget: Bool { self == .memory || self == .file || self == .slowStream }
 }
 
-/// A sink of one case, and what it holds.
+/// The sink of one case, with its contents.
 final class OpenedSink {
     private let kind: ResumeSink
     private let file: URL
@@ -31,7 +31,7 @@ final class OpenedSink {
 
     deinit { try? FileManager.default.removeItem(at: file) }
 
-    /// The body that a success has left.
+    /// Returns the body after a success.
     func body(of operation: URLConnectionOperation) -> Data {
         switch kind {
         case .memory: operation.responseData ?? Data()

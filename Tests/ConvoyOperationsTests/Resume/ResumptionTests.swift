@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What the answer to a range means for the received bytes.
+/// The meaning of the response to a range request for the received bytes.
 @Suite struct ResumptionTests {
     static let place = "http://127.0.0.1/file"
 
@@ -18,7 +18,7 @@ import Testing
     private static let date = ("Date", "Sat, 21 Nov 2026 19:00:00 GMT")
     private static let old = "Wed, 21 Oct 2015 07:28:00 GMT"
 
-    /// After 500 bytes of a response with these fields.
+    /// A resumption after 500 bytes of a response with these fields.
     private func resumption(_ headers: [(String, String)], total: Int64? = nil) throws -> Resumption? {
         let request = URLRequest(url: try #require(URL(string: Self.place)))
         return Resumption(after: try head(200, headers), of: request, offset: 500, total: total)
@@ -118,7 +118,7 @@ import Testing
                     #expect(try tagged().evaluate(answer) == .askForWhole, "\(status) \(range)")
                 }
             }
-            // As many bytes as were asked for.
+            // The body is as long as the requested part.
             #expect(try tagged().evaluate(head(status, [("Content-Length", "500")])) == .askForWhole)
             let whole = [("Content-Range", "bytes 0-999/1000"), ("Content-Length", "1000")]
             #expect(try tagged().evaluate(head(status, tag + whole)) == .startOver)
@@ -132,7 +132,7 @@ import Testing
             let answer = try head(200, [("ETag", "\"a\""), ("Content-Length", length)])
             #expect(try tagged().evaluate(answer) == .askForWhole, "\(length)")
             #expect(try tagged().evaluateWhole(answer) == .contradiction, "\(length)")
-            // At another place, encoded, or with another tag it says nothing.
+            // At another URL, encoded, or with another tag, the length is irrelevant.
             let fields = [("ETag", "\"a\""), ("Content-Length", length)]
             #expect(try tagged().evaluateWhole(head(200, fields, at: "http://127.0.0.1/other")) == .startOver)
             #expect(try tagged().evaluateWhole(head(200, fields + [("Content-Encoding", "gzip")])) == .startOver)
@@ -140,7 +140,7 @@ import Testing
         }
         let same = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])
         #expect(try tagged().evaluate(same) == .startOver && tagged().evaluateWhole(same) == .startOver)
-        // Of an unknown length there are at least the bytes that came.
+        // A body of unknown length has at least the bytes received.
         let unknown = try tagged(length: nil)
         #expect(try unknown.evaluate(head(200, [("ETag", "\"a\""), ("Content-Length", "499")])) == .askForWhole)
         #expect(try unknown.evaluate(head(200, [("ETag", "\"a\""), ("Content-Length", "500")])) == .startOver)

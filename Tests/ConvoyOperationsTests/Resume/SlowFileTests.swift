@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a file system may take long for runs on worker threads, while the network thread serves other transfers.
+/// File system calls that may take long run on worker threads, while the network thread serves other transfers.
 @Suite struct SlowFileTests {
     let server: TestServer
     let directory: TemporaryDirectory
@@ -20,7 +20,7 @@ import Testing
 
     private static let size = 2 << 20
 
-    /// Whether each call of a kind was on the network thread.
+    /// Whether each call of a kind ran on the network thread.
     private struct Threads {
         var empty: [Bool] = []
         var write: [Bool] = []
@@ -71,7 +71,7 @@ import Testing
         _ = try directory.write(Data(count: 3 << 20), to: "old")
         let threads = try threads("old")
         #expect(threads.empty == [false])
-        // The first bytes are written where the old ones were discarded.
+        // The first bytes are written on the thread that discarded the old ones.
         #expect(threads.write.first == false && threads.write.dropFirst().contains(true))
         #expect(threads.close.last == false)
     }

@@ -28,7 +28,7 @@ import Testing
         return probe
     }
 
-    /// A policy with its own budget, and no delay besides that of the response.
+    /// A policy with its own budget, and no delay apart from that of the response.
     private func policy(gate: TimeInterval? = nil) -> RetryPolicy {
         var policy = RetryPolicy()
         policy.initialDelay = 0
@@ -51,7 +51,7 @@ import Testing
         clock.advance(by: 1)
         #expect(other.outcome() == Probe.succeeded)
         #expect(queue.closedGates.isEmpty && server.requests("/busy").count == 1)
-        // The one that was asked to wait an hour does.
+        // The operation whose response requested an hour waits for an hour.
         clock.advance(by: 3_539)
         #expect(!busy.operation.isFinished && server.requests("/busy").count == 1)
         clock.advance(by: 1)

@@ -8,9 +8,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a retry policy is for: a server that goes away and comes back.
+/// The purpose of a retry policy: a server that goes away and comes back.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct RestartTests {
-    /// How often operations were refused a connection, and how many wait at the gate.
+    /// The number of operations that were refused a connection, and of those waiting at the gate.
     private final class Refusals: Sendable {
         private let counts = Locked((refused: 0, all: 0))
         let isNoticed = Signal()
@@ -62,10 +62,10 @@ import Testing
         #expect(all.wait(timeout: .now() + 100) == .success)
         try #require(restart.withLock { $0 }).get()
         #expect(failures.all.isEmpty && arrived.load(ordering: .relaxed) == 300)
-        // All have succeeded, so that each call of the handler was followed by a retry. Waits at the gate are not retries.
+        // All have succeeded, so each call of the handler was followed by a retry. Waits at the gate are not retries.
         let retries = operations.map(\.retryCount).reduce(0, +)
         #expect(eventually { refusals.all == retries }, "\(refusals.all) calls for \(retries) retries")
-        // Eight were under way when the first one was refused; then it is one at a time.
+        // Eight were in progress when the first one was refused; afterwards there is only one probe.
         #expect(refusals.refused < 60, "\(refusals.refused) tries")
     }
 
@@ -87,7 +87,7 @@ import Testing
             #expect(probe.operation.retryRefusal == .tooManyRetries)
         }
         #expect(queue.closedGates.isEmpty)
-        // Real time, since refusals come from the system: one after the other they would take some fifty times as long as the
+        // Real time, because refusals come from the system. Serially, they would take about fifty times as long as the
         // longest wait of one.
         #expect(ContinuousClock.now - begun < .seconds(policy.longestWait) * 20)
     }

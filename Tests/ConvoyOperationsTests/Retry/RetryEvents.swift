@@ -7,7 +7,7 @@ final class RetryEvents: Sendable {
     private let events = Locked<[RetryEvent]>([])
     func add(_ event: RetryEvent) { events.withLock { $0.append(event) } }
     var all: [RetryEvent] { events.withLock { $0 } }
-    /// A monitor that adds the decisions about retries, and then calls `heard`.
+    /// Returns a monitor that adds the decisions about retries, and then fires `heard`.
     func monitor(_ heard: Signal) -> EventMonitor {
         EventMonitor(interval: 0) { events in
             for case .retryDecided(let event) in events.map(\.kind) {
@@ -17,6 +17,6 @@ final class RetryEvents: Sendable {
         }
     }
     var decisions: [RetryEvent.Decision] { all.map(\.decision) }
-    /// How many retries there had been each time.
+    /// The number of earlier retries in each event.
     var counts: [Int] { all.map(\.retryCount) }
 }

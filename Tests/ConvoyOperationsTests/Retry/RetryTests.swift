@@ -16,7 +16,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    /// A policy with a budget of its own, and short delays.
+    /// A policy with its own budget and short delays.
     private func policy(_ count: Int = 3, reserve: Int = 1_000) -> RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: count)
         policy.initialDelay = 0.02
@@ -75,7 +75,7 @@ import Testing
         #expect(events.decisions == [.giveUp(.bodyCannotBeSentAgain)])
     }
 
-    /// libcurl itself would send the request again, but cannot rewind so much of a body.
+    /// libcurl itself would send the request again, but cannot rewind a body of this length.
     @Test func `a long body that can be read again is sent again over another connection`() throws {
         let data = PatternBytes.data(count: 1 << 20)
         server.route("GET", "/x", .text("x"))
@@ -180,7 +180,7 @@ import Testing
     @Test(arguments: [100, 15_000, 1_500_000])
     func `retries that bring no more than the ones before count`(length: Int) throws {
         let content = PatternBytes.data(count: 2_000_000)
-        // Without a validator, each one begins anew.
+        // Without a validator, each attempt starts over.
         server.serve(content, at: "/file", etag: nil) { _, response in response.truncated(afterBytes: length) }
         let probe = try run("/file", policy(2))
         #expect(probe.error?.code == .networkConnectionLost)
@@ -196,13 +196,13 @@ import Testing
             guard case .retry(let delay) = RetryPolicy().evaluate(failure, random: random)?.decision else { return nil }
             return delay
         }
-        // The second step is a second long.
+        // The second step is one second long.
         #expect(delay(0, status: status) == 0.5 && delay(1, status: status) == 1)
         #expect(delay(0, after: 3, status: status) == 3 && delay(1, after: 3, status: status) == 4)
         #expect(delay(0, status: 500) == 0)
     }
 
-    /// What a policy of ten retries decides about a failed GET.
+    /// Returns the decision of a policy with ten retries about a failed GET.
     private func decision(
         _ status: Int, countedRetries: Int = 1, elapsed: TimeInterval = 0, after: TimeInterval? = nil,
         limit: TimeInterval? = nil, random: Double
@@ -225,7 +225,7 @@ import Testing
     }
 
     @Test func `a retry that would begin after the longest duration is not made`() {
-        // The second step is a second long.
+        // The second step is one second long.
         #expect(decision(500, elapsed: 9, limit: 10, random: 1) == .retry(after: 1))
         #expect(decision(500, elapsed: 9.25, limit: 10, random: 1) == .giveUp(.tookTooLong))
         #expect(decision(500, elapsed: 9.25, limit: 10, random: 0.5) == .retry(after: 0.5))
@@ -336,6 +336,6 @@ import Testing
         for probe in probes { #expect(probe.outcome(within: 100) == Probe.succeeded) }
         let first = try #require(server.requests.map(\.arrivedAt).min())
         let early = server.requests.filter { $0.arrivedAt.timeIntervalSince(first) < 1.9 }
-        #expect(early.count <= 6, "\(early.count) requests reached a server that had asked for a pause")
+        #expect(early.count <= 6, "\(early.count) requests reached a server that had requested a delay")
     }
 }

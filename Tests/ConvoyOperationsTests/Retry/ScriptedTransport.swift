@@ -5,7 +5,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// A transport whose connections end in turn as a script says.
+/// A transport whose connections end in turn as specified by a script.
 final class ScriptedTransport: Transport {
     enum End { case unsent, lost, refused, unproven, answer }
 
@@ -22,7 +22,7 @@ final class ScriptedTransport: Transport {
 
     init(_ script: [End]) { state = Locked(State(script: script)) }
 
-    /// Lets a block run, once, just before the next connection ends.
+    /// Sets a block that runs once, just before the next connection ends.
     func beforeTheEnd(_ block: @escaping @Sendable () -> Void) { state.withLock { $0.beforeTheEnd = block } }
 
     /// The requests, in order.

@@ -7,8 +7,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A request of which provably nothing was sent is sent again at once; one of which something was sent is not, unless it
-/// is idempotent and a policy asks for it.
+/// A request of which provably nothing was sent is sent again immediately. If some of it was sent, it is sent again
+/// only if it is idempotent and a policy allows it.
 @Suite struct UnsentRequestTests {
     let url: URL
 
@@ -48,7 +48,7 @@ import Testing
         var errorCode: URLError.Code? { (operation.error as? URLError)?.code }
     }
 
-    /// A policy without delays, and with a budget of its own.
+    /// A policy without delays, with its own budget.
     private func policy(_ count: Int, reserve: Int = 100) -> RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: count)
         policy.initialDelay = 0
@@ -172,7 +172,7 @@ import Testing
             let isOver = Signal()
             attempt.transport.beforeTheEnd {
                 if isPaused { operation.pause() } else { operation.cancel() }
-                // After everything that follows from the pause or the failure.
+                // After all effects of the pause or the failure.
                 attempt.transport.perform { isOver.fire() }
             }
             operation.start()

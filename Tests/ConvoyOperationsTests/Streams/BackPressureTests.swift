@@ -6,9 +6,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A reader that is slow slows the sender down, and takes no memory.
+/// A slow reader slows the sender down, and uses no memory.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct BackPressureTests {
-    /// The memory that is allocated beyond `before`, in bytes.
+    /// Returns the memory allocated beyond `before`, in bytes.
     private func growth(since before: Int) -> Int { ProcessMeters.allocatedBytes - before }
 
     @Test func `a slow reader of an endless response holds less than 1 MiB, and the sender waits`() async throws {
@@ -18,7 +18,7 @@ import Testing
         let before = ProcessMeters.allocatedBytes
         let (bytes, _) = try await manager.bytes(.get, "lines")
         var (count, most) = (0, 0)
-        // What comes once the reader has gone away is not held, and does not count.
+        // Bytes that arrive after the reader has gone are not stored, and do not count.
         var received: Int64 = 0
         var (sent, isStuck) = (0, false)
         let began = ContinuousClock.now
@@ -29,7 +29,7 @@ import Testing
             received = bytes.operation.transferProgress.bytesReceived
             // A slow reader.
             try await Task.sleep(for: .milliseconds(100))
-            // On a busy machine the sender takes longer to fill what is between them.
+            // On a busy machine the sender takes longer to fill the buffers in between.
             let elapsed = ContinuousClock.now - began
             isStuck = sender.isStuck()
             sent = sender.progress.sent
@@ -37,7 +37,7 @@ import Testing
         }
         #expect(isStuck)
         print("\(count) lines; the kernel took \(sent) bytes; at most \(most) bytes were allocated")
-        // What is not here is in the kernel.
+        // The remaining bytes are in the kernel.
         if before > 0 { #expect(most < 1 << 20) }
         #expect(received > 0 && received < 1 << 20)
         #expect(sent < 32 << 20)
@@ -50,7 +50,7 @@ import Testing
         let (bytes, _) = try await manager.bytes(.get, "x", timeout: .idle(0.5))
         var (total, isRight) = (0, true)
         for try await chunk in bytes.chunks {
-            // Longer than the transfer may be without a byte, once; then for a moment now and then.
+            // Once longer than the idle timeout, then for a moment now and then.
             if total == 0 { try await Task.sleep(for: .seconds(1)) }
             if total % (3 << 20) < chunk.count { try await Task.sleep(for: .milliseconds(5)) }
             isRight = isRight && chunk.withUnsafeBytes { PatternBytes.matches($0, offset: total) }
@@ -77,9 +77,9 @@ import Testing
         print("HTTP/2: \(sent) bytes were sent, \(held) bytes are allocated, of them \(bytes.operation.transferProgress)")
         #expect(bytes.operation.transferProgress.bytesReceived < 1 << 20)
         if before > 0 { #expect(held < 34 << 20) }
-        // The window, and what two pairs of sockets hold.
+        // The window, plus the buffers of two pairs of sockets.
         #expect(sent < 64 << 20)
-        // Another request over the same connection is not in its way, and the reader gets on.
+        // Another request over the same connection is not blocked, and the reader continues.
         let small: String = try await manager.get("small")
         #expect(small == "hello world")
         try await waitUntil("full buffers") { sender.isStuck() }

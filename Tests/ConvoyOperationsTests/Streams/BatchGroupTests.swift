@@ -7,7 +7,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoySerialization
 
-/// Batches whose members are had in the order in which they finish.
+/// Batches that return their members in the order in which they finish.
 @Suite(.timeLimit(.minutes(2))) struct BatchGroupTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

@@ -3,19 +3,19 @@ import ConvoyTestSupport
 import Foundation
 import Glibc
 
-/// A server on 127.0.0.1 that sends lines without end to one client at a time, as fast as that takes them, and says how
-/// far it is and when the client has gone.
+/// A server on 127.0.0.1 that sends endless lines, serving one client after another, as fast as the client reads them.
+/// It reports its progress and when the client has gone.
 final class EndlessSender: Sendable {
     struct Progress {
-        /// Bytes that the kernel has taken.
+        /// The number of bytes accepted by the kernel.
         var sent = 0
-        /// Since when it has taken nothing more; nil while it does.
+        /// When the kernel stopped accepting bytes; nil while it accepts them.
         var stuckSince: DispatchTime?
-        /// When each client had gone.
+        /// The times at which each client had gone.
         var ends: [DispatchTime] = []
     }
 
-    /// Each line has so many bytes, with its end.
+    /// The number of bytes in a line, including its terminator.
     static let lineLength = 100
     /// `POLLRDHUP`, which Swift does not import.
     private static let hangUp: Int16 = 0x2000
@@ -44,12 +44,12 @@ final class EndlessSender: Sendable {
         }.start()
     }
 
-    /// Whether nothing more has been taken for a while: all buffers on the way are full.
+    /// Whether the kernel has accepted nothing for a while: all buffers in between are full.
     func isStuck() -> Bool {
         progress.stuckSince.map { DispatchTime.now() > $0 + 0.5 } ?? false
     }
 
-    /// Ends it, when its client has gone.
+    /// Stops the server after its client has gone.
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
         end.wait()

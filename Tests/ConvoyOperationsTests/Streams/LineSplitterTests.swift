@@ -6,7 +6,7 @@ import Testing
 
 /// Lines are the same wherever the bytes are divided.
 @Suite struct LineSplitterTests {
-    /// The lines of a text that comes in pieces of a size.
+    /// Returns the lines of a text that is split into blocks of a given size.
     private func lines(_ text: String, by size: Int, limit: Int = 1000) throws -> [String] {
         var splitter = LineSplitter(maximumLength: limit)
         var lines: [String] = []
@@ -26,7 +26,7 @@ import Testing
         #expect(try lines("\n", by: size) == [""])
         #expect(try lines("a\n", by: size) == ["a"])
         #expect(try lines("a\r", by: size) == ["a"])
-        // What JSON allows within a string ends no line.
+        // Separators that JSON allows within a string do not end a line.
         #expect(try lines("é\u{2028}😀\u{85}ü\nß", by: size) == ["é\u{2028}😀\u{85}ü", "ß"])
     }
 

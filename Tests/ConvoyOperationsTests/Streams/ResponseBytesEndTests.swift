@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// How the reading of a response's bytes ends before its end.
+/// Reading a response's bytes, ended early.
 @Suite(.timeLimit(.minutes(2))) struct ResponseBytesEndTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -29,7 +29,7 @@ import Testing
         let left = DispatchTime.now()
         try await waitUntil("the server to see the end") { !sender.progress.ends.isEmpty }
         let end = try #require(sender.progress.ends.first)
-        // It may have seen it before this task went on.
+        // The server may have seen the end before this task continued.
         let delay = Double(end.uptimeNanoseconds) - Double(left.uptimeNanoseconds)
         print("the server saw the end after \(delay / 1e6) ms")
         try await waitUntil("the end") { bytes.operation.isFinished }
@@ -79,7 +79,7 @@ import Testing
                 for try await line in bytes.lines {
                     lines.append(line)
                     if !waits {
-                        // Cancelled in the middle of the loop, with lines at hand.
+                        // Cancelled in the middle of the loop, with lines available.
                         gate.open()
                         while !Task.isCancelled { await Task.yield() }
                     }
@@ -109,7 +109,7 @@ import Testing
         let error = await #expect(throws: URLError.self) { _ = try await task.value }
         #expect(error?.code == .cancelled)
         #expect(server.requests.isEmpty)
-        // It is cancelled before it gets into the queue.
+        // It is cancelled before it is enqueued.
         #expect(listener.faults().isEmpty)
         guard case .stopped = listener.events.dropFirst().first?.kind else {
             return #expect(Bool(false), "\(listener.events)")
@@ -143,6 +143,6 @@ import Testing
             for try await _ in bytes.chunks {}
         }
         try await read()
-        try await waitUntil("it to be released") { operation == nil }
+        try await waitUntil("the operation to be released") { operation == nil }
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Bytes that are read are neither repeated nor left out by pauses and retries.
+/// Pauses and retries neither repeat nor skip bytes that are read.
 @Suite(.timeLimit(.minutes(2))) struct ResponseBytesResumeTests {
     static let size = 4 << 20
     let server: TestServer
@@ -19,7 +19,7 @@ import Testing
 
     @Test(arguments: [0, 1, 100_000, 3_000_000])
     func `a paused operation goes on where it was`(position: Int) async throws {
-        // The first try does not come to its end before it is stopped.
+        // The first attempt does not end before it is stopped.
         server.servePattern(count: Self.size, at: "/x", etag: "\"v1\"") { request, response in
             request.headers["Range"] == nil ? response.stalls(afterBytes: Self.size - 1) : response
         }
@@ -75,7 +75,7 @@ import Testing
         #expect(isRight && total > 0 && total < Self.size)
         #expect(error?.code == .resourceUnavailable)
         #expect(error?.userInfo[NSUnderlyingErrorKey] as? ResponseBytesError == .cannotStartOver)
-        // It is not tried again and again.
+        // It is not retried repeatedly.
         #expect(server.requests.count == 2)
     }
 

@@ -125,7 +125,7 @@ import Testing
         #expect(try await iterator.next() == "a")
         await #expect(throws: ResponseBytesError.isIterated) { for try await _ in bytes {} }
         await #expect(throws: ResponseBytesError.isIterated) { for try await _ in bytes.lines {} }
-        // The first is not disturbed.
+        // The first iterator is not affected.
         #expect(try await iterator.next() == "b")
         #expect(try await iterator.next() == nil)
         #expect(try await iterator.next() == nil)

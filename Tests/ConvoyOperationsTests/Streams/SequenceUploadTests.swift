@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoySerialization
 
-/// Bodies that come from asynchronous sequences.
+/// Bodies from asynchronous sequences.
 @Suite(.timeLimit(.minutes(2))) struct SequenceUploadTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -22,7 +22,7 @@ import Testing
 
     struct Broken: Error, Equatable { let reason: String }
 
-    /// Pieces that are made when they are asked for, and counted.
+    /// Elements that are created when requested, and counted.
     private struct Pieces: AsyncSequence, Sendable {
         let count: Int
         let size: Int
@@ -52,7 +52,7 @@ import Testing
         func increment() { number.wrappingAdd(1, ordering: .sequentiallyConsistent) }
     }
 
-    /// A sequence that yields one piece and then waits until its task is cancelled.
+    /// Returns a sequence that yields one element and then waits until its task is cancelled.
     private func stuckPieces(_ ended: Counter) -> AsyncStream<Data> {
         let (stream, continuation) = AsyncStream.makeStream(of: Data.self)
         continuation.yield(Data("begun".utf8))
@@ -106,7 +106,7 @@ import Testing
         let broken = Broken(reason: "no more")
         let pieces = Pieces(count: count, size: 10, failure: broken, asked: Counter())
         await #expect(throws: broken) { try await manager.upload("x", from: pieces) }
-        // Also where it could be made anew.
+        // The same applies if the sequence could be created again.
         await #expect(throws: broken) { try await manager.upload("x") { pieces } }
         await #expect(throws: broken) {
             try await manager.upload("x") { () throws -> AsyncStream<Data> in throw broken }
@@ -141,7 +141,7 @@ import Testing
             last = asked.value
             return stable > 50
         }
-        // What is asked for is in the kernel, but for two pieces and libcurl's buffer.
+        // All requested elements are in the kernel, except for two elements and libcurl's buffer.
         let bytes = Int64(last) * 100_000
         #expect(bytes - operation.transferProgress.bytesSent <= 300_000, "\(bytes), \(operation.transferProgress)")
         #expect(bytes < 32 << 20)

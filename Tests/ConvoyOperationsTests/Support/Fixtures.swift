@@ -35,11 +35,11 @@ final class Probe: Sendable {
         }
     }
 
-    /// What the handlers were called with, once the operation has finished and they have run; nil if it did not
-    /// within a hundred seconds: a busy machine is no failure.
+    /// Returns the arguments of the handlers, after the operation has finished and they have run; nil if that takes
+    /// more than a hundred seconds, so that a busy machine does not cause a failure.
     func outcome(within seconds: Double = 100) -> [String]? {
         guard done.wait(timeout: .now() + seconds) == .success else { return nil }
-        // A second call, if there is one, is on the same queue.
+        // A second call, if any, would be on the same queue.
         testQueue.sync {}
         return log.withLock { $0 }
     }
@@ -52,7 +52,7 @@ extension Probe {
     static let succeeded = ["success", "completion"]
 }
 
-/// An event that a test waits for, from a thread that may block.
+/// An event that a test waits for on a thread that may block.
 final class Signal: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     func fire() { semaphore.signal() }

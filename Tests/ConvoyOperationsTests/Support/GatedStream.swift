@@ -2,7 +2,7 @@ import ConvoyOperations
 import ConvoyTestSupport
 import Foundation
 
-/// A user's stream whose first write waits until it is let through. It can start over.
+/// A user's stream whose first write waits until it is released. It can start over.
 final class GatedStream: OutputStream, RewindableOutputStream {
     private struct State {
         var data = Data()
@@ -21,7 +21,7 @@ final class GatedStream: OutputStream, RewindableOutputStream {
 
     var bytes: Data { state.withLock { $0.data } }
     var count: Int { bytes.count }
-    /// Whether a write has come, and waits.
+    /// Whether a write is waiting.
     var isWaiting: Bool { state.withLock { $0.isWaiting } }
 
     func letThrough() {

@@ -5,7 +5,7 @@ import Synchronization
 
 @testable import ConvoyOperations
 
-/// An operation in which a test can intervene after each change, before its action is carried out.
+/// An operation in which a test can intervene after each change, before its action is performed.
 final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
     typealias Interruption =
         @Sendable (_ transition: AtomicLifecycle.Transition, _ proceed: @escaping @Sendable () -> Void) -> Void
@@ -14,13 +14,14 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
     private struct Stored { let call: Interruption }
     private let interruption = Locked<Stored?>(nil)
 
-    /// Called in place of each action. It calls `proceed` once, on any thread and as late as it likes.
+    /// Sets a closure that is called instead of each action. It calls `proceed` once, on any thread and at any later
+    /// time.
     func interrupt(_ interruption: Interruption?) {
         let stored = interruption.map(Stored.init(call:))
         self.interruption.withLock { $0 = stored }
     }
 
-    /// It leaves the response alone: so that is not processed on another queue, and a test decides what comes when.
+    /// Not parsed, so that the response is not processed on another queue and the test controls the order of events.
     override var serializesPlainly: Bool { true }
 
     override func proceed(after transition: AtomicLifecycle.Transition) {
@@ -31,12 +32,12 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
     private func reallyProceed(after transition: AtomicLifecycle.Transition) { super.proceed(after: transition) }
 }
 
-/// Applies events to an operation on separate threads, and holds back the action of the first change that each of them
-/// makes until it is released.
+/// Applies events to an operation on separate threads, and holds back the action of the first change made by each of
+/// them until it is released.
 final class HeldEvents: Sendable {
     private final class Held: Sendable {
         let hasMadeItsChange = Atomic<Bool>(false)
-        /// Signalled when the change waits, or when the event is over without one.
+        /// Signalled when the change waits, or when the event has ended without a change.
         let reached = DispatchSemaphore(value: 0)
         let released = DispatchSemaphore(value: 0)
         let over = DispatchSemaphore(value: 0)
@@ -56,7 +57,7 @@ final class HeldEvents: Sendable {
         }
     }
 
-    /// Returns when the event's change waits to be followed up, or when the event is over.
+    /// Returns when the action of the event's change is held back, or when the event has ended.
     func begin(_ event: @escaping @Sendable () -> Void) {
         let mine = Held()
         Thread { [self] in
@@ -71,10 +72,10 @@ final class HeldEvents: Sendable {
 
     private let all = Locked<[Held]>([])
 
-    /// Lets the action of an event be carried out.
+    /// Lets the action of an event be performed.
     func release(_ index: Int) { all.withLock { $0[index] }.released.signal() }
 
-    /// Waits until an event is over. False if it hangs.
+    /// Waits until an event has ended. Returns false if it hangs.
     func wait(for index: Int, within seconds: Double = patience) -> Bool {
         let event = all.withLock { $0[index] }
         guard event.over.wait(timeout: .now() + seconds) == .success else { return false }

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A meeting point for a number of threads that must be able to block at the same time.
+/// A meeting point for a number of threads that must be able to block concurrently.
 final class Meeting: Sendable {
     private let count: Int
     private let arrived = Locked(0)
@@ -10,7 +10,7 @@ final class Meeting: Sendable {
 
     init(of count: Int) { self.count = count }
 
-    /// Blocks until all threads are there. False if one has not come within a hundred seconds.
+    /// Blocks until all threads have arrived. Returns false if one has not arrived within a hundred seconds.
     func arrive() -> Bool {
         let number = arrived.withLock { arrived in
             arrived += 1

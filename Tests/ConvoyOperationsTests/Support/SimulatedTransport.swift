@@ -5,14 +5,14 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// A simulated network whose every step is taken by the test.
+/// A simulated network in which the test takes every step.
 final class SimulatedTransport: Transport, Sendable {
     struct State {
         var connections: [SimulatedConnection] = []
         var blocks: [@Sendable () -> Void] = []
     }
 
-    /// The server's resource; a test may change it at any time.
+    /// The server's resource, which a test may change at any time.
     struct Resource: Sendable {
         var body = Data()
         var tag: String? = "\"v0\""
@@ -37,11 +37,11 @@ final class SimulatedTransport: Transport, Sendable {
         state.withLock { $0.blocks.append(block) }
     }
 
-    /// Connections that have begun and not ended.
+    /// The connections that have begun and not ended.
     var open: [SimulatedConnection] { state.withLock { $0.connections }.filter(\.isOpen) }
     var connectionCount: Int { state.withLock { $0.connections.count } }
 
-    /// Takes one step: runs a waiting block, or else the next event of a connection.
+    /// Takes one step: runs a waiting block, or otherwise the next event of a connection.
     ///
     /// - Returns: false when there is nothing to do.
     func step(pick: (Int) -> Int, fails: Bool = false) -> Bool {
@@ -58,7 +58,7 @@ final class SimulatedTransport: Transport, Sendable {
 }
 
 final class SimulatedConnection: Connection, @unchecked Sendable {
-    // Used by the test's one thread.
+    // Used by the test's only thread.
     let originalRequest: URLRequest
     private var delegate: (any URLConnectionDelegate)?
     private let network: SimulatedTransport
@@ -85,7 +85,7 @@ final class SimulatedConnection: Connection, @unchecked Sendable {
     func suspendReceiving() {}
     func resumeReceiving() {}
 
-    /// The next thing that happens to this connection.
+    /// Performs the next event of this connection.
     func step(chunk: Int, fails: Bool) {
         if isCancelRequested { return end { $0.connectionDidCancel(self) } }
         if fails { return end { $0.connection(self, didFailWith: URLError(.networkConnectionLost)) } }

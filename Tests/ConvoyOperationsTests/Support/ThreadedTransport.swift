@@ -5,7 +5,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// A simulated network on its own queue, whose transfers end when a test says so, on the calling thread.
+/// A simulated network on its own queue, whose transfers end when the test requests it, on the calling thread.
 final class ThreadedTransport: Transport, Sendable {
     static let body = Data("the body".utf8)
 
@@ -28,28 +28,28 @@ final class ThreadedTransport: Transport, Sendable {
 
     func perform(_ block: @escaping @Sendable () -> Void) { queue.async(execute: block) }
 
-    /// Ends the transfer that is under way, if there is one, and returns when its delegate was called.
+    /// Ends the running transfer, if any, and returns when its delegate was called.
     func end(with error: URLError? = nil) {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.finish(with: error) }
         }
     }
 
-    /// Brings the response to the transfer that is under way, but not its end.
+    /// Delivers the response to the running transfer, but not its end.
     func respond() {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.respond() }
         }
     }
 
-    /// Ends a transfer as cancelled, though it was not cancelled.
+    /// Ends a transfer as cancelled, although it was not cancelled.
     func cancelUnasked() {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.finishAsCancelled() }
         }
     }
 
-    /// From now on, each transfer succeeds by itself.
+    /// From now on, each transfer succeeds automatically.
     func serve() {
         queue.sync {
             state.withLock { $0.isServing = true }
@@ -57,19 +57,19 @@ final class ThreadedTransport: Transport, Sendable {
         }
     }
 
-    /// Transfers that are cancelled go on to be so only when everything is served.
+    /// Delays the end of cancelled transfers until everything is served.
     func beSlowToCancel() { state.withLock { $0.isSlowToCancel = true } }
 
     fileprivate var isServing: Bool { state.withLock { $0.isServing } }
     fileprivate var isSlowToCancel: Bool { state.withLock { $0.isSlowToCancel } }
 
-    /// How many transfers are under way.
+    /// The number of running transfers.
     var openCount: Int { queue.sync { state.withLock { $0.connections }.filter(\.isOpen).count } }
     var connectionCount: Int { state.withLock { $0.connections.count } }
 }
 
 final class ThreadedConnection: Connection, @unchecked Sendable {
-    // All that changes belongs to the network's queue.
+    // All mutable state belongs to the network's queue.
     let originalRequest: URLRequest
     private var delegate: (any URLConnectionDelegate)?
     private let network: ThreadedTransport

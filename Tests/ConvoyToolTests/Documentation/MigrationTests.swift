@@ -45,7 +45,7 @@ import Testing
             _ = manager.reachable  //> renamed to 'isReachable'
             _ = manager.reachableViaWWAN  //> renamed to 'isReachableViaWWAN'
             _ = manager.reachableViaWiFi  //> renamed to 'isReachableViaWiFi'
-            _ = AFNetworkReachabilityStatus.unknown  //> A cable is .reachableViaWire
+            _ = AFNetworkReachabilityStatus.unknown  //> Wired networks are .reachableViaWire
             task.cancelByProducingResumeData { data in print(data as Any) }  //> renamed to 'cancel(byProducingResumeData:)'
             session.getTasksWithCompletionHandler { data, uploads, downloads in print(data) }  //> reading them does not block
         }
@@ -78,9 +78,9 @@ import Testing
             operation.setRedirectResponseBlock { connection, request, response in request }  //> 'redirectHandler'
             operation.setCacheResponseBlock { connection, response in response }  //> 'cacheResponseHandler'
             operation.setWillSendRequestForAuthenticationChallengeBlock { connection, challenge in }  //> 'authenticationChallengeHandler'
-            operation.setShouldExecuteAsBackgroundTaskWithExpirationHandler { print("over") }  //> Linux suspends no program
+            operation.setShouldExecuteAsBackgroundTaskWithExpirationHandler { print("over") }  //> Linux does not suspend background programs
             operation.setCompletionBlockWithSuccess({ operation, object in print(object as Any) }, failure: { operation, error in print(error.code) })  //> renamed to 'setCompletionHandler(success:failure:)'
-            _ = operation.runLoopModes  //> no modes
+            _ = operation.runLoopModes  //> does not use a Foundation run loop
             _ = HTTPRequestOperation.batchOfRequestOperations([operation], progressBlock: { done, total in print(done, total) }, completionBlock: { operations in print(operations) })  //> renamed to 'batch(of:progress:completion:)'
         }
 

@@ -1,8 +1,8 @@
 import ConvoyTestSupport
 import Testing
 
-/// A download in every order of what users and a server do. Calls of the file system are not divided into steps. The
-/// variables are those of `OrderTests`.
+/// A download with every order of user calls and server events. Calls of the file system are not divided into steps.
+/// The variables are those of `OrderTests`.
 @Suite struct DownloadOrderTests {
     @Test func `every order of a user and a server keeps all promises`() {
         OrderTests.tryAll(DownloadScenario.all(calls: OrderTests.calls - 1))
@@ -12,7 +12,7 @@ import Testing
         try OrderTests.tryRandom(share: 4, DownloadScenario.drawn)
     }
 
-    /// All bytes are there, so that the other part is stopped, and then none of the pieces is right.
+    /// All bytes have arrived, so the other part is stopped, and then none of the pieces is correct.
     @Test func `what was stopped by the download itself is not why it fails`() {
         var scenario = DownloadScenario(replies: [], users: [[.start, .resume], [.resume]])
         (scenario.segments, scenario.hasWrongPieces) = (2, true)
@@ -20,7 +20,7 @@ import Testing
         #expect(play.fault == nil)
     }
 
-    /// A paused download of a file that has changed has fewer bytes of the new one than of the old one, which stays until
+    /// A paused download of a changed file has fewer bytes of the new version than of the old one, which is kept until
     /// it has more.
     @Test func `what is not to be claimed yet is not synchronized again and again`() throws {
         var scenario = DownloadScenario(replies: [.lost, .changed], users: [[.start, .pause, .pause, .resume, .pause]])

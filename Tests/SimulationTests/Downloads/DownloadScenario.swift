@@ -2,19 +2,19 @@ import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 
-/// A download, what its server does with each connection, and what users do with the download at the same time.
+/// A download, its server's response to each connection, and concurrent user calls.
 struct DownloadScenario: Scenario {
-    /// What a server does with a connection. Behind the last one that is named, it sends what is asked for.
+    /// The server's response to a connection. After the last specified one, it sends the requested bytes.
     enum Reply: String, Codable, CaseIterable, Sendable {
         case whole
         case lost
         case refused
-        /// Another file has taken the place of the first.
+        /// Another file has replaced the first one.
         case changed
-        /// The whole file, whatever part is asked for.
+        /// The complete file, whatever part is requested.
         case ignoresRanges
         case failure
-        /// Nothing, ever.
+        /// No response, ever.
         case silent
     }
 
@@ -24,18 +24,18 @@ struct DownloadScenario: Scenario {
 
     var replies: [Reply]
     var users: [[Call]]
-    /// Over how many connections.
+    /// The number of connections.
     var segments = 1
-    /// Whether a file is there, which is replaced.
+    /// Whether an existing file is replaced.
     var replaces = false
-    /// Whether the file is checked against a digest.
+    /// Whether the file is validated against a checksum.
     var hasChecksum = false
-    /// Whether its pieces are checked against digests that they do not have.
+    /// Whether its pieces are validated against digests that they do not have.
     var hasWrongPieces = false
-    /// Whether the action of each change is a step of its own, which may come late.
+    /// Whether the action of each change is a separate step, which may be delayed.
     var isLate = false
 
-    /// The file: that of the first version, or of the second.
+    /// Returns the file, in the first or the second version.
     static func contents(_ version: Int) -> Data {
         Data((0..<(64 + version)).map { UInt8(ascii: "a") + UInt8(($0 * 7 + version) % 26) })
     }
@@ -62,7 +62,7 @@ struct DownloadScenario: Scenario {
 
     func play(tells: Bool, _ pick: (Int) -> Int) -> Play { DownloadWorld(self, tells: tells).play(pick) }
 
-    /// A scenario that is drawn.
+    /// Returns a random scenario.
     static func drawn(_ random: inout SplitMix64) -> DownloadScenario {
         func drawn<Value>(_ values: [Value]) -> Value { values[Int.random(in: 0..<values.count, using: &random)] }
         var scenario = DownloadScenario(replies: [], users: [])
@@ -83,7 +83,7 @@ struct DownloadScenario: Scenario {
         return scenario
     }
 
-    /// All that a user does in some calls.
+    /// Returns the scenarios for all sequences of a number of user calls.
     static func all(calls: Int) -> [DownloadScenario] {
         var programs: [[Call]] = [[.start]]
         for _ in 0..<calls {

@@ -7,7 +7,7 @@ import FoundationNetworking
 @testable import ConvoyDownloads
 @testable import ConvoyOperations
 
-/// The download of a scenario, on a machine, with files in a directory of its own, and what is checked at each step.
+/// The download of a scenario, on a machine, with files in its own directory, and the checks at each step.
 final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
     private let scenario: DownloadScenario
     private let handlers = DispatchQueue(label: "handlers")
@@ -136,7 +136,7 @@ final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
         if !isStartedByHand { add() }
         operation.resume()
         if isStartedByHand { operation.start() }
-        // A server that says nothing.
+        // The server is silent.
         if round > 1, scenario.replies.contains(.silent) {
             wasCancelled = true
             operation.cancel()
@@ -158,13 +158,13 @@ final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
         let underWay = network.connections.filter { $0.isUnderWay && !$0.isCancelled }
         if underWay.count > scenario.segments { report("limit of segments", "\(underWay.count) at once") }
         if operation.isFinished { report("nothing after the end") }
-        // What is still being called need not have come here.
+        // Calls in progress may not have arrived here yet.
         guard !machine.isAnyHeld else { return }
         if operation.isCancelled { report("nothing after a cancel") }
         if operation.isPaused { report("a pause holds", "it connects") }
     }
 
-    /// What is in the place of the file: nothing, the old file, or a new one, whole.
+    /// Checks the file at the destination: missing, old, or new and complete.
     private func checkFile(hasSucceeded: Bool) {
         let found = try? Data(contentsOf: file)
         let new = [0, 1].map(DownloadScenario.contents)
@@ -200,7 +200,7 @@ final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
                 report("an outcome", "\(String(describing: operation.error))")
             }
         } else if let error = operation.error {
-            if (error as? URLError)?.code == .cancelled { report("an outcome", "nobody has cancelled it") }
+            if (error as? URLError)?.code == .cancelled { report("an outcome", "it was not cancelled") }
             let fails: [DownloadScenario.Reply] = [.failure, .refused, .lost]
             let isExpected =
                 scenario.replies.contains(where: fails.contains) || scenario.hasChecksum && version == 1
@@ -220,8 +220,8 @@ final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
         let (weakOperation, weakQueue) = (Weak(object: operation), Weak(object: queue))
         operation = nil
         queue = nil
-        if weakOperation.object != nil { report("nobody holds it") }
-        if weakQueue.object != nil { report("nobody holds it", "the queue") }
-        if download.object != nil { report("nobody holds it", "the work of the download") }
+        if weakOperation.object != nil { report("nothing retains it") }
+        if weakQueue.object != nil { report("nothing retains it", "the queue") }
+        if download.object != nil { report("nothing retains it", "the work of the download") }
     }
 }

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Testing
 
-/// An event source in every order of what users and a server do. The variables are those of `OrderTests`.
+/// An event source with every order of user calls and server events. The variables are those of `OrderTests`.
 @Suite struct EventOrderTests {
     @Test func `every order of a user and a server keeps all promises`() {
         OrderTests.tryAll(EventScenario.all(calls: OrderTests.calls - 1))

@@ -2,22 +2,22 @@ import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 
-/// An event source, what its server does with each connection, and what users do with the source at the same time.
+/// An event source, its server's response to each connection, and concurrent user calls.
 struct EventScenario: Scenario {
-    /// What a server does with a connection. Behind the last one that is named, it ends the source (204).
+    /// The server's response to a connection. After the last specified one, it ends the source (204).
     enum Reply: String, Codable, CaseIterable, Sendable {
         /// Some events, then the end of the response.
         case events
-        /// The same, then the connection is lost.
+        /// Some events, then a lost connection.
         case lost
         /// No event, then the end.
         case nothing
         case refused
-        /// A status after which the source ends.
+        /// A status code after which the source ends.
         case failure
         /// A body of another type.
         case otherType
-        /// An event, and nothing more.
+        /// One event, then silence.
         case silent
     }
 
@@ -29,12 +29,12 @@ struct EventScenario: Scenario {
 
     var replies: [Reply]
     var users: [[Call]]
-    /// Whether the action of each change is a step of its own, which may come late.
+    /// Whether the action of each change is a separate step, which may be delayed.
     var isLate = false
-    /// Whether a request waits for the source to open, and another one for its end.
+    /// Whether one request waits for the source to open, and another for its end.
     var hasDependents = false
 
-    /// How many events the server has in all.
+    /// The total number of the server's events.
     static let count = 6
 
     var simpler: [EventScenario] {
@@ -56,7 +56,7 @@ struct EventScenario: Scenario {
 
     func play(tells: Bool, _ pick: (Int) -> Int) -> Play { EventWorld(self, tells: tells).play(pick) }
 
-    /// A scenario that is drawn.
+    /// Returns a random scenario.
     static func drawn(_ random: inout SplitMix64) -> EventScenario {
         func drawn<Value>(_ values: [Value]) -> Value { values[Int.random(in: 0..<values.count, using: &random)] }
         var scenario = EventScenario(replies: [], users: [])
@@ -73,7 +73,7 @@ struct EventScenario: Scenario {
         return scenario
     }
 
-    /// All that a user does in some calls, over servers of each kind.
+    /// Returns the scenarios for all sequences of a number of user calls, with servers of each kind.
     static func all(calls: Int) -> [EventScenario] {
         let replies: [[Reply]] = [[.events], [.lost], [.refused], [.silent], [.otherType]]
         let some: [Call] = [.pause, .resume, .cancel, .close, .restart]

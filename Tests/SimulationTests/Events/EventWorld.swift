@@ -6,7 +6,7 @@ import FoundationNetworking
 @testable import ConvoyOperations
 @testable import ConvoyRealtime
 
-/// The event source of a scenario, on a machine, and what is checked at each step.
+/// The event source of a scenario, on a machine, and the checks at each step.
 final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
     private let scenario: EventScenario
     private let handlers = DispatchQueue(label: "handlers")
@@ -20,10 +20,10 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
     private var dependents: [HTTPRequestOperation] = []
     private var isInQueue = false
     private var isStartedByHand = false
-    /// Whether the source is being ended by a user.
+    /// Whether a user is ending the source.
     private var isClosed = false
     private var wasCancelled = false
-    /// Whether a user's listeners may have missed something: there was none.
+    /// The listener; nil if there is none, in which case events may be missed.
     private var listener: EventListenerID?
     private var heard: [Int] = []
     private var heardByListener: [Int] = []
@@ -31,7 +31,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
     private var observation: OperationObservation?
     private var handled = (success: 0, failure: 0, completion: 0)
     private var finishCount = 0
-    /// Whether the next event is to pause the source.
+    /// Whether the next event must pause the source.
     private var pausesWithin = false
 
     init(_ scenario: EventScenario, tells: Bool) {
@@ -150,7 +150,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
         if !isStartedByHand { add() }
         source.resume()
         if isStartedByHand { source.start() }
-        // A server that says nothing.
+        // The server is silent.
         if round > 1 {
             (isClosed, wasCancelled) = (true, true)
             source.cancel()
@@ -168,13 +168,13 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
     // MARK: Checks
 
     private func check(_ made: SimulatedConnection) {
-        if let connection, !connection.isEnded { report("one connection at a time") }
+        if let connection, !connection.isEnded { report("connections do not overlap") }
         connection = made
         let last = made.originalRequest.value(forHTTPHeaderField: "Last-Event-ID").flatMap { Int($0) } ?? 0
-        if last < heard.last ?? 0 { report("events come once", "it asks for those behind \(last), and has heard \(heard)") }
+        if last < heard.last ?? 0 { report("events come once", "it requested those after \(last), and received \(heard)") }
         guard let source else { return }
         if source.isFinished { report("nothing after the end") }
-        // What is still being called need not have come here.
+        // Calls in progress may not have arrived here yet.
         guard !machine.isAnyHeld else { return }
         if source.isCancelled { report("nothing after a cancel") }
         if isClosed { report("nothing after a close") }
@@ -201,7 +201,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
         handled.completion += 1
         guard let source else { return }
         if !source.isFinished { report("completion comes last", "it has not finished") }
-        if source.readyState != .closed { report("it is closed in the end", "\(source.readyState)") }
+        if source.readyState != .closed { report("it is closed at the end", "\(source.readyState)") }
         if handled.success + handled.failure != 1 { report("completion comes last", "\(handled)") }
         if (source.error != nil) != (handled.failure == 1) { report("the right handler", "\(handled)") }
     }
@@ -209,7 +209,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
     override func checkStep() {
         guard let source else { return }
         if source.isFinished, source.readyState != .closed, !scenario.isLate {
-            report("it is closed in the end", "\(source.readyState)")
+            report("it is closed at the end", "\(source.readyState)")
         }
         if !scenario.isLate, source.isPaused || source.isFinished, machine.clock.hasTimers { report("timers are cancelled") }
         if handled.completion > 1 { report("handlers run once", "\(handled)") }
@@ -220,7 +220,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
         guard let source else { return }
         if handled.completion != 1 || handled.success + handled.failure != 1 { report("handlers run once", "\(handled)") }
         if observation != nil, states.last != .closed { report("every change is seen", "\(states)") }
-        if !source.opening.isFinished { report("it ends", "its opening does not") }
+        if !source.opening.isFinished { report("it ends", "its opening does not finish") }
         if wasCancelled, source.isCancelled, (source.error as? URLError)?.code != .cancelled {
             report("an outcome", "\(String(describing: source.error))")
         }
@@ -228,9 +228,9 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
         if !wasCancelled, let error = source.error, !scenario.replies.contains(where: fails.contains), !isClosed {
             report("an outcome", "\(error)")
         }
-        // Nobody has ended it: then all that was sent was heard.
+        // No user has ended it, so all events that were sent must have been received.
         if !isClosed, source.error == nil, let last = source.lastEvent, Int(last.data) != heard.last {
-            report("events come once", "the last one is \(last.data), and heard was \(heard)")
+            report("events come once", "the last one is \(last.data), and \(heard) were received")
         }
         if queue?.queuedOperationCount != 0 { report("the queue is empty") }
         if token != nil { report("closures are released") }
@@ -244,7 +244,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
         dependents = []
         source = nil
         queue = nil
-        if weakSource.object != nil { report("nobody holds it") }
-        if weakQueue.object != nil { report("nobody holds it", "the queue") }
+        if weakSource.object != nil { report("nothing retains it") }
+        if weakQueue.object != nil { report("nothing retains it", "the queue") }
     }
 }

@@ -2,17 +2,17 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// All threads of a program as lists of what they do next, on one real thread. Somebody picks what is done next.
+/// All threads of a program as lists of their next jobs, on one real thread. A caller picks the next step.
 ///
-/// A thread does one thing after another; which thread goes on is open at each step. A serial dispatch queue is a thread,
-/// the network is one, each user is one. What the library hands to a worker, to a concurrent queue or to a timer runs on
-/// a thread of its own. A step is what the library does without handing anything over; a change of an operation's state
-/// and what follows from it can be two steps (see ``hold(_:)``).
+/// A thread runs its jobs in order; which thread runs next is open at each step. A serial dispatch queue is a thread,
+/// the network is one, and each user is one. Blocks that the library submits to a worker, a concurrent queue or a timer
+/// run on separate threads. A step is the library's work between two submissions; a change of an operation's state and
+/// its consequences can be two steps (see ``hold(_:)``).
 final class Machine: SimulatedThreads, @unchecked Sendable {
     /// A simulated thread.
     final class Thread {
         private let title: String
-        /// Of a thread that runs one job, and then ends.
+        /// The number of a thread that runs one job and then ends.
         private let number: Int?
         fileprivate var jobs: [() -> Void] = []
         fileprivate var held: [() -> Void] = []
@@ -22,12 +22,12 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         var name: String { number.map { "\(title) (\($0))" } ?? title }
         fileprivate var isOfJob: Bool { number != nil }
 
-        /// Whether it is in the middle of something.
+        /// Whether it is in the middle of a job.
         var isHeld: Bool { !held.isEmpty }
     }
 
     private enum Step {
-        /// What was held back.
+        /// A continuation that was held back.
         case goOn(Int)
         case job(Int)
         case source(Int)
@@ -35,7 +35,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
 
         func name(in machine: Machine) -> String {
             switch self {
-            case .goOn(let index): "\(machine.threads[index].name) goes on"
+            case .goOn(let index): "\(machine.threads[index].name) continues"
             case .job(let index): machine.threads[index].name
             case .source(let index): machine.sources[index].name
             case .time: "time passes"
@@ -47,20 +47,20 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
     private var queues: [ObjectIdentifier: (queue: DispatchQueue, thread: Thread)] = [:]
     private var sources: [any StepSource] = []
     private var current: Thread?
-    /// What the current step has held back.
+    /// The continuations held back by the current step.
     private var heldHere: [() -> Void] = []
     private var jobCount = 0
     let clock = SimulatedClock()
-    /// The queues that run several blocks at a time.
+    /// The queues that run several blocks concurrently.
     private let concurrent: Set<ObjectIdentifier>
 
-    /// - Parameter concurrent: the queues whose blocks run at the same time.
+    /// - Parameter concurrent: The queues whose blocks run concurrently.
     init(concurrent: [DispatchQueue]) {
         self.concurrent = Set(concurrent.map { ObjectIdentifier($0) })
         clock.fire = { [unowned self] block in run("a timer", block) }
     }
 
-    /// A thread that goes on until the end.
+    /// Creates a thread that runs until the end.
     func makeThread(_ name: String) -> Thread {
         let thread = Thread(name)
         threads.append(thread)
@@ -84,7 +84,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
 
     func perform(_ job: @escaping @Sendable () -> Void) { run("a worker", job) }
 
-    /// Gives a job to a thread.
+    /// Appends a job to a thread.
     func append(_ job: @escaping () -> Void, to thread: Thread) { thread.jobs.append(job) }
 
     private func run(_ name: String, _ job: @escaping () -> Void) {
@@ -94,7 +94,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         threads.append(thread)
     }
 
-    /// Keeps the rest of what the current thread does for a later step. The thread does nothing else before.
+    /// Postpones the rest of the current thread's work to a later step. The thread does nothing else before that.
     func hold(_ rest: @escaping () -> Void) { heldHere.append(rest) }
 
     // MARK: Steps
@@ -113,11 +113,11 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         if clock.hasTimers { steps.append(.time) }
     }
 
-    /// Takes a step. False if there is none.
+    /// Takes a step. Returns false if there is none.
     ///
     /// - Parameters:
-    ///   - pick: picks one of several.
-    ///   - tell: is told what is done; nil if nobody wants to know.
+    ///   - pick: Picks one of several steps.
+    ///   - tell: Receives a description of the step; nil to omit it.
     func step(_ pick: (Int) -> Int, _ tell: ((String) -> Void)?) -> Bool {
         findSteps()
         guard !steps.isEmpty else { return false }
@@ -142,39 +142,39 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         return true
     }
 
-    /// Does something as a part of a thread.
+    /// Runs a block as part of a thread.
     func take(_ thread: Thread, _ body: () -> Void) {
         current = thread
         body()
         current = nil
-        // Before what was held back earlier, by what this is a part of.
+        // Before the continuations held back earlier by the enclosing step.
         if !heldHere.isEmpty {
             thread.held.insert(contentsOf: heldHere, at: 0)
             heldHere.removeAll(keepingCapacity: true)
         }
     }
 
-    /// Whether a thread is in the middle of something.
+    /// Whether any thread is in the middle of a job.
     var isAnyHeld: Bool { threads.contains(where: \.isHeld) }
 
-    /// What is left to do, by name.
+    /// The pending steps, by name.
     var pending: [String] {
         findSteps()
         return steps.map { $0.name(in: self) }
     }
 }
 
-/// Does steps on a thread, when it can.
+/// Takes steps on a thread when possible.
 protocol StepSource: AnyObject {
     var name: String { get }
     var thread: Machine.Thread { get }
     var canStep: Bool { get }
-    /// Whether it will never step again.
+    /// Whether it will take no further steps.
     var isOver: Bool { get }
     func step()
 }
 
-/// A clock that goes on when somebody picks that.
+/// A clock that advances when the caller picks it.
 final class SimulatedClock: SchedulingClock, @unchecked Sendable {
     private final class Timer: ClockTimer, @unchecked Sendable {
         let deadline: UInt64
@@ -205,7 +205,7 @@ final class SimulatedClock: SchedulingClock, @unchecked Sendable {
         return timer
     }
 
-    /// Goes on to the next timer. All that are due then fire, each on a thread of its own.
+    /// Advances to the next timer. All due timers then fire, each on a separate thread.
     fileprivate func advance() {
         guard let next = timers.map(\.deadline).min() else { return }
         now = max(now, next)

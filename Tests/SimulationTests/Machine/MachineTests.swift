@@ -2,11 +2,11 @@ import ConvoySupport
 import Dispatch
 import Testing
 
-/// What is handed to the machine runs when that is picked, and in no order that real threads could not have.
+/// Submitted blocks run when picked, and only in orders that real threads could have.
 @Suite struct MachineTests {
     private final class Story { var words: [String] = [] }
 
-    /// All orders in which the blocks of `hand` can run, each as one text.
+    /// Returns all orders in which the blocks of `hand` can run, each as one text.
     private func orders(_ hand: (Machine, @escaping @Sendable (String) -> Void) -> Void) -> Set<String> {
         var found: Set<String> = []
         var picks: [Int] = []
@@ -78,7 +78,7 @@ import Testing
             let cancelled = machine.clock.schedule(at: 2_500_000_000) { tell("never") }
             cancelled.cancel()
         }
-        // A timer that is due waits for a thread.
+        // A due timer waits for a thread.
         #expect(found == ["sooner later", "later sooner"])
     }
 }

@@ -10,9 +10,9 @@ final class SimulatedNetwork: Transport, @unchecked Sendable {
     let machine: Machine
     let thread: Machine.Thread
     private(set) var connections: [SimulatedConnection] = []
-    /// Called with each connection that is started. Returns what its server does.
+    /// Called with each connection that is started. Returns the events of its server.
     var willConnect: (SimulatedConnection) -> (URLRequest) -> [SimulatedConnection.Event] = { _ in { _ in [] } }
-    /// Called with a request that a server has seen.
+    /// Called with a request that a server has received.
     var didArrive: (SimulatedConnection) -> Void = { _ in }
 
     init(_ machine: Machine) {
@@ -34,13 +34,13 @@ final class SimulatedNetwork: Transport, @unchecked Sendable {
     func forget() { connections = [] }
 }
 
-/// A transfer as its delegate sees it: what follows one after the other is a step of the network's thread each.
+/// A transfer as seen by its delegate: consecutive events are separate steps of the network's thread.
 final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
-    /// What a server does next.
+    /// The next event of a server.
     enum Event {
         case head(Int, [(String, String)])
         case data(Data)
-        /// Sends the client to another host.
+        /// Redirects the client to another host.
         case redirect(String)
         case finish
         case fail(URLError.Code, [String: Any])

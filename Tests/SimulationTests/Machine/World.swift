@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// What happens on a machine: it goes on until nothing is left to do, or a promise was broken.
+/// A simulation on a machine, which runs until nothing is left to do or a promise was broken.
 class World: @unchecked Sendable {
     let machine: Machine
     let network: SimulatedNetwork
@@ -10,12 +10,12 @@ class World: @unchecked Sendable {
     private var steps: [String] = []
     private let closer: Machine.Thread
 
-    /// More than any scenario takes that ends.
+    /// More steps than any scenario that ends takes.
     private static let mostSteps = 3000
-    /// How often everything may have to be brought to its end.
+    /// The maximum number of rounds needed to end everything.
     private static let mostRounds = 6
 
-    /// - Parameter tells: whether the steps are told.
+    /// - Parameter tells: Whether to record the steps.
     init(_ machine: Machine, tells: Bool) {
         (self.machine, self.tells) = (machine, tells)
         network = SimulatedNetwork(machine)
@@ -24,17 +24,17 @@ class World: @unchecked Sendable {
 
     // MARK: For what happens in it
 
-    /// Begins what happens.
+    /// Starts the simulation.
     func setUp() {}
-    /// Checks what must hold at each moment.
+    /// Checks the invariants that must hold at each step.
     func checkStep() {}
-    /// Whether everything has come to its end.
+    /// Whether everything has ended.
     var isOver: Bool { true }
-    /// Does what a user does who wants everything to arrive.
+    /// Performs the calls of a user who wants everything to end.
     func bringToAnEnd(_ round: Int) {}
-    /// What has not come to its end.
+    /// A description of what has not ended.
     var rest: String { "" }
-    /// Checks what must hold in the end.
+    /// Checks the invariants that must hold at the end.
     func checkTheEnd() {}
 
     final func report(_ promise: String, _ text: @autoclosure () -> String = "") {
@@ -76,7 +76,7 @@ class World: @unchecked Sendable {
             stepCount += 1
             checkStep()
         }
-        if fault == nil { report("it comes to an end", "there are steps without an end") }
+        if fault == nil { report("it ends", "the number of steps is unlimited") }
     }
 
     private func checkThatNothingGoesOn() {
@@ -87,11 +87,11 @@ class World: @unchecked Sendable {
         checkThatNobodyHolds()
     }
 
-    /// Releases everything, and checks that nobody else holds it.
+    /// Releases everything, and checks that nothing else retains it.
     func checkThatNobodyHolds() {}
 }
 
-/// Does its calls, one after the other.
+/// A user that makes calls, one after another.
 final class User<Call>: StepSource {
     let name: String
     let thread: Machine.Thread
@@ -111,5 +111,5 @@ final class User<Call>: StepSource {
     }
 }
 
-/// An object that closures hold.
+/// An object retained by closures.
 final class Token: Sendable {}

@@ -3,13 +3,13 @@ import FoundationNetworking
 
 @testable import ConvoyTransport
 
-/// What a server does with a request.
+/// The response of a server to a request.
 enum Answer: String, Codable, CaseIterable, Sendable {
-    /// The whole body, or the part that is asked for, in two pieces.
+    /// The complete body, or the requested part, in two pieces.
     case whole
-    /// The connection is lost behind the first piece.
+    /// The connection is lost after the first piece.
     case lost
-    /// Nothing was sent: the connection was closed before.
+    /// Nothing was sent, because the connection was already closed.
     case unsent
     case refused
     /// A 503 with a `Retry-After`.
@@ -18,12 +18,12 @@ enum Answer: String, Codable, CaseIterable, Sendable {
     case moved
     /// A challenge.
     case asks
-    /// A body that is not what the serializer takes.
+    /// A body that the serializer rejects.
     case broken
-    /// Nothing, ever.
+    /// No response, ever.
     case silent
 
-    /// What a server's resource is.
+    /// Returns the content of a server's resource.
     static func body(of url: URL?) -> Data { Data("[\"\(url?.path ?? "")\", 1, 2, 3]".utf8) }
 
     private static let tag = "\"v1\""

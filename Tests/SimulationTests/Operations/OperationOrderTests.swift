@@ -1,8 +1,8 @@
 import ConvoyTestSupport
 import Testing
 
-/// Operations, their queue and their batches, in every order of what users and servers do. The variables are those of
-/// `OrderTests`.
+/// Operations, their queue and their batches, with every order of user calls and server events. The variables are those
+/// of `OrderTests`.
 @Suite struct OperationOrderTests {
     @Test func `every order of a user and a server keeps all promises`() {
         OrderTests.tryAll(OperationScenario.all(calls: OrderTests.calls))

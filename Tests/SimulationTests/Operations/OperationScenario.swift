@@ -1,35 +1,35 @@
 import ConvoyTestSupport
 import Foundation
 
-/// Operations in a queue, what servers answer, and what users do with them at the same time.
+/// Operations in a queue, the responses of servers, and concurrent user calls.
 struct OperationScenario: Scenario {
     /// A request.
     struct Request: Codable, Sendable {
         var method = "GET"
-        /// What its connections meet, one after the other; behind them the whole.
+        /// The responses to its connections, in order; afterwards the complete body.
         var answers: [Answer] = []
         var place = Place.memory
-        /// Whether a retry policy holds.
+        /// Whether it has a retry policy.
         var retries = false
         /// Whether its body is parsed.
         var parses = false
         /// Whether it has a time limit.
         var expires = false
-        /// Whether it is cancelled where something fails that it depends on.
+        /// Whether it is cancelled if a dependency fails.
         var followsFailure = false
     }
 
     enum Place: String, Codable, CaseIterable, Sendable {
         case memory
-        /// A sink that takes every command at once.
+        /// A sink that executes every command immediately.
         case sink
         /// A user's sink, which is used on a worker.
         case slowSink
-        /// The same, whose bytes are committed.
+        /// A user's sink whose bytes are committed.
         case provisionalSink
     }
 
-    /// What a user does. The numbers are those of operations.
+    /// A user's call. The numbers are those of operations.
     struct Call: Codable, Sendable, Equatable {
         enum Verb: String, CaseIterable, Sendable {
             case add, start, pause, resume, cancel, depend, free, priority, suspend, unsuspend, limit, cancelAll, pauseAll
@@ -60,14 +60,15 @@ struct OperationScenario: Scenario {
 
     var requests: [Request]
     var users: [[Call]]
-    /// How many operations may run at a time; 0 for any number.
+    /// The maximum number of concurrent operations; 0 for no limit.
     var limit = 0
-    /// The same for each host. Requests with even numbers go to one, the others to another.
+    /// The maximum number of concurrent operations per host. Requests with even numbers go to one host, the others to
+    /// another.
     var hostLimit = 0
-    /// Whether the action of each change is a step of its own, which may come late.
+    /// Whether the action of each change is a separate step, which may be delayed.
     var isLate = false
-    /// Whether somebody watches: observers, a completion group, handlers of progress. Otherwise operations take the short
-    /// ways that are there for those without.
+    /// Whether there are observers, a completion group and progress handlers. Otherwise operations take the shorter
+    /// code paths without them.
     var isWatched = false
     /// Whether a batch has all operations as its members.
     var hasBatch = false
@@ -101,7 +102,7 @@ struct OperationScenario: Scenario {
         return found
     }
 
-    /// Removes a request, and what is done with it.
+    /// Removes a request, together with its calls.
     private mutating func drop(_ index: Int) {
         requests.remove(at: index)
         func moved(_ number: Int) -> Int { number > index ? number - 1 : number }
@@ -115,8 +116,8 @@ struct OperationScenario: Scenario {
         OperationWorld(self, tells: tells).play(pick)
     }
 
-    /// All that two do with an operation or two: a user's calls of some number, and a server. What happens is small, so
-    /// that all orders of it can be tried.
+    /// Returns the scenarios of one user, with a number of calls, and a server, for one or two operations. They are
+    /// small enough to try all orders.
     static func all(calls: Int) -> [OperationScenario] {
         let requests =
             [Request(), Request(answers: [.refused]), Request(answers: [.lost])]
@@ -132,7 +133,7 @@ struct OperationScenario: Scenario {
                             isWatched: number % 2 == 1))
                 }
             }
-            // What two users do at the same time with a request that is sent again.
+            // Concurrent calls of two users for a request that is sent again.
             for answer in [Answer.lost, .unsent] {
                 for program in programs(of: some, length: calls - 1) {
                     found.append(
@@ -163,12 +164,12 @@ struct OperationScenario: Scenario {
         return found
     }
 
-    /// All sequences of calls.
+    /// Returns all sequences of calls.
     private static func programs(of calls: [Call], length: Int) -> [[Call]] {
         (0..<max(0, length)).reduce([[]]) { programs, _ in programs.flatMap { program in calls.map { program + [$0] } } }
     }
 
-    /// A scenario that is drawn.
+    /// Returns a random scenario.
     static func drawn(_ random: inout SplitMix64) -> OperationScenario {
         func chance(_ share: Int) -> Bool { Int.random(in: 0..<share, using: &random) == 0 }
         let count = [1, 1, 2, 2, 3, 4][Int.random(in: 0..<6, using: &random)]
@@ -194,7 +195,7 @@ struct OperationScenario: Scenario {
         scenario.isLate = chance(2)
         scenario.isWatched = chance(2)
         scenario.hasBatch = chance(4)
-        // Nearly always the operations are enqueued: a user alone starts few.
+        // The operations are nearly always enqueued, because users start few themselves.
         let isQueued = !chance(5)
         var first: [Call] = []
         for index in 0..<count {

@@ -6,7 +6,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// The operations of a scenario, on a machine, and what is checked at each step.
+/// The operations of a scenario, on a machine, and the checks at each step.
 final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
     let scenario: OperationScenario
     let handlers = DispatchQueue(label: "handlers")
@@ -15,7 +15,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
     private(set) var queue: RequestOperationQueue?
     private(set) var witnesses: [Witness] = []
     private(set) var batch: BatchWitness?
-    /// Blocks and barriers: how many were added, and how many have run.
+    /// The numbers of blocks and barriers added and run.
     private var blocks = (added: 0, run: 0)
     private var hasCancelledAll = false
     private var hasChangedLimit = false
@@ -47,7 +47,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
 
     private func witness(of operation: URLConnectionOperation) -> Witness? { witnesses.first { $0.operation === operation } }
 
-    /// A copy of an operation, which a user makes.
+    /// Adds a copy of an operation, made by a user.
     fileprivate func addCopy(of witness: Witness) {
         guard witnesses.count < 8, let copy = witness.operation?.makeCopy() else { return }
         witnesses.append(Witness(witness.request, copy: copy, host: witness.host, number: witnesses.count, in: self))
@@ -70,7 +70,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
         switch call.verb {
         case .add: add(witness)
         case .start:
-            // Whoever enqueues an operation leaves its start to the queue.
+            // Users leave the start of an enqueued operation to the queue.
             guard !witness.isInQueue else { return }
             operation?.start()
             // Otherwise it waits for others, and was not started.
@@ -84,7 +84,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
             guard call.on != call.other, witnesses.indices.contains(call.other) else { return }
             let other = witnesses[call.other]
             guard let operation, let dependency = other.operation else { return }
-            // One that nobody starts is waited for in vain: that is the user's own affair.
+            // Waiting for an operation that is never started is the user's own mistake.
             let isBefore = !operation.lifecycle.value.hasBegun && !operation.isFinished
             operation.addDependency(dependency)
             if isBefore { witness.dependencies.append(other) }
@@ -96,7 +96,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
         case .suspend: queue.isSuspended = true
         case .unsuspend: queue.isSuspended = false
         case .limit:
-            // What runs goes on when there are fewer slots.
+            // Running operations continue when the limit is lowered.
             hasChangedLimit = true
             queue.maxConcurrentOperationCount = max(1, call.other)
         case .cancelAll:
@@ -114,7 +114,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
             blocks.added += 1
             queue.addOperation { [weak self] in self?.blocks.run += 1 }
         case .addBarrier:
-            // What is added behind a barrier must not be waited for before it.
+            // Operations behind a barrier must not be dependencies of those before it.
             guard witnesses.allSatisfy({ $0.isInQueue || $0.isStartedByHand }), batch?.isInQueue != false else { return }
             blocks.added += 1
             let earlier = witnesses
@@ -143,10 +143,10 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
         for witness in witnesses where !witness.isOver {
             if !witness.isInQueue, !witness.isStartedByHand { add(witness) }
             if witness.operation?.state == .paused { witness.operation?.resume() }
-            // When it was started, it was paused, and now it waited for others when it was resumed.
+            // It was paused when it was started, and waited for others when it was resumed.
             if witness.isStartedByHand { witness.operation?.start() }
         }
-        // What waits for a server that says nothing.
+        // Operations waiting for a silent server.
         guard round > 0 else { return }
         for witness in witnesses where !witness.isOver && witness.request.answers.contains(.silent) {
             witness.wasCancelled = true
@@ -193,7 +193,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
 
     private func check(_ connection: SimulatedConnection, of witness: Witness) {
         guard let operation = witness.operation else { return }
-        if let earlier = witness.connection, !earlier.isEnded { report("one attempt at a time", witness.text) }
+        if let earlier = witness.connection, !earlier.isEnded { report("attempts do not overlap", witness.text) }
         witness.connection = connection
         witness.connectionCount += 1
         let life = operation.lifecycle.value
@@ -217,7 +217,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
         if group.wait(timeout: .now()) == .success { report("completion group", "\(waiting.text) was not waited for") }
     }
 
-    /// Whether something waits for a time: a retry, a limit, the gate of a host.
+    /// Whether anything waits for a time: a retry, a limit, or the gate of a host.
     private var mayHaveTimers: Bool {
         if machine.isAnyHeld { return true }
         return witnesses.contains { witness in
@@ -233,11 +233,11 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
         for witness in witnesses { witness.checkTheEnd() }
         batch?.checkTheEnd()
         if blocks.run > blocks.added || blocks.run < blocks.added && !hasCancelledAll { report("blocks", "\(blocks)") }
-        if let group, group.wait(timeout: .now()) != .success { report("completion group", "it is never left") }
+        if let group, group.wait(timeout: .now()) != .success { report("completion group", "it never ends") }
         guard let queue else { return }
         if queue.queuedOperationCount != 0 { report("the queue is empty", "\(queue.queuedOperations)") }
         let (running, isEmpty) = queue.state.withLock { ($0.running, $0.isEmpty) }
-        if running != 0 { report("slots", "\(running) are never given back") }
+        if running != 0 { report("slots", "\(running) are never released") }
         if !isEmpty { report("the queue is empty", "not for itself") }
     }
 
@@ -251,8 +251,8 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
         for witness in witnesses { witness.letGo() }
         batch?.operation = nil
         queue = nil
-        for (text, operation) in zip(texts, operations) where operation.object != nil { report("nobody holds it", text) }
-        if weakBatch.object != nil { report("nobody holds it", "the batch") }
-        if weakQueue.object != nil { report("nobody holds it", "the queue") }
+        for (text, operation) in zip(texts, operations) where operation.object != nil { report("nothing retains it", text) }
+        if weakBatch.object != nil { report("nothing retains it", "the batch") }
+        if weakQueue.object != nil { report("nothing retains it", "the queue") }
     }
 }

@@ -5,19 +5,19 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// An operation of a scenario, and what was seen of it.
+/// An operation of a scenario, with its observed events.
 final class Witness: @unchecked Sendable {
     let request: OperationScenario.Request
     let number: Int
     private unowned let world: OperationWorld
     private(set) var operation: HTTPRequestOperation?
-    /// What the closures of the operation hold; nil once they are released.
+    /// The object retained by the closures of the operation; nil once they are released.
     private(set) weak var token: Token?
     var answers: [Answer]
     var dependencies: [Witness] = []
     weak var connection: SimulatedConnection?
     var connectionCount = 0
-    /// How often a server has seen the request.
+    /// The number of times a server has received the request.
     var arrivals = 0
     var isInQueue = false
     var isStartedByHand = false
@@ -121,7 +121,7 @@ final class Witness: @unchecked Sendable {
         guard let operation else { return }
         let token = self.token
         let isEarly = handled.completion == 0
-        // It takes the place of one that was not called yet.
+        // It replaces one that was not called yet.
         if !isEarly, lateHandlers.added == lateHandlers.called { lateHandlers.added += 1 }
         operation.completionBlock = { [weak self, weak operation] in
             withExtendedLifetime(token) {
@@ -148,11 +148,11 @@ final class Witness: @unchecked Sendable {
     // MARK: What is seen
 
     var hasBegun: Bool { connectionCount > 0 || isInQueue }
-    /// Whether the handler has run that comes last.
+    /// Whether the handler that comes last has run.
     var isHandled: Bool { handled.completion > 0 }
     var isOver: Bool { isHandled && operation?.isFinished != false }
 
-    /// Called when the state becomes `finished`, before anything follows from that.
+    /// Called when the state becomes `finished`, before any consequences.
     func didFinish() {
         finishCount += 1
         if finishCount > 1 { world.report("it ends once", text) }
@@ -169,7 +169,7 @@ final class Witness: @unchecked Sendable {
     private func checkOutcome(_ outcome: Outcome, _ operation: HTTPRequestOperation) {
         if outcome.isCancelled {
             if !wasCancelled, operation.cancellationReason == nil {
-                world.report("an outcome", "\(text) is cancelled by nobody")
+                world.report("an outcome", "\(text) was cancelled without a call")
             }
             if outcome.error != URLError.Code.cancelled.rawValue {
                 world.report("an outcome", "\(text) is cancelled, with \(outcome)")
@@ -192,7 +192,7 @@ final class Witness: @unchecked Sendable {
             }
             if request.parses, !outcome.hasObject { world.report("an outcome", "\(text) has no object") }
         } else if outcome.status == nil {
-            world.report("an outcome", "\(text) has none")
+            world.report("an outcome", "\(text) has no outcome")
         }
     }
 
@@ -206,7 +206,7 @@ final class Witness: @unchecked Sendable {
         if outcome != Outcome(of: operation) { world.report("results are final", text) }
         let hasFailed = operation.error != nil
         if handled.success > 0 && hasFailed || handled.failure > 0 && !hasFailed { world.report("the right handler", text) }
-        // Its time may be over while it waits: it begins at the closed gate of a host.
+        // Its time limit may expire while it waits, because it starts at the closed gate of a host.
         let hasExpired = request.expires && (operation.error as? URLError)?.code == .timedOut
         for dependency in dependencies where !dependency.isHandled && !wasCancelled && !hasExpired {
             world.report("handlers in order", "that of \(text) runs before that of \(dependency.text)")
@@ -221,16 +221,16 @@ final class Witness: @unchecked Sendable {
                 world.report("results are final", "\(text): \(outcome), then \(Outcome(of: operation))")
             }
         } else if operation.responseData != nil || operation.responseObject != nil || operation.error != nil {
-            world.report("results are final", "\(text) has some, and has not finished")
+            world.report("results are final", "\(text) has results but has not finished")
         }
         if let connection, connection.startCount > 1 {
-            world.report("one attempt at a time", "\(text) starts a connection twice")
+            world.report("attempts do not overlap", "\(text) starts a connection twice")
         }
         // Only a request that was provably not sent may be sent again.
         if request.method == "POST", arrivals > 1,
             request.answers.allSatisfy({ ![.moved, .asks, .busy].contains($0) })
         {
-            world.report("sent once", "\(text) has arrived \(arrivals) times")
+            world.report("sent once", "\(text) was received \(arrivals) times")
         }
     }
 
@@ -246,7 +246,7 @@ final class Witness: @unchecked Sendable {
         if !operation.dependencies.isEmpty { world.report("closures are released", "\(text) has dependencies") }
     }
 
-    /// Releases the operation, and all that was set up for it.
+    /// Releases the operation, and everything that was set up for it.
     func letGo() {
         observations = []
         (operation, sink) = (nil, nil)
@@ -296,7 +296,7 @@ final class BatchWitness: @unchecked Sendable {
     private func didComplete() {
         completions += 1
         if completions > 1 { world.report("a batch ends once") }
-        if operation?.isFinished == true { world.report("a batch ends last", "its completion comes behind its end") }
+        if operation?.isFinished == true { world.report("a batch ends last", "its completion comes after its end") }
         for member in members where !member.isHandled {
             world.report("a batch ends last", "before the handler of \(member.text)")
         }
@@ -308,7 +308,7 @@ final class BatchWitness: @unchecked Sendable {
     }
 }
 
-/// A sink that remembers.
+/// A sink that keeps its bytes.
 private final class SimulatedSink: BodySink, @unchecked Sendable {
     private let place: OperationScenario.Place
     private(set) var bytes = Data()

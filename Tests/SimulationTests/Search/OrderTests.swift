@@ -2,19 +2,19 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Looks for orders that break a promise, and records what is found.
+/// Searches for orders that break a promise, and records them.
 ///
-/// `CONVOY_SCHEDULE` plays one schedule, as a test that failed has printed it; `CONVOY_SEED` draws the same scenarios again;
-/// `CONVOY_ORDERS`, `CONVOY_CALLS` and `CONVOY_DEPTH` say how many are tried.
+/// `CONVOY_SCHEDULE` plays one schedule, as printed by a failed test; `CONVOY_SEED` draws the same scenarios again;
+/// `CONVOY_ORDERS`, `CONVOY_CALLS` and `CONVOY_DEPTH` set the number to try.
 enum OrderTests {
     private static func number(_ name: String, _ usual: Int) -> Int {
         ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? usual
     }
 
-    /// How often a user does something in the scenarios of which all orders are tried.
+    /// The number of user calls in the scenarios of which all orders are tried.
     static var calls: Int { number("CONVOY_CALLS", 2) }
 
-    /// Tries all orders of scenarios, to a depth.
+    /// Tries all orders of scenarios, up to a depth.
     static func tryAll<Story: Scenario>(_ scenarios: [Story]) {
         var search = Search<Story>()
         let depth = number("CONVOY_DEPTH", 3)
@@ -32,8 +32,8 @@ enum OrderTests {
     /// Tries random orders of scenarios.
     ///
     /// - Parameters:
-    ///   - share: this part of them is tried.
-    ///   - draw: draws a scenario.
+    ///   - share: The divisor of the number of scenarios to try.
+    ///   - draw: Draws a scenario.
     static func tryRandom<Story: Scenario>(share: Int = 1, _ draw: (inout SplitMix64) -> Story) throws {
         if let text = ProcessInfo.processInfo.environment["CONVOY_SCHEDULE"] {
             return replay(try? Schedule<Story>(text: text))
@@ -53,7 +53,7 @@ enum OrderTests {
     }
 
     private static func replay<Story: Scenario>(_ schedule: Schedule<Story>?) {
-        guard let (play, _) = schedule?.play(tells: true) else { return print("CONVOY_SCHEDULE is not of \(Story.self)") }
+        guard let (play, _) = schedule?.play(tells: true) else { return print("CONVOY_SCHEDULE does not fit \(Story.self)") }
         for (index, step) in play.steps.enumerated() { print("\(index + 1). \(step)") }
         #expect(play.fault == nil)
     }

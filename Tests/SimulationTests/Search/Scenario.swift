@@ -1,43 +1,43 @@
 import Foundation
 
-/// What happens in a simulation, except for the order: a value that can be printed and read, and made simpler.
+/// The content of a simulation, except for the order of steps: a value that can be printed, parsed and simplified.
 protocol Scenario: Codable, Sendable {
-    /// Scenarios with one thing less each.
+    /// Scenarios that each have one element less.
     var simpler: [Self] { get }
 
-    /// Lets it happen, in the order that `pick` picks, and checks the promises.
+    /// Plays the scenario in the order chosen by `pick`, and checks the promises.
     ///
     /// - Parameters:
-    ///   - tells: whether the steps are told.
-    ///   - pick: picks one of several steps.
+    ///   - tells: Whether to record the steps.
+    ///   - pick: Picks one of several steps.
     func play(tells: Bool, _ pick: (Int) -> Int) -> Play
 }
 
-/// How a scenario went.
+/// The result of playing a scenario.
 struct Play {
-    /// What was promised, and was not kept; nil if all was.
+    /// The promise that was broken; nil if all were kept.
     var fault: Fault?
     var stepCount = 0
-    /// What was done, if it was to be told.
+    /// The steps taken, if recorded.
     var steps: [String] = []
 }
 
-/// A promise that was not kept.
+/// A promise that was broken.
 struct Fault: Equatable {
-    /// Which one.
+    /// The name of the promise.
     let promise: String
     let text: String
 
     init(_ promise: String, _ text: String = "") { (self.promise, self.text) = (promise, text) }
 }
 
-/// One order of the steps of a scenario: the number of the step that is taken, wherever there are several. Behind the
-/// last number it is always the first of them.
+/// One order of the steps of a scenario: the number of the step taken, wherever there are several. After the last
+/// number, the first step is always taken.
 struct Schedule<Story: Scenario>: Codable {
     var scenario: Story
     var picks: [Int]
 
-    /// Plays it, and returns the picks that were made, with the number of steps that there were.
+    /// Plays the schedule. Returns the picks that were made, each with the number of available steps.
     func play(tells: Bool = false) -> (play: Play, picks: [(picked: Int, of: Int)]) {
         var made: [(picked: Int, of: Int)] = []
         let play = scenario.play(tells: tells) { count in
@@ -49,7 +49,7 @@ struct Schedule<Story: Scenario>: Codable {
         return (play, made)
     }
 
-    /// In one line, to be read again.
+    /// The schedule on one line, to be parsed again.
     var text: String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -1,12 +1,12 @@
 import ConvoyTestSupport
 import Foundation
 
-/// A schedule that breaks a promise, made as simple as it goes.
+/// A schedule that breaks a promise, simplified as far as possible.
 struct Finding<Story: Scenario> {
     let schedule: Schedule<Story>
     let fault: Fault
     let steps: [String]
-    /// How many schedules were played before this one was met.
+    /// The number of schedules played before this one was found.
     let plays: Int
 
     var text: String {
@@ -18,11 +18,11 @@ struct Finding<Story: Scenario> {
     }
 }
 
-/// Looks for a schedule that breaks a promise.
+/// Searches for a schedule that breaks a promise.
 struct Search<Story: Scenario> {
-    /// How many schedules were played.
+    /// The number of schedules played.
     private(set) var plays = 0
-    /// How many of the scenarios were played in all orders, without a bound.
+    /// The number of scenarios played in all orders, without a bound.
     private(set) var wholeCount = 0
     /// The longest schedule, in steps.
     private(set) var mostSteps = 0
@@ -30,9 +30,9 @@ struct Search<Story: Scenario> {
     /// Plays a scenario in all orders of its first steps.
     ///
     /// - Parameters:
-    ///   - depth: at how many points, at which there are several steps, each of them is tried. Behind them it is the
-    ///     first one always.
-    ///   - end: when to give up.
+    ///   - depth: The number of points with several steps at which each step is tried. Afterwards the first step is
+    ///     always taken.
+    ///   - end: When to give up.
     mutating func tryAll(
         _ scenario: Story, depth: Int, until end: ContinuousClock.Instant = .now + .seconds(3600)
     ) -> Finding<Story>? {
@@ -44,7 +44,7 @@ struct Search<Story: Scenario> {
             note(play)
             if let fault = play.fault { return found(Schedule(scenario, made.map(\.picked)), fault) }
             if made.count > depth { isWhole = false }
-            // The last point at which there is a step that was not tried.
+            // The last point with a step that was not tried.
             var place = min(made.count, depth) - 1
             while place >= 0, made[place].picked == made[place].of - 1 { place -= 1 }
             guard place >= 0 else { break }
@@ -58,7 +58,7 @@ struct Search<Story: Scenario> {
         return nil
     }
 
-    /// Plays a scenario in an order that is drawn.
+    /// Plays a scenario in a random order.
     mutating func tryOne(_ scenario: Story, _ random: inout SplitMix64) -> Finding<Story>? {
         var picks: [Int] = []
         var generator = random
@@ -84,11 +84,11 @@ struct Search<Story: Scenario> {
     }
 }
 
-/// Makes a schedule simpler, as long as it breaks the same promise.
+/// Simplifies a schedule as long as it breaks the same promise.
 struct Shrinker<Story: Scenario> {
     private(set) var shrunk: Schedule<Story>
     private let promise: String
-    /// How many schedules it plays at most.
+    /// The maximum number of schedules to play.
     private var left = 4000
 
     init(_ schedule: Schedule<Story>, _ fault: Fault) {
@@ -100,11 +100,11 @@ struct Shrinker<Story: Scenario> {
             goesOn = dropPicks() || goesOn
             goesOn = lowerPicks() || goesOn
         }
-        // What is the first step anyway need not be said.
+        // Picks of the first step at the end can be omitted.
         while shrunk.picks.last == 0 { shrunk.picks.removeLast() }
     }
 
-    /// Takes a schedule over if it breaks the promise.
+    /// Accepts a schedule if it breaks the promise.
     private mutating func take(_ schedule: Schedule<Story>) -> Bool {
         guard left > 0 else { return false }
         left -= 1
@@ -123,7 +123,7 @@ struct Shrinker<Story: Scenario> {
         while index < candidates.count, left > 0 {
             if take(Schedule(candidates[index], shrunk.picks)) || take(Schedule(candidates[index])) {
                 hasChanged = true
-                // What comes behind is in the same place now.
+                // The next element is at the same index now.
                 candidates = shrunk.scenario.simpler
             } else {
                 index += 1

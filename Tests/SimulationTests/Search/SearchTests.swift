@@ -1,15 +1,15 @@
 import ConvoyTestSupport
 import Testing
 
-/// The search and what it makes simpler, with counters in place of operations.
+/// The search and its simplification, with counters instead of operations.
 @Suite struct SearchTests {
-    /// Users who count up, each in two steps: they read the number, and write the next one.
+    /// Users who increment a number, each in two steps: they read the number, and write the next one.
     private struct Counting: Scenario {
-        /// How often each of them counts.
+        /// The number of increments per user.
         var users: [Int]
         /// Whether both steps are one.
         var isAtomic = false
-        /// What has nothing to do with it.
+        /// An irrelevant part.
         var decoration = 0
 
         var simpler: [Counting] {
@@ -38,13 +38,13 @@ import Testing
                 play.stepCount += 1
                 if tells { play.steps.append("user \(user) \(writes ? "writes \(number)" : "reads \(number)")") }
             }
-            if number != users.reduce(0, +) { play.fault = Fault("every count counts", "\(number)") }
+            if number != users.reduce(0, +) { play.fault = Fault("every increment counts", "\(number)") }
             return play
         }
     }
 
     @Test func `all orders of two users are tried once`() {
-        // As many as there are ways to choose the steps of one among all.
+        // As many as there are ways to choose the steps of one user among all steps.
         for (first, second, orders) in [(1, 1, 2), (2, 2, 6), (3, 4, 35), (5, 5, 252)] {
             var search = Search<Counting>()
             let finding = search.tryAll(Counting(users: [first, second], isAtomic: true), depth: 100)
