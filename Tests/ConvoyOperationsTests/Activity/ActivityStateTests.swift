@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `what lasts is shown after a second, and hidden a little after its end`() {
+    @Test func `lasting activity is shown after a second and hidden shortly after its end`() {
         var simulation = Simulation()
         simulation.occur(true, at: 0)
         #expect(simulation.state.phase == .delayingStart && !simulation.state.isVisible)
@@ -53,7 +53,7 @@ import Testing
         #expect(simulation.shown == ["show 1000", "hide 3170"] && simulation.state.phase == .notActive)
     }
 
-    @Test func `what is over within a second is never shown`() {
+    @Test func `activity shorter than a second is never shown`() {
         var simulation = Simulation()
         for start in stride(from: 0, to: 20_000, by: 2000) {
             simulation.occur(true, at: start)
@@ -63,7 +63,7 @@ import Testing
         #expect(simulation.shown.isEmpty)
     }
 
-    @Test func `a pause shorter than the delay is not seen`() {
+    @Test func `a gap shorter than the hide delay does not hide the indicator`() {
         var simulation = Simulation()
         simulation.occur(true, at: 0)
         for time in stride(from: 2000, to: 6000, by: 200) {
@@ -75,7 +75,7 @@ import Testing
         #expect(simulation.shown == ["show 1000", "hide 7170"])
     }
 
-    @Test func `what begins again while its start is delayed is shown when the first delay is over`() {
+    @Test func `activity that restarts during the show delay is shown when the first delay expires`() {
         var simulation = Simulation()
         simulation.occur(true, at: 0)
         simulation.occur(false, at: 300)
@@ -84,7 +84,7 @@ import Testing
         #expect(simulation.shown == ["show 1000"])
     }
 
-    @Test(arguments: [500, 1500, 2100]) func `a reset hides at once, and no earlier delay counts`(time: Int) {
+    @Test(arguments: [500, 1500, 2100]) func `a reset hides the indicator immediately and drops pending delays`(time: Int) {
         var simulation = Simulation()
         simulation.occur(true, at: 0)
         if time > 2000 { simulation.occur(false, at: 2000) }
@@ -97,7 +97,7 @@ import Testing
         #expect(simulation.shown.last == "show 6000")
     }
 
-    @Test func `whatever comes when, showing and hiding take turns, and nothing is shown without a reason`() {
+    @Test func `showing and hiding alternate, and nothing is shown without activity`() {
         for seed in 0..<300 {
             var random = SeededRandom(UInt64(seed))
             var simulation = Simulation()

@@ -31,7 +31,7 @@ import Testing
 
     private func finish(_ operation: HTTPRequestOperation) -> Bool { eventually { operation.isFinished } }
 
-    @Test func `operations count from their start to their end, and not while they are paused`() {
+    @Test func `operations count from start to finish, except while paused`() {
         let monitor = monitor()
         let (first, second) = (operation(), operation())
         #expect(monitor.activityCount == 0)
@@ -48,7 +48,7 @@ import Testing
         #expect(finish(first) && finish(second) && eventually { monitor.activityCount == 0 })
     }
 
-    @Test func `it is shown after the one delay, and hidden after the other`() {
+    @Test func `the indicator appears after the show delay and disappears after the hide delay`() {
         let monitor = monitor()
         monitor.activationDelay = 2
         monitor.completionDelay = 0.5
@@ -66,7 +66,7 @@ import Testing
         #expect(eventually { shown.all == ["show", "hide"] })
     }
 
-    @Test func `without other settings it is shown after a second and hidden after 0.17 s`() {
+    @Test func `by default, the indicator is shown after 1 s and hidden after 0.17 s`() {
         let monitor = monitor()
         #expect(monitor.activationDelay == 1 && monitor.completionDelay == 0.17)
         monitor.incrementActivityCount()
@@ -81,7 +81,7 @@ import Testing
         #expect(!monitor.isNetworkActivityVisible)
     }
 
-    @Test func `a retry's wait is no activity`() {
+    @Test func `waiting for a retry does not count as activity`() {
         let monitor = monitor()
         let operation = operation()
         operation.change { $0.holder.clock = clock }
@@ -94,7 +94,7 @@ import Testing
         #expect(finish(operation) && monitor.activityCount == 0)
     }
 
-    @Test func `what is counted by hand counts, and never less than nothing`() {
+    @Test func `manual counts are included and never fall below zero`() {
         let monitor = monitor(isEnabled: false)
         monitor.decrementActivityCount()
         monitor.incrementActivityCount()
@@ -109,7 +109,7 @@ import Testing
         #expect(!monitor.isNetworkActivityVisible && eventually { shown.all == ["show", "hide"] })
     }
 
-    @Test func `a monitor that is switched off hides at once and counts nothing any more`() {
+    @Test func `disabling the monitor hides the indicator immediately and stops counting`() {
         let monitor = monitor()
         let operation = operation()
         operation.start()
@@ -126,7 +126,7 @@ import Testing
         #expect(shown.all == ["show", "hide"])
     }
 
-    @Test func `the sequence tells how it is now, and each change until the monitor is gone`() async {
+    @Test func `the sequence yields the current state and each change until the monitor is released`() async {
         var monitor: NetworkActivityMonitor? = monitor()
         var updates = monitor?.activityUpdates.makeAsyncIterator()
         #expect(await updates?.next() == false)
@@ -140,7 +140,7 @@ import Testing
         #expect(await updates?.next() == nil)
     }
 
-    @Test func `a storm of operations that start, pause and end leaves nothing behind`() {
+    @Test func `thousands of started, paused and finished operations leave a count of zero`() {
         let monitor = monitor()
         network.serve()
         let operations = (0..<400).map { _ in operation() }

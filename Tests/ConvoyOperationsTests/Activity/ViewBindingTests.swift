@@ -36,7 +36,7 @@ import Testing
         return operation
     }
 
-    @Test func `a spinner turns while its operation is under way, and is called on its queue only`() {
+    @Test func `a spinner animates while its operation runs, and is updated only on its queue`() {
         let (spinner, operation) = (Spinner(key), operation())
         let binding = spinner.setAnimatingWithState(of: operation, on: queue)
         #expect(eventually { spinner.calls.all == ["stop"] })
@@ -51,7 +51,7 @@ import Testing
         #expect(spinner.calls.all == ["stop", "start", "stop", "start", "stop"])
     }
 
-    @Test func `a view that shows another operation, or nothing any more, is not called for the first any more`() {
+    @Test func `a view that is bound to another operation, or to nil, no longer follows the first one`() {
         let (spinner, first, second) = (Spinner(key), operation(), operation())
         let earlier = spinner.setAnimatingWithState(of: first, on: queue)
         let later = spinner.setAnimatingWithState(of: second, on: queue)
@@ -70,7 +70,7 @@ import Testing
         #expect(spinner.calls.all.count == count)
     }
 
-    @Test func `the binding retains neither the view nor the operation, and is released at the end`() {
+    @Test func `a binding retains neither the view nor the operation, and is released at the end`() {
         weak var spinner: Spinner?
         weak var bar: Bar?
         weak var unfinished: HTTPRequestOperation?
@@ -91,7 +91,7 @@ import Testing
         #expect(eventually { operation.isFinished } && eventually { binding == nil })
     }
 
-    @Test func `a view that comes after the end is called with it`() {
+    @Test func `a view bound after the end receives the final state`() {
         network.serve()
         let (spinner, bar, operation) = (Spinner(key), Bar(), operation())
         operation.start()
@@ -104,7 +104,7 @@ import Testing
         #expect(spinner.calls.all == ["stop"] && bar.all.last == 1)
     }
 
-    @Test func `a bar moves to its end, which comes before the handlers, and skips what its queue has no time for`()
+    @Test func `a progress bar completes before the handlers run, and skips updates if its queue is busy`()
         throws
     {
         let server = try TestServer()
@@ -131,7 +131,7 @@ import Testing
         #expect(known == known.sorted())
     }
 
-    @Test func `an upload's bar shows what has gone out`() throws {
+    @Test func `an upload's progress bar shows the bytes sent`() throws {
         let server = try TestServer()
         server.route("POST", "/take", .text("thanks"))
         var request = URLRequest(url: server.url("/take"))

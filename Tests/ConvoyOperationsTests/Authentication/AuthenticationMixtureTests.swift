@@ -15,7 +15,7 @@ import Testing
         #expect(asking.authorizations(path).last == AskingServer.basic)
     }
 
-    @Test func `what is asked for in one folder is not remembered for those to which it redirects`() async throws {
+    @Test func `a challenge in one folder is not remembered for the folders it redirects to`() async throws {
         let asking = try AskingServer()
         asking.protect("/private/", .redirect(to: "/open"))
         asking.route("/open") { _, _ in .text("open") }
@@ -28,7 +28,7 @@ import Testing
         #expect(asking.authorizations("/private/more") == [AskingServer.basic])
     }
 
-    @Test func `an Authorization of the request is sent before what others were asked for`() async throws {
+    @Test func `a request's own Authorization field takes precedence over remembered credentials`() async throws {
         let asking = try AskingServer()
         asking.protect("/")
         try await remember(asking, "/")
@@ -43,7 +43,7 @@ import Testing
         #expect(asking.authorizations("/") == ["none", AskingServer.basic, "Own", AskingServer.basic])
     }
 
-    @Test func `a token is sent though others have sent a password`() async throws {
+    @Test func `a token takes precedence over a remembered password`() async throws {
         let asking = try AskingServer()
         asking.route("/") { request, _ in
             [AskingServer.basic, "Bearer token"].contains(request.authorizations.first ?? "")
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `identical requests share a transfer, whatever other servers have asked for`(hasToken: Bool) async throws {
+    func `identical requests share a transfer, even if another server has sent challenges`(hasToken: Bool) async throws {
         let asking = try AskingServer()
         asking.protect("/private/")
         try await remember(asking, "/private/")
@@ -79,7 +79,7 @@ import Testing
         #expect(operations.allSatisfy { $0.responseString == "shared" } && open.requests("/shared").count == 1)
     }
 
-    @Test func `an operation that shares a transfer gets no other user's response`() async throws {
+    @Test func `an operation that shares a transfer never receives another user's response`() async throws {
         let asking = try AskingServer()
         asking.route("/me") { request, _ in
             guard let value = request.authorizations.first else { return .asking("Basic realm=\"a\"").delayed(0.05) }
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func `a token is sent again with a body that is a stream`() async throws {
+    @Test func `a token is sent again with a streamed body`() async throws {
         let tokens = try TokenServer()
         tokens.expire()
         var request = URLRequest(url: tokens.server.url("/data"))
@@ -115,7 +115,7 @@ import Testing
         #expect(tokens.server.requests("/data").map { $0.headers["Authorization"] } == ["Bearer t1", "Bearer t2"])
     }
 
-    @Test func `a stream that cannot start over gets the response, not the question`() async throws {
+    @Test func `an operation whose stream cannot be rewound receives the 401 response`() async throws {
         let asking = try AskingServer()
         asking.route("/") { request, _ in
             request.authorizations == [AskingServer.basic]
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func `a retry policy and a challenge do not disturb each other`() async throws {
+    @Test func `a retry policy and a challenge do not interfere with each other`() async throws {
         let asking = try AskingServer()
         let turn = Locked(0)
         asking.route("/") { request, _ in

@@ -9,7 +9,7 @@ import Testing
 /// Challenges after a redirect: the requests before the redirect are not repeated.
 @Suite struct AuthenticationRedirectTests {
     @Test(arguments: [302, 303], [false, true])
-    func `what was posted and redirected is not posted again`(status: Int, isOtherOrigin: Bool) async throws {
+    func `a redirected POST is not sent again when the target sends a challenge`(status: Int, isOtherOrigin: Bool) async throws {
         let first = try AskingServer(), other = try AskingServer()
         let second = isOtherOrigin ? other : first
         first.route("/order") { _, _ in .redirect(to: second.url("/private/1").absoluteString, status: status) }
@@ -23,7 +23,7 @@ import Testing
         #expect(operation.redirects.map(\.statusCode) == [status])
     }
 
-    @Test func `a body that a redirect keeps is sent again to where it was asked for`() async throws {
+    @Test func `a body that a redirect preserves is sent again to the server that sent the challenge`() async throws {
         let asking = try AskingServer()
         asking.route("/order") { _, _ in .redirect(to: "/private/1", status: 307) }
         asking.protect("/private/1")
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a stream that can be read once may be posted before a page that asks`() async throws {
+    @Test func `a one-shot stream can be posted before a redirect to a protected page`() async throws {
         let asking = try AskingServer()
         asking.route("/order") { _, _ in .redirect(to: "/private/1", status: 303) }
         asking.protect("/private/1")
@@ -63,7 +63,7 @@ import Testing
         #expect(operation.responseString == "let in" && asking.server.requests("/order").map(\.text) == ["one"])
     }
 
-    @Test func `a token that is refused after a redirect is replaced there`() async throws {
+    @Test func `a token that is rejected after a redirect is refreshed there`() async throws {
         let tokens = try TokenServer()
         tokens.server.redirect("/order", to: "/data", status: 303)
         let manager = HTTPRequestOperationManager(baseURL: tokens.server.url, completionQueue: testQueue)
@@ -77,7 +77,7 @@ import Testing
         #expect(tokens.server.requests("/data").map { $0.headers["Authorization"] } == ["Bearer t1", "Bearer t2"])
     }
 
-    @Test func `a request that has lost its token on the way needs no new one`() async throws {
+    @Test func `a request that lost its token in a redirect does not trigger a refresh`() async throws {
         let tokens = try TokenServer(), other = try TestServer()
         other.redirect("/back", to: tokens.server.url("/data").absoluteString)
         tokens.server.redirect("/away", to: other.url("/back").absoluteString)
@@ -94,7 +94,7 @@ import Testing
         #expect(other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
-    @Test func `answers do not renew the number of redirects`() async throws {
+    @Test func `answering challenges does not reset the redirect count`() async throws {
         let servers = [try AskingServer(), try AskingServer()]
         let urls = servers.map { $0.url("/").absoluteString }
         for (index, asking) in servers.enumerated() {
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `the rest of a body that is asked for with a credential is put behind its beginning`(
+    func `the rest of a body that requires a credential is appended to the received part`(
         isRedirected: Bool
     ) async throws {
         let asking = try AskingServer()

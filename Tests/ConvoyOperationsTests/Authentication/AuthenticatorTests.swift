@@ -30,7 +30,7 @@ import Testing
         return operations
     }
 
-    @Test func `200 operations that meet an expired token make one refresh, through a queue for four`() async throws {
+    @Test func `200 operations with an expired token trigger one refresh in a queue of four slots`() async throws {
         tokens.expire()
         let operations = try enqueue(200)
         for operation in operations { try await operation.finished() }
@@ -40,14 +40,14 @@ import Testing
         #expect((201...204).contains(tokens.dataRequests))
     }
 
-    @Test func `a token that the server never takes is refreshed once, and the 401 stands`() async throws {
+    @Test func `a token that the server always rejects is refreshed once, and the 401 stands`() async throws {
         tokens.close()
         let operation = try enqueue(1)[0]
         await #expect(throws: (any Error).self) { try await operation.finished() }
         #expect(operation.statusCode == 401 && tokens.refreshes == 1 && tokens.dataRequests == 2)
     }
 
-    @Test func `an operation that was sent with an older token is sent again without a refresh`() async throws {
+    @Test func `an operation sent with an older token is sent again without a refresh`() async throws {
         let gate = TestServer.Gate()
         tokens.server.route("/late") { request in
             request.headers["Authorization"] == "Bearer t2"
@@ -64,7 +64,7 @@ import Testing
         #expect(late.responseString == "late" && tokens.refreshes == 1)
     }
 
-    @Test func `a refresh that fails names the URL that refused it, and what its answer lacks`() async throws {
+    @Test func `a failed refresh reports the URL that rejected it, and what the response lacks`() async throws {
         struct Grant: Decodable, Sendable { var token: String }
         tokens.server.route("/grant", .json(text: #"{"error": "no"}"#))
         let manager = manager
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `a refresh that fails fails all that wait for it, with its reason`() async throws {
+    @Test func `a failed refresh fails all waiting operations with its reason`() async throws {
         struct Reason: Error {}
         let signal = Signal()
         let calls = Locked(0)
@@ -112,7 +112,7 @@ import Testing
         #expect(calls.withLock { $0 } == 1 && tokens.dataRequests == 0)
     }
 
-    @Test func `refreshes that fail again and again are no stampede`() async throws {
+    @Test func `repeatedly failing refreshes do not cause a stampede`() async throws {
         struct Reason: Error {}
         let calls = Locked(0)
         manager.authenticator = Authenticator(limit: 3) { _ in
@@ -124,7 +124,7 @@ import Testing
         #expect((1...3).contains(calls.withLock { $0 }))
     }
 
-    @Test func `cancelling one leaves the refresh to the others`() async throws {
+    @Test func `cancelling one operation does not cancel the refresh for the others`() async throws {
         tokens.expire()
         let gate = TestServer.Gate()
         let server = tokens.server
@@ -143,7 +143,7 @@ import Testing
         #expect(tokens.refreshes == 1)
     }
 
-    @Test func `a token is refreshed before it ends`() async throws {
+    @Test func `a token is refreshed before it expires`() async throws {
         let manager = manager
         manager.authenticator = Authenticator(token: AccessToken("t1", expiresIn: -1)) { _ in
             AccessToken(try await manager.post("token", as: String.self), expiresIn: 3600)
@@ -158,7 +158,7 @@ import Testing
         #expect(tokens.refreshes == 1 && tokens.dataRequests == 21)
     }
 
-    @Test func `a token that is set lets all go on that wait for a refresh`() async throws {
+    @Test func `setting a token resumes all operations waiting for a refresh`() async throws {
         tokens.expire()
         let (end, ends) = AsyncStream.makeStream(of: Void.self)
         defer { ends.finish() }
@@ -174,7 +174,7 @@ import Testing
         #expect(tokens.dataRequests == 10)
     }
 
-    @Test func `a token that is taken away during a refresh begins no other`() async throws {
+    @Test func `removing the token during a refresh does not start another one`() async throws {
         tokens.expire()
         let gate = TestServer.Gate()
         tokens.server.removeRoute("/token")
@@ -189,7 +189,7 @@ import Testing
         #expect(tokens.refreshes == 1 && (operations + late).allSatisfy { $0.responseString == "data" })
     }
 
-    @Test func `a paused operation waits for the refresh after its resume too`() async throws {
+    @Test func `a paused operation waits for the refresh again after it is resumed`() async throws {
         tokens.expire()
         let gate = TestServer.Gate()
         tokens.server.removeRoute("/token")
@@ -207,7 +207,7 @@ import Testing
         #expect(operations.allSatisfy { $0.responseString == "data" } && tokens.refreshes == 1)
     }
 
-    @Test func `the token goes to no other origin`() async throws {
+    @Test func `the token is not sent to any other origin`() async throws {
         let other = try TestServer()
         other.route("/", .text("other"))
         tokens.server.redirect("/away", to: other.url("/").absoluteString)
@@ -222,7 +222,7 @@ import Testing
         #expect(tokens.server.requests("/away").first?.headers["Authorization"] == "Bearer t1")
     }
 
-    @Test func `a token with characters that cannot be sent is an error, and is printed nowhere`() async throws {
+    @Test func `a token with invalid characters is an error and is never printed`() async throws {
         let token = AccessToken("secret\r\nX: y")
         manager.authenticator = Authenticator(token: token) { _ in token }
         let operation = try enqueue(1)[0]

@@ -36,7 +36,7 @@ import Testing
     private static let all = ["Bearer secret", "key", "harmless"]
     private static let harmless = [nil, nil, "harmless"]
 
-    @Test func `with a base URL another origin gets no token, however it is named`() async throws {
+    @Test func `with a base URL, the token is not sent to another origin, however it is spelled`() async throws {
         let manager = manager(baseURL: home.url("/v1/"))
         for text in [
             "//127.0.0.1:\(other.port)/x", "http://127.0.0.1:\(other.port)/x", "HTTP://127.0.0.1:\(other.port)/x",
@@ -67,7 +67,7 @@ import Testing
         #expect(try sent(to: secure) == Self.harmless)
     }
 
-    @Test func `every spelling of the base URL's origin gets the token`() async throws {
+    @Test func `every spelling of the base URL's origin receives the token`() async throws {
         let manager = manager(baseURL: home.url("/v1/"))
         for text in [
             "x", "/x", "?q", "x y", "//127.0.0.1:\(home.port)/x", "HTTP://127.0.0.1:\(home.port)/x",
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `authorizationOrigins names others, and is copied`() async throws {
+    @Test func `authorizationOrigins adds origins, and is copied`() async throws {
         let manager = manager(baseURL: home.url("/v1/"))
         manager.authorizationOrigins = [try #require(URL(string: "HTTP://127.0.0.1:\(other.port)/any/path?q"))]
         for manager in [manager, manager.makeCopy()] {
@@ -104,7 +104,7 @@ import Testing
         #expect(try sent(to: other) == Self.harmless)
     }
 
-    @Test func `the token of an authenticator goes to the same origins`() async throws {
+    @Test func `an authenticator's token is sent to the same origins`() async throws {
         let manager = HTTPRequestOperationManager(baseURL: home.url("/"))
         manager.responseSerializer = HTTPResponseSerializer()
         manager.authenticator = Authenticator(token: AccessToken("granted")) { _ in AccessToken("granted") }
@@ -116,13 +116,13 @@ import Testing
         #expect(other.requests.last?.headers["Authorization"] == "Bearer granted")
     }
 
-    @Test func `what a call is given itself goes where the call goes`() async throws {
+    @Test func `header fields passed to a call are sent to any origin`() async throws {
         let manager = manager(baseURL: home.url("/v1/"))
         _ = try await manager.response(.get, "//127.0.0.1:\(other.port)/x", headers: ["authorization": "Bearer own"])
         #expect(try sent(to: other) == ["Bearer own", nil, "harmless"])
     }
 
-    @Test func `without a base URL the token goes where the caller sends it`() async throws {
+    @Test func `without a base URL, the token is sent wherever the caller requests`() async throws {
         let manager = manager(baseURL: nil)
         for server in [home, other] {
             _ = try await manager.response(.get, server.url("/x").absoluteString)

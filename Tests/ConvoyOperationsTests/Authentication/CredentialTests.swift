@@ -42,7 +42,7 @@ import Testing
 
     private func authorizations(_ server: TestServer) -> [String?] { server.requests.map { $0.headers["Authorization"] } }
 
-    @Test func `a credential is sent when it is asked for, and at once from then on`() async throws {
+    @Test func `a credential is sent after the first challenge, and preemptively from then on`() async throws {
         let first = operation(server.url("/private/"))
         first.credential = Self.ada
         try await first.finished()
@@ -57,14 +57,14 @@ import Testing
         #expect(authorizations(server).last == .some(nil) && third.statusCode == 401)
     }
 
-    @Test func `a credential that is refused is not sent again`() async throws {
+    @Test func `a rejected credential is not sent again`() async throws {
         let wrong = operation(server.url("/private/"))
         wrong.credential = URLCredential(user: "ada", password: "wrong", persistence: .none)
         await #expect(throws: (any Error).self) { try await wrong.finished() }
         #expect(wrong.statusCode == 401 && server.requests.count == 2)
     }
 
-    @Test func `the store is asked by origin, realm and method`() async throws {
+    @Test func `the store is queried by origin, realm and method`() async throws {
         store.set(Self.ada, for: space("other"))
         let refused = operation(server.url("/private/"))
         await #expect(throws: (any Error).self) { try await refused.finished() }
@@ -77,7 +77,7 @@ import Testing
         #expect(authorizations(server) == [nil, nil, Self.basic, nil])
     }
 
-    @Test func `a credential goes to no other origin, not even when it asks`() async throws {
+    @Test func `a credential is not sent to another origin, even if it sends a challenge`() async throws {
         let other = try TestServer()
         protect("/there", on: other)
         server.redirect("/away", to: other.url("/there").absoluteString)
@@ -92,7 +92,7 @@ import Testing
         #expect(authorizations(other) == [nil, nil, Self.basic] && authorizations(server) == [nil, nil])
     }
 
-    @Test func `a manager's credential stays with its base URL`() async throws {
+    @Test func `a manager's credential is restricted to its base URL`() async throws {
         let other = try TestServer()
         protect("/there", on: other)
         let manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
@@ -103,7 +103,7 @@ import Testing
         #expect(authorizations(other) == [nil])
     }
 
-    @Test func `a body is sent again, and a stream that cannot be is an error`() async throws {
+    @Test func `a body is sent again, but a stream that cannot be rewound is an error`() async throws {
         let data = operation(server.url("/private/"), "POST")
         data.credential = Self.ada
         var request = data.request
@@ -134,7 +134,7 @@ import Testing
     // MARK: The handler
 
     @Test(arguments: [false, true])
-    func `the handler answers, at once or later, and learns how often it was wrong`(isLate: Bool) async throws {
+    func `the handler responds immediately or later, and receives the failure count`(isLate: Bool) async throws {
         let operation = operation(server.url("/private/"))
         let failures = Locked<[Int]>([])
         operation.authenticationChallengeHandler = { operation, challenge, answer in
@@ -159,7 +159,7 @@ import Testing
         #expect(store.credential(for: space("all"))?.password == "secret")
     }
 
-    @Test func `the handler may cancel, reject, leave it, or let go of the answer`() async throws {
+    @Test func `the handler can cancel, reject, use the default handling, or release its reply`() async throws {
         let cases: [(AuthenticationDisposition?, URLError.Code?)] = [
             (.cancel, .userCancelledAuthentication), (.rejectProtectionSpace, nil), (.performDefaultHandling, nil),
             (nil, nil),
@@ -183,7 +183,7 @@ import Testing
         }
     }
 
-    @Test func `a response that stands after all has its body, in memory and in a file`() async throws {
+    @Test func `a final 401 response keeps its body, in memory and in a file`() async throws {
         server.route("/refused", .text("no entry", status: 401).header("WWW-Authenticate", "Basic realm=x"))
         for toFile in [false, true] {
             let operation = operation(server.url("/refused"))
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test func `the strongest method comes first, and rejecting it offers the next`() async throws {
+    @Test func `the strongest method is offered first, and rejecting it offers the next`() async throws {
         server.route("/many") { request in
             request.headers["Authorization"]?.hasPrefix("Basic ") == true
                 ? .text("basic")
@@ -221,7 +221,7 @@ import Testing
         #expect(operation.responseString == "basic" && asked.withLock { $0 } == [.digest, .basic])
     }
 
-    @Test func `cancelling or pausing while the handler thinks loses nothing`() async throws {
+    @Test func `cancelling or pausing while the handler is pending loses nothing`() async throws {
         for pauses in [false, true] {
             let operation = operation(server.url("/private/"))
             let asked = Signal()

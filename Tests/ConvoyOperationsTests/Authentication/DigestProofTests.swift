@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test(arguments: ["", ", algorithm=MD5-sess", ", algorithm=SHA-256", ", algorithm=SHA-256-sess"])
-    func `a right proof is accepted, and a wrong one ends the operation`(algorithm: String) async throws {
+    func `a valid proof is accepted, and an invalid one fails the operation`(algorithm: String) async throws {
         let proves = try server("qop=\"auth\"\(algorithm)", Self.right)
         for path in ["/a?b=1", "/c", "/c", "/from"] {
             let operation = AskingServer.operation(proves.url(path))
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `what is of another request proves nothing`() async throws {
+    @Test func `a proof for another request is not accepted`() async throws {
         let proofs: [Proof] = [
             // The nonce count and the client nonce must be those of the request.
             { #"rspauth="\#(Self.rspauth($0))", qop=auth, cnonce="other""# },
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `a server that proves nothing, or what cannot be verified, is served as before`() async throws {
+    @Test func `a missing or unverifiable proof is accepted`() async throws {
         let proofs: [Proof] = [
             { _ in nil }, { _ in "" }, { _ in "nextnonce=\"def\"" }, { _ in "damaged=\"" }, { _ in "@" },
             { #"rspauth="\#(Self.rspauth($0))""# },
@@ -130,7 +130,7 @@ import Testing
         #expect(operation.responseString == "open")
     }
 
-    @Test func `nothing of the body is handed on, and no retry asks again`() async throws {
+    @Test func `no body bytes are delivered, and the request is not retried`() async throws {
         let lies = try server("qop=\"auth\"", Self.wrong)
         let operation = AskingServer.operation(lies.url("/"))
         operation.retryPolicy = RetryPolicy(maximumRetryCount: 3)
@@ -143,7 +143,7 @@ import Testing
         #expect(lies.server.requests.count == 2)
     }
 
-    @Test func `a credential for a server that does not know the password is not kept, nor sent unasked`() async throws {
+    @Test func `a credential for a server without a valid proof is neither stored nor sent preemptively`() async throws {
         let lies = try server("qop=\"auth\"", Self.wrong)
         let store = CredentialStore()
         for _ in 0..<2 {
@@ -160,7 +160,7 @@ import Testing
         #expect(lies.authorizations("/").map { $0 == "none" } == [true, false, true, false])
     }
 
-    @Test func `the proof of an earlier request that comes out of a cache is not judged`() async throws {
+    @Test func `the proof in a cached response is not verified`() async throws {
         let asking = try AskingServer()
         asking.route("/") { request, _ in
             guard let field = request.authorizations.first, field.hasPrefix("Digest ") else {

@@ -9,7 +9,7 @@ import Testing
 
 /// Servers that keep sending challenges: every operation ends soon.
 @Suite struct HostileChallengeTests {
-    @Test func `a server that names another realm each time is not answered for ever`() async throws {
+    @Test func `a server that sends a different realm each time is not answered forever`() async throws {
         let asking = try AskingServer()
         asking.route("/") { _, number in .asking("Basic realm=\"\(number)\"") }
         let operation = AskingServer.operation(asking.url("/"))
@@ -17,7 +17,7 @@ import Testing
         #expect(operation.statusCode == 401 && asking.server.requests.count <= 4)
     }
 
-    @Test func `a handler learns that it failed, even if the realm is another each time`() async throws {
+    @Test func `a handler receives the failure count even if the realm always changes`() async throws {
         let asking = try AskingServer()
         asking.route("/") { _, number in .asking("Basic realm=\"\(number)\"") }
         let operation = AskingServer.operation(asking.url("/"), credential: nil)
@@ -29,7 +29,7 @@ import Testing
         #expect(asking.server.requests.count <= 5)
     }
 
-    @Test func `two realms on the way of one request are both entered`() async throws {
+    @Test func `a request can authenticate for two realms, one of them after a redirect`() async throws {
         let asking = try AskingServer()
         asking.route("/one/a") { request, _ in
             request.authorizations == [AskingServer.basic] ? .redirect(to: "/two/b") : .asking("Basic realm=\"one\"")
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a nonce that is always too old is not replaced for ever`(isBehindRedirect: Bool) async throws {
+    func `a nonce that is always stale is not replaced forever`(isBehindRedirect: Bool) async throws {
         let first = try AskingServer(), second = try AskingServer()
         first.route("/") { request, number in
             request.authorizations.first?.hasPrefix("Digest ") == true
@@ -65,7 +65,7 @@ import Testing
         #expect(operation.statusCode == 401 && second.server.requests.count <= 8 && first.server.requests.count <= 8)
     }
 
-    @Test func `an answer that cannot be made for the request is not asked for again and again`() async throws {
+    @Test func `a challenge that cannot be answered for the request does not cause a loop`() async throws {
         let asking = try AskingServer()
         asking.route("/") { _, number in .asking("Digest realm=\"a\", nonce=\"\(number)\", qop=\"auth-int\"") }
         var request = URLRequest(url: asking.url("/"))
@@ -78,7 +78,7 @@ import Testing
         #expect(operation.statusCode == 401 && asking.server.requests.count <= 3)
     }
 
-    @Test func `what a stronger method has refused is not sent as it is`() async throws {
+    @Test func `a credential that a stronger method rejected is not sent with Basic`() async throws {
         let asking = try AskingServer()
         asking.route("/") { request, number in
             request.authorizations.first == nil
@@ -93,7 +93,7 @@ import Testing
         arguments: [
             "Basic realm=\"r\"", "Digest realm=\"r\", nonce=\"n\"", "\"", "Basic realm=\"\\", "=,=,,a=b,Basic", "Basic ",
         ])
-    func `thousands of challenges are few questions`(line: String) async throws {
+    func `thousands of challenges in one response call the handler only a few times`(line: String) async throws {
         let asking = try AskingServer()
         asking.route("/") { _, _ in
             (0..<1500).reduce(TestServer.Response.status(401)) { response, number in

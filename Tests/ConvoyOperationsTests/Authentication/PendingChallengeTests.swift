@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `an operation that has ended is released, though the answer is kept`() async throws {
+    @Test func `a finished operation is released even if its reply closure is retained`() async throws {
         let asking = try AskingServer()
         asking.protect("/")
         let answers = Answers()
@@ -42,7 +42,7 @@ import Testing
         #expect(asking.server.requests.count == 1)
     }
 
-    @Test func `an answer to an earlier question does not undo the latest one`() async throws {
+    @Test func `a reply to an earlier challenge does not override the latest one`() async throws {
         let asking = try AskingServer()
         asking.protect("/")
         let answers = Answers()
@@ -61,7 +61,7 @@ import Testing
         #expect((operation.error as? URLError)?.code == .userCancelledAuthentication && answers.count == 2)
     }
 
-    @Test func `an answer that comes in a pause serves the attempt that follows it`() async throws {
+    @Test func `a reply given during a pause applies to the next attempt`() async throws {
         let asking = try AskingServer()
         asking.protect("/")
         let answers = Answers()
@@ -78,7 +78,7 @@ import Testing
         #expect(asking.server.requests.count == 2)
     }
 
-    @Test func `an answer that comes while the next attempt is under way ends nothing, and is not lost`() async throws {
+    @Test func `a reply given while the next attempt is running is kept and ends nothing`() async throws {
         let asking = try AskingServer()
         let gate = TestServer.Gate()
         asking.route("/") { request, number in
@@ -105,7 +105,7 @@ import Testing
         #expect(operation.responseString == "let in" && asking.server.requests.count == 3)
     }
 
-    @Test func `answers from many threads at once count once`() async throws {
+    @Test func `concurrent replies from many threads count once`() async throws {
         let asking = try AskingServer()
         asking.protect("/")
         for _ in 0..<20 {
@@ -125,7 +125,7 @@ import Testing
         #expect(asking.server.requests.count <= 40)
     }
 
-    @Test func `a handler that is taken away leaves the rest to the default`() async throws {
+    @Test func `removing the handler leaves pending challenges to the default handling`() async throws {
         let asking = try AskingServer()
         asking.route("/") { _, _ in .asking("Digest realm=\"a\", nonce=\"n\"", "Basic realm=\"b\"") }
         let operation = AskingServer.operation(asking.url("/"), credential: nil)
@@ -143,7 +143,7 @@ import Testing
     enum Home: CaseIterable { case none, ours, foundations }
 
     @Test(arguments: Interruption.allCases, Home.allCases)
-    func `an interruption between any two steps loses nothing, for passwords and for tokens`(
+    func `interruptions between any two steps lose nothing, for passwords and for tokens`(
         interruption: Interruption, home: Home
     ) async throws {
         for hasToken in [false, true] {
@@ -212,7 +212,7 @@ import Testing
         }
     }
 
-    @Test func `a token for many thousands that wait costs each of them the same`() async throws {
+    @Test func `a token for many thousands of waiting operations costs each of them the same`() async throws {
         // Nothing is sent: the token cannot be sent.
         func seconds(_ count: Int) async throws -> Double {
             let signal = Signal()

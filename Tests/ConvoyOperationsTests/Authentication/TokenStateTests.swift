@@ -21,7 +21,7 @@ import Testing
     ]
 
     @Test(arguments: lives)
-    func `a token is due before its end, and a short one after half of its life`(life: Double, good: Double, due: Double?) {
+    func `a token is refreshed before it expires, and a short-lived one after half of its lifetime`(life: Double, good: Double, due: Double?) {
         let token = AccessToken("a", expires: date.addingTimeInterval(life))
         var state = TokenState(token, at: date, leeway: 30)
         let before = state.next(0, date.addingTimeInterval(good))
@@ -31,7 +31,7 @@ import Testing
         #expect(begins(after) == 1)
     }
 
-    @Test func `a request during a refresh waits for it, and an older token is only replaced`() {
+    @Test func `a request waits for a running refresh, and an older token is only replaced`() {
         var state = TokenState(AccessToken("a"), at: date, leeway: 30)
         guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
         let refused = state.refused(first, 0)
@@ -47,7 +47,7 @@ import Testing
         #expect(!countsAgain && state.token?.value == "b")
     }
 
-    @Test func `there is a newer token during a refresh and after it, but not after it was taken away`() {
+    @Test func `a newer token is available during and after a refresh, but not after it was removed`() {
         var state = TokenState(AccessToken("a"), at: date, leeway: 30)
         guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
         #expect(!state.isNewer(than: first))
@@ -59,7 +59,7 @@ import Testing
         #expect(!state.isNewer(than: first))
     }
 
-    @Test func `a token that is taken away during a refresh is replaced by that refresh`() {
+    @Test func `a token that is removed during a refresh is replaced by that refresh`() {
         var state = TokenState(AccessToken("a"), at: date, leeway: 30)
         guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
         let refused = state.refused(first, 0)
@@ -75,7 +75,7 @@ import Testing
         #expect(begins(after) == 2)
     }
 
-    @Test func `there are only so many refreshes in a time`() {
+    @Test func `refreshes are limited per interval`() {
         var state = TokenState(nil, at: date, leeway: 30)
         (state.limit, state.window) = (2, 30)
         struct Reason: Error {}
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: [(2.0, true), (0.5, false)])
-    func `a token that ends soon is refreshed as often as it ends, but not with each request`(life: Double, mayGoOn: Bool) {
+    func `a short-lived token is refreshed once per lifetime, not for each request`(life: Double, mayGoOn: Bool) {
         var state = TokenState(nil, at: date, leeway: 30)
         (state.limit, state.window) = (3, 1000)
         for round in 1...10 {
@@ -118,7 +118,7 @@ import Testing
         #expect(mayGoOn)
     }
 
-    @Test func `no sequence of events leaves a waiter without a refresh, or makes two refreshes at a time`() {
+    @Test func `no sequence of events leaves a waiter without a refresh or runs two refreshes at once`() {
         for seed in 0..<500 as Range<UInt64> {
             var random = SplitMix64(seed: seed)
             var state = TokenState(seed % 2 == 0 ? nil : AccessToken("t"), at: date, leeway: 30)

@@ -44,7 +44,7 @@ import Testing
         return operation
     }
 
-    @Test func `a server at the end of a tunnel is no proxy`() async throws {
+    @Test func `a 407 from a server behind a tunnel is not a proxy challenge`() async throws {
         let proxy = try ConnectProxy(.tunnels(to: server.port))
         defer { proxy.stop() }
         server.route("/", .status(407).header("Proxy-Authenticate", "Basic realm=\"spoofed\""))
@@ -58,7 +58,7 @@ import Testing
         #expect(server.requests.allSatisfy { $0.headers["Proxy-Authorization"] == nil })
     }
 
-    @Test func `a tunnel that one user has opened carries no other`() async throws {
+    @Test func `a tunnel is not reused for another user`() async throws {
         let proxy = try ConnectProxy(.says(Self.refusal), .tunnels(to: server.port), .says(Self.refusal))
         defer { proxy.stop() }
         server.route("/", .text("in"))
@@ -74,7 +74,7 @@ import Testing
         #expect(proxy.heads.last?.contains("Proxy-Authorization") == false)
     }
 
-    @Test func `a tunnel that a field of the request has opened carries no request without it`() async throws {
+    @Test func `a tunnel opened with a request's header field is not reused without that field`() async throws {
         let proxy = try ConnectProxy(.tunnels(to: server.port), .says(Self.refusal))
         defer { proxy.stop() }
         server.route("/", .text("in"))
@@ -91,7 +91,7 @@ import Testing
         #expect(proxy.heads.count == 2 && server.requests.count == 1)
     }
 
-    @Test func `a stream of which nothing was read is sent through the tunnel that the answer opens`() async throws {
+    @Test func `an unread stream is sent through the tunnel opened after the challenge`() async throws {
         let proxy = try ConnectProxy(.says(Self.refusal), .tunnels(to: server.port))
         defer { proxy.stop() }
         server.route("POST", "/") { .text($0.text) }
@@ -100,7 +100,7 @@ import Testing
         #expect(operation.responseString == "once" && server.requests.count == 1)
     }
 
-    @Test func `what was posted before a redirect into a tunnel is not posted again`() async throws {
+    @Test func `a POST is not sent again after a redirect into a tunnel`() async throws {
         let proxy = try ConnectProxy(.says(Self.refusal), .tunnels(to: server.port))
         defer { proxy.stop() }
         server.route("/page", .text("page"))
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: ["/p#fragment", "", "/a/../b?", "/?q"])
-    func `the target in an answer to a proxy is the one that is sent`(path: String) async throws {
+    func `a reply to a proxy challenge contains the request target that is sent`(path: String) async throws {
         let proxy = try TestServer()
         proxy.route(nil, "*") { request in
             request.headers["Proxy-Authorization"] == nil

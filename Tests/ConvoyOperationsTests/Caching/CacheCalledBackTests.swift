@@ -27,7 +27,7 @@ import Testing
         return manager
     }
 
-    @Test func `a cache can be emptied, and asked for more, by its own handler`() async throws {
+    @Test func `a cache's own handler can empty the cache and load from it`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-called-back")
         for cache in [HTTPCache(), try HTTPCache(directory: directory.file("cache"))] {
             let manager = manager()
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `cookies can be set, and the manager let go of, by the acceptance handler`() async throws {
+    @Test func `an acceptance handler can set cookies and release the manager`() async throws {
         let store = CookieStore()
         let held = Locked<HTTPRequestOperationManager?>(manager())
         held.withLock { $0?.cookieStore = store }
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `an operation whose time is over does not wait for a handler`(isCookie: Bool) async throws {
+    func `an operation that times out does not wait for a handler`(isCookie: Bool) async throws {
         let gate = DispatchSemaphore(value: 0)
         let manager = manager()
         let asked = Locked(0)

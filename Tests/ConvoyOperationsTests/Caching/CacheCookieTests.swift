@@ -23,7 +23,7 @@ import Testing
 
     // MARK: Cookies
 
-    @Test func `a stored response sets no cookie again, and neither does a stored redirect`() async throws {
+    @Test func `a stored response or redirect does not set its cookies again`() async throws {
         server.route("/set", .text("x").header("Set-Cookie", "a=1; Path=/").header("Cache-Control", "max-age=600"))
         server.route(
             "/moved",
@@ -37,7 +37,7 @@ import Testing
         #expect(manager.cookieStore?.cookies.map(\.name) == ["s"] && server.requests.count == 2)
     }
 
-    @Test func `a 304 and an error that a stored response stands in for set their cookies`() async throws {
+    @Test func `a 304, and an error replaced by a stored response, set their cookies`() async throws {
         server.route(
             "GET", "/stale",
             inTurn: [
@@ -53,7 +53,7 @@ import Testing
         #expect(Set(manager.cookieStore?.cookies.map(\.name) ?? []) == ["s", "n", "e"])
     }
 
-    @Test func `a handler is asked about the cookies of a 304 and of a redirect that is stored`() async throws {
+    @Test func `a handler decides about the cookies of a 304 and of a stored redirect`() async throws {
         begin()
         let asked = Locked<[String]>([])
         manager.cookieStore?.acceptanceHandler = { cookie, _ in
@@ -79,7 +79,7 @@ import Testing
         #expect(server.requests("/moved").count == 1)
     }
 
-    @Test func `what depends on a cookie that a redirect sets is looked up with it`() async throws {
+    @Test func `a stored response is matched with the cookies set by the preceding redirect`() async throws {
         server.route("/page") { request in
             .text(request.headers["Cookie"] ?? "none").header("Vary", "Cookie").header("Cache-Control", "max-age=600")
         }
@@ -97,7 +97,7 @@ import Testing
 
     // MARK: Credentials
 
-    @Test func `a user's response is a hit without a new challenge`() async throws {
+    @Test func `a user's stored response is a hit without a new challenge`() async throws {
         let asking = try AskingServer()
         asking.protect("/in", .text("let in").header("Cache-Control", "max-age=600"))
         let store = CredentialStore()
@@ -123,7 +123,7 @@ import Testing
         #expect(nobody.cacheUse == nil && nobody.statusCode == 401)
     }
 
-    @Test func `a token that was exchanged gets none of the old one's responses, and a stored 401 ends nothing`()
+    @Test func `a new token receives no responses of the old one, and a stored 401 ends nothing`()
         async throws
     {
         let generation = Locked(1)

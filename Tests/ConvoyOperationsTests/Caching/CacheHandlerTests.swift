@@ -20,7 +20,7 @@ import Testing
 
     // MARK: Errors and retries
 
-    @Test func `what is stale is served in place of a retry, and where the server says nothing`() async throws {
+    @Test func `a stale response is served instead of a retry and when the server does not respond`() async throws {
         var policy = RetryPolicy(maximumRetryCount: 3)
         policy.initialDelay = 0.001
         manager.retryPolicy = policy
@@ -39,7 +39,7 @@ import Testing
 
     // MARK: Handlers
 
-    @Test func `a handler that does not return holds up its own operation only, which a timeout ends`() async throws {
+    @Test func `a handler that does not return delays only its own operation, which times out`() async throws {
         server.route("/x", .text("x").header("Cache-Control", "max-age=600"))
         server.route("/y", .text("y").header("Cache-Control", "max-age=600"))
         let gate = DispatchSemaphore(value: 0)
@@ -64,7 +64,7 @@ import Testing
         #expect((stuck.error as? URLError)?.code == .timedOut)
     }
 
-    @Test func `a handler that changes an encoded body is answered by what it has put there`() async throws {
+    @Test func `a handler that replaces an encoded body changes the stored response`() async throws {
         let packed = try ProcessRunner.run("/bin/gzip", ["-c"], input: Data("from the server".utf8)).output
         let own = try ProcessRunner.run("/bin/gzip", ["-c"], input: Data("from the handler".utf8)).output
         server.route("/x", .bytes(packed).header("Content-Encoding", "gzip").header("Cache-Control", "max-age=600"))
@@ -85,7 +85,7 @@ import Testing
 
     // MARK: Releasing
 
-    @Test func `what is asked for in the background arrives when the manager is gone, and does no harm if the cache is`()
+    @Test func `a background revalidation completes after the manager or the cache is released`()
         async throws
     {
         for keepsCache in [true, false] {
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: Sharing a transfer
 
-    @Test func `operations that share a validation get the whole, and the first may leave`() async throws {
+    @Test func `operations that share a validation receive the complete body, even if the first one leaves`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/stale",

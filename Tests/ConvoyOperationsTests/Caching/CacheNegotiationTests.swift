@@ -35,7 +35,7 @@ import Testing
         return body
     }
 
-    @Test func `a part of an encoded body is no part of the body`() async throws {
+    @Test func `a range of an encoded body is not served as a range of the decoded body`() async throws {
         let body = try serveEncoded()
         #expect(try await get("/x").responseData == body)
         manager.responseSerializer.acceptableStatusCodes = nil
@@ -45,7 +45,7 @@ import Testing
         #expect(try await get("/x").cacheUse == .fresh)
     }
 
-    @Test func `who takes no coding gets none, and who is content with less gets it`() async throws {
+    @Test func `a client that accepts no coding receives an unencoded body, which serves all others too`() async throws {
         let body = try serveEncoded()
         #expect(try await get("/x").responseData == body)
         let plain = try await get("/x") { $0.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
@@ -56,7 +56,7 @@ import Testing
 
     // MARK: Who the client is
 
-    @Test func `a stored 401 with a used nonce does not keep a valid user out`() async throws {
+    @Test func `a stored 401 with a used nonce does not lock out a valid user`() async throws {
         let nonces = Locked<(made: Int, used: Set<String>)>((0, []))
         server.route("GET", "/in") { request in
             let sent = request.headers["Authorization"].flatMap { value in
@@ -91,7 +91,7 @@ import Testing
         #expect(server.requests.count < 20)
     }
 
-    @Test func `a password that was wrong is not wrong forever`() async throws {
+    @Test func `a wrong password is not remembered as wrong forever`() async throws {
         let isOpen = Locked(false)
         server.route("GET", "/in") { request in
             guard isOpen.withLock({ $0 }), request.headers["Authorization"] == AskingServer.basic else {
@@ -110,7 +110,7 @@ import Testing
 
     // MARK: Retries
 
-    @Test func `a retry asks the server, and not the cache for the failure that it is about`() async throws {
+    @Test func `a retry bypasses the stored failure that it retries`() async throws {
         var policy = RetryPolicy(maximumRetryCount: 2)
         policy.initialDelay = 0.001
         manager.retryPolicy = policy

@@ -20,7 +20,7 @@ import Testing
 
     // MARK: Heads, parts and conditions
 
-    @Test func `HEAD is answered by what GET has stored, and not the other way round`() async throws {
+    @Test func `HEAD is served from a stored GET response, but not vice versa`() async throws {
         server.route("/x", .text("body").header("Cache-Control", "max-age=600").header("ETag", "\"1\""))
         let head = try await get("/x") { $0.httpMethod = "HEAD" }
         #expect(head.cacheUse == nil && head.responseData?.isEmpty != false)
@@ -31,7 +31,7 @@ import Testing
         #expect(server.requests.map(\.method) == ["HEAD", "GET"])
     }
 
-    @Test func `a condition of the caller's is answered out of the cache`() async throws {
+    @Test func `a conditional request of the caller is served from the cache`() async throws {
         server.route("/x", .text("body").header("Cache-Control", "max-age=600").header("ETag", "\"1\""))
         manager.responseSerializer.acceptableStatusCodes = nil
         try await get("/x")
@@ -41,7 +41,7 @@ import Testing
         #expect(other.statusCode == 200 && other.responseString == "body")
     }
 
-    @Test func `a part of what is stored whole is a part, and the whole stays whole`() async throws {
+    @Test func `a range of a stored response is served, and the stored response stays complete`() async throws {
         server.servePattern(count: 100_000, at: "/file", etag: "\"f\"") { _, response in
             response.header("Cache-Control", "max-age=600")
         }
@@ -113,7 +113,7 @@ import Testing
         #expect(try await get("/file").responseData == PatternBytes.data(count: 3_000_000, offset: isSame ? 0 : 100))
     }
 
-    @Test func `a download that was resumed over the network stores no part as the whole`() async throws {
+    @Test func `a download resumed from the network stores no partial body as complete`() async throws {
         // Opened last: a transfer continues briefly after its operation has been paused.
         let gate = TestServer.Gate()
         defer { gate.open() }
@@ -139,7 +139,7 @@ import Testing
 
     // MARK: What changes something
 
-    @Test func `an upload invalidates what is stored, a refused one does not`() async throws {
+    @Test func `an upload invalidates the stored response, unless it is rejected`() async throws {
         server.route("GET", "/x", .text("body").header("Cache-Control", "max-age=600"))
         server.route("PUT", "/x", inTurn: [.text("no").status(500), .text("yes")])
         try await get("/x")

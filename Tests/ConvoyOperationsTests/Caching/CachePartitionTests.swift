@@ -42,7 +42,7 @@ import Testing
         return operation
     }
 
-    @Test func `an Authorization field's response is for that field`() async throws {
+    @Test func `a response is served only to requests with the same Authorization field`() async throws {
         let manager = manager()
         #expect(try await get(manager, token: "Bearer a").responseString == "Bearer a")
         #expect(try await get(manager, token: "Bearer b").responseString == "Bearer b")
@@ -51,7 +51,7 @@ import Testing
         #expect(try await get(manager).statusCode == 401)
     }
 
-    @Test func `a user's response is for that user`() async throws {
+    @Test func `a user's response is served only to that user`() async throws {
         let managers = ["ada", "eve"].map { user in
             let manager = manager()
             manager.credential = URLCredential(user: user, password: "pw", persistence: .none)
@@ -65,7 +65,7 @@ import Testing
         #expect(bodies[0] != bodies[1])
     }
 
-    @Test func `what an unverified server said is not for those who verify`() async throws {
+    @Test func `a response from an unverified server is not served to clients that verify`() async throws {
         let certificate = try TestCertificate.selfSigned()
         let secure = try TestServer(tls: TestServer.TLS(certificate))
         secure.route("GET", "/x", .text("anybody").header("Cache-Control", "max-age=600"))
@@ -85,7 +85,7 @@ import Testing
         #expect(error?.code == .serverCertificateUntrusted || error?.code == .serverCertificateHasUnknownRoot)
     }
 
-    @Test func `what another server said in a host's place is not the host's`() async throws {
+    @Test func `a response from an overridden address is not served for the real host`() async throws {
         let staging = try TestServer()
         for (server, name) in [(server, "production"), (staging, "staging")] {
             server.route("GET", "/place", .text(name).header("Cache-Control", "max-age=600"))

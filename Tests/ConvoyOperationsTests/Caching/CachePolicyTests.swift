@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `to reload is to ask the server, and to store what it says`() async throws {
+    @Test func `reloading ignores the stored response and replaces it`() async throws {
         try await get("/counted")
         for policy in [URLRequest.CachePolicy.reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData] {
             let operation = try await get("/counted") { $0.cachePolicy = policy }
@@ -44,7 +44,7 @@ import Testing
         #expect(try await get("/counted").responseString == "3")
     }
 
-    @Test func `to revalidate is to ask whether it is still good`() async throws {
+    @Test func `revalidating checks whether the stored response is current`() async throws {
         try await get("/counted")
         let operation = try await get("/counted") { $0.cachePolicy = .reloadRevalidatingCacheData }
         #expect(operation.cacheUse == .validated && operation.responseString == "1" && operation.statusCode == 200)
@@ -54,7 +54,7 @@ import Testing
         #expect(other.cacheUse == .validated && server.requests("/counted").count == 3)
     }
 
-    @Test func `what is stored may be wanted whatever its age`() async throws {
+    @Test func `a stored response can be requested whatever its age`() async throws {
         try await get("/stale")
         let operation = try await get("/stale") { $0.cachePolicy = .returnCacheDataElseLoad }
         #expect(operation.cacheUse == .ignoringAge && operation.responseString == "old")
@@ -63,7 +63,7 @@ import Testing
         #expect(try await get("/counted") { $0.cachePolicy = .returnCacheDataElseLoad }.responseString == "1")
     }
 
-    @Test func `where nothing is stored, and loading is forbidden, the operation fails without a request`() async throws {
+    @Test func `if loading is forbidden and nothing is stored, the operation fails without a request`() async throws {
         let error = await #expect(throws: URLError.self) {
             try await get("/counted") { $0.cachePolicy = .returnCacheDataDontLoad }
         }
@@ -76,21 +76,21 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a 304 renews what is stored, and is not seen`() async throws {
+    @Test func `a 304 refreshes the stored response and stays invisible`() async throws {
         try await get("/stale")
         let second = try await get("/stale")
         #expect(second.statusCode == 200 && second.responseString == "old" && second.cacheUse == .validated)
         #expect(second.response?.value(forHTTPHeaderField: "X-New") == "yes")
     }
 
-    @Test func `a condition of the request's own is its own`() async throws {
+    @Test func `a conditional request of the caller receives its own 304`() async throws {
         try await get("/stale")
         manager.responseSerializer.acceptableStatusCodes = [304]
         let operation = try await get("/stale") { $0.setValue("\"v\"", forHTTPHeaderField: "If-None-Match") }
         #expect(operation.statusCode == 304 && operation.responseData?.isEmpty == true)
     }
 
-    @Test func `what depends on a field is served for the same field only`() async throws {
+    @Test func `a response that varies by a field is served only for the same field`() async throws {
         server.route("GET", "/vary") { request in
             .text(request.headers["Accept-Language"] ?? "none").header("Vary", "Accept-Language")
                 .header("Cache-Control", "max-age=600")
@@ -104,7 +104,7 @@ import Testing
         #expect(again.responseString == "de" && again.cacheUse == .fresh)
     }
 
-    @Test func `what depends on a cookie is served for the same cookie only`() async throws {
+    @Test func `a response that varies by cookie is served only for the same cookie`() async throws {
         server.route("GET", "/vary") { request in
             .text(request.headers["Cookie"] ?? "none").header("Vary", "Cookie").header("Cache-Control", "max-age=600")
         }
@@ -115,7 +115,7 @@ import Testing
         #expect(try await get("/vary").cacheUse == .fresh)
     }
 
-    @Test func `a request that changes something invalidates what is stored`() async throws {
+    @Test func `an unsafe request invalidates the stored response`() async throws {
         try await get("/counted")
         server.route("POST", "/counted", .text("changed"))
         try await get("/counted") {
@@ -125,7 +125,7 @@ import Testing
         #expect(try await get("/counted").responseString == "2")
     }
 
-    @Test func `parts of a body are not taken for the whole`() async throws {
+    @Test func `a partial body is not mistaken for the complete one`() async throws {
         server.servePattern(count: 10_000, at: "/file", etag: "\"f\"")
         manager.responseSerializer.acceptableStatusCodes = nil
         let part = try await get("/file") { $0.setValue("bytes=0-99", forHTTPHeaderField: "Range") }
@@ -133,7 +133,7 @@ import Testing
         #expect(try await get("/file").responseData == PatternBytes.data(count: 10_000))
     }
 
-    @Test func `redirects are stored like all else, and decided about each time`() async throws {
+    @Test func `redirects are stored like other responses, and each one is evaluated again`() async throws {
         server.route("/moved", .text("").status(301).header("Location", "/counted").header("Cache-Control", "max-age=600"))
         let first = try await get("/moved")
         let second = try await get("/moved")
@@ -152,7 +152,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `a redirect is stored with the whole of its body only`() async throws {
+    @Test func `a redirect is stored only with its complete body`() async throws {
         let moved = TestServer.Response.text("moved").status(301).header("Location", "/counted")
             .header("Cache-Control", "max-age=600")
         for (path, response, isStored) in [

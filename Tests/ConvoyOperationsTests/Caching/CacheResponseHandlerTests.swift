@@ -33,7 +33,7 @@ import Testing
         return operation
     }
 
-    @Test func `it may refuse`() async throws {
+    @Test func `the handler can refuse to store the response`() async throws {
         let seen = Locked<[String]>([])
         _ = try await get { operation, candidate in
             seen.withLock { $0.append("\(operation.request.url?.path ?? "") \(candidate.statusCode) \(candidate.length)") }
@@ -44,7 +44,7 @@ import Testing
         #expect(try await get().cacheUse == .fresh)
     }
 
-    @Test func `it reads the body, and is asked before the operation has finished`() async throws {
+    @Test func `the handler reads the body and runs before the operation finishes`() async throws {
         let body = Locked<Data?>(nil)
         let wasFinished = Locked(true)
         _ = try await get { operation, candidate in
@@ -57,7 +57,7 @@ import Testing
         #expect(try await get().cacheUse == .fresh)
     }
 
-    @Test func `a cancelled operation does not wait for it`() async throws {
+    @Test func `a cancelled operation does not wait for the handler`() async throws {
         let gate = DispatchSemaphore(value: 0)
         let asked = Locked(false)
         let operation = try manager.makeOperation(.get, "x")
@@ -74,7 +74,7 @@ import Testing
         gate.signal()
     }
 
-    @Test func `it is let go of when the operation has finished`() async throws {
+    @Test func `the handler is released when the operation has finished`() async throws {
         final class Token: Sendable {}
         weak var weakToken: Token?
         do {

@@ -29,7 +29,7 @@ import Testing
         return operation
     }
 
-    @Test func `what was asked for in the name of another host is not this host's`() async throws {
+    @Test func `a response for another Host field is not served for the actual host`() async throws {
         let server = try TestServer()
         server.route("GET", "/x") { request in
             .text(request.headers["Host"] ?? "").header("Cache-Control", "max-age=600")
@@ -47,7 +47,7 @@ import Testing
         #expect(bodies.map { $0?.lowercased() } == ["evil.example", own, "evil.example", "evil.example"])
     }
 
-    @Test func `what came under other pins or authorities is not served under these`() async throws {
+    @Test func `a response received under other pins or authorities is not served under these`() async throws {
         let root = try TestCertificate.root()
         let server = try TestServer(tls: TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1"))))
         server.route("/x", .text("body").header("Cache-Control", "max-age=600"))
@@ -71,7 +71,7 @@ import Testing
         #expect(try await get(manager(server.url, forHost), server.url("/x")).cacheUse == .fresh)
     }
 
-    @Test func `who asks behind an operation's back after a redirect does not say who the client is`() async throws {
+    @Test func `a background revalidation after a redirect does not reveal the client's identity`() async throws {
         let root = try TestCertificate.root()
         let ada = try root.issue(.client("ada"))
         var tls = TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1")))
@@ -99,7 +99,7 @@ import Testing
         #expect(third.responseString == "second")
     }
 
-    @Test func `a passphrase is asked for once, and delays no request that does not need it`() async throws {
+    @Test func `a passphrase is requested once, and delays no request that does not need it`() async throws {
         let root = try TestCertificate.root()
         let ada = try root.issue(.client("ada"))
         var tls = TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1")))

@@ -19,7 +19,7 @@ import Testing
         server.route("/fresh", .text("body").header("Cache-Control", "max-age=600").header("ETag", "\"1\""))
     }
 
-    @Test func `a hit has the body and the head, and costs no request`() async throws {
+    @Test func `a hit has the stored body and head, and sends no request`() async throws {
         let first = try await get("/fresh")
         let second = try await get("/fresh")
         #expect(first.cacheUse == nil && second.cacheUse == .fresh)
@@ -31,7 +31,7 @@ import Testing
         #expect(server.requests("/fresh").count == 1)
     }
 
-    @Test func `a hit has the states, notifications and handlers of a transfer, in their order`() async throws {
+    @Test func `a hit passes through the same states, notifications and handlers as a transfer`() async throws {
         func story() async throws -> [String] {
             let events = Locked<[String]>([])
             let note: @Sendable (String) -> Void = { event in events.withLock { $0.append(event) } }
@@ -72,7 +72,7 @@ import Testing
         #expect(server.requests("/fresh").count == 1)
     }
 
-    @Test func `an encoded body is stored as it came, and decoded each time`() async throws {
+    @Test func `an encoded body is stored encoded, and decoded for each hit`() async throws {
         let text = String(repeating: "packed ", count: 1000)
         let packed = try ProcessRunner.run("/bin/gzip", ["-9", "-c"], input: Data(text.utf8)).output
         server.route(
@@ -87,7 +87,7 @@ import Testing
         #expect(own.responseData == packed)
     }
 
-    @Test func `a body of many portions comes whole, into memory and into a file`() async throws {
+    @Test func `a body of many portions is delivered completely, into memory and into a file`() async throws {
         server.route("/large", .pattern(count: 3_000_001).header("Cache-Control", "max-age=600"))
         try await get("/large")
         #expect(try await get("/large").responseData == PatternBytes.data(count: 3_000_001))
@@ -101,7 +101,7 @@ import Testing
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 3_000_001))
     }
 
-    @Test func `nothing is kept of a body that was cut off, or cancelled`() async throws {
+    @Test func `a truncated or cancelled body is not stored`() async throws {
         server.route(
             "GET", "/cut",
             inTurn: [
@@ -124,14 +124,14 @@ import Testing
         #expect(try await get("/slow").cacheUse == nil)
     }
 
-    @Test func `a server that announces more than it sends poisons nothing`() async throws {
+    @Test func `a response with a missing end does not poison the cache`() async throws {
         server.route("/lies", .text("short").header("Cache-Control", "max-age=600").contentLength(500))
         await #expect(throws: URLError.self) { try await get("/lies") }
         server.route("/lies", .text("honest").header("Cache-Control", "max-age=600"))
         #expect(try await get("/lies").responseString == "honest")
     }
 
-    @Test func `an operation that reads slowly holds up only itself`() async throws {
+    @Test func `an operation that reads slowly delays only itself`() async throws {
         server.route("/large", .pattern(count: 3_000_000).header("Cache-Control", "max-age=600"))
         try await get("/large")
         let stream = GatedStream()
@@ -164,7 +164,7 @@ import Testing
         #expect(stream.bytes == PatternBytes.data(count: 3_000_000))
     }
 
-    @Test func `identical requests at once make one transfer and one entry`() async throws {
+    @Test func `concurrent identical requests cause one transfer and one entry`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/shared",
@@ -181,7 +181,7 @@ import Testing
         #expect(cache.stores == 1)
     }
 
-    @Test func `an operation without a cache neither uses nor fills it`() async throws {
+    @Test func `an operation without a cache neither reads nor writes it`() async throws {
         try await get("/fresh")
         let operation = try manager.makeOperation(.get, "fresh")
         operation.cache = nil

@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(arguments: [("max-age=100, no-store", 3), ("max-age=100, no-cache", 3), ("private, max-age=100", 1)])
-    func `a folded Cache-Control decides about storing`(value: String, count: Int) async throws {
+    func `a folded Cache-Control field controls storing`(value: String, count: Int) async throws {
         for (index, response) in Self.forms("Cache-Control", value).enumerated() {
             server.route("/\(index)", response)
             for _ in 0..<3 { #expect(try await get("\(index)").responseString == "body") }
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func `a stored response has its folded fields on one line`() async throws {
+    @Test func `the folded fields of a stored response are unfolded`() async throws {
         for (index, response) in Self.forms("X-Note", "a b: c").enumerated() {
             server.route("/\(index)", response.header("Cache-Control", "max-age=100"))
             for _ in 0..<2 {

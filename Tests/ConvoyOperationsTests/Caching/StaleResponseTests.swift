@@ -28,7 +28,7 @@ import Testing
         return operation
     }
 
-    @Test func `a stale response is served while the server is asked for a new one`() async throws {
+    @Test func `a stale response is served while a new one is requested`() async throws {
         server.route(
             "GET", "/swr",
             inTurn: [
@@ -44,7 +44,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `no transfer goes on behind an operation for a response that is not stored`() async throws {
+    @Test func `a response that is not stored does not keep a background transfer running`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/swr",
@@ -60,7 +60,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `many that find it stale at once have it asked for once`() async throws {
+    @Test func `concurrent requests for a stale response trigger one revalidation`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/swr",
@@ -80,7 +80,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `it is served in place of a server's error, if it allows that`() async throws {
+    @Test func `a stale response replaces a server error if it allows that`() async throws {
         server.route(
             "GET", "/sie",
             inTurn: [
@@ -96,7 +96,7 @@ import Testing
         await #expect(throws: (any Error).self) { _ = try await get("strict") }
     }
 
-    @Test func `it is served in place of a server's error whose body does not end`() async throws {
+    @Test func `a stale response replaces a server error whose body does not end`() async throws {
         manager.idleTimeout = 2
         for (path, error) in [
             ("sie-stops", TestServer.Response.text("error").contentLength(100).stalls(afterBytes: 5)),
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `it is served where no server answers, if it allows that`() async throws {
+    @Test func `a stale response is served if the server is unreachable and the response allows that`() async throws {
         server.route("GET", "/sie", .text("good").header("Cache-Control", "max-age=0, stale-if-error=600"))
         server.route("GET", "/strict", .text("good").header("Cache-Control", "max-age=0"))
         _ = try await get("sie")
@@ -124,7 +124,7 @@ import Testing
         #expect(error?.code == .cannotConnectToHost)
     }
 
-    @Test func `a server that is not trusted is not one that does not answer`() async throws {
+    @Test func `an untrusted server does not count as unreachable`() async throws {
         server.route("GET", "/sie", .text("good").header("Cache-Control", "max-age=0, stale-if-error=600"))
         _ = try await get("sie")
         manager.connectionConfiguration.addressGuard = .publicAddresses
@@ -132,7 +132,7 @@ import Testing
         #expect(error?.addressRefusal != nil)
     }
 
-    @Test func `a response that breaks off is an error, not a stale one`() async throws {
+    @Test func `a truncated response is an error and is not replaced by a stale one`() async throws {
         server.route(
             "GET", "/sie",
             inTurn: [

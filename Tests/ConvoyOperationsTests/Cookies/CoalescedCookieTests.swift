@@ -11,7 +11,7 @@ import Testing
 /// Operations share a transfer only if they would send the same cookies.
 @Suite struct CoalescedCookieTests {
     @Test(arguments: [true, false])
-    func `who sends no cookies, or is of another site, has a transfer of its own`(isCrossSite: Bool) async throws {
+    func `requests without cookies or from another site do not share a transfer`(isCrossSite: Bool) async throws {
         let server = try TestServer()
         let gate = TestServer.Gate()
         server.route("GET", "/x") { request in .text(request.headers["Cookie"] ?? "none").held(by: gate) }

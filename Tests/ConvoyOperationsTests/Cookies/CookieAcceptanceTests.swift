@@ -27,7 +27,7 @@ import Testing
         manager.cookieStore = store
     }
 
-    @Test func `what it refuses is not sent, in the very next request`() async throws {
+    @Test func `a cookie that the handler refuses is not sent with the next request`() async throws {
         let asked = Locked<[String]>([])
         let onThread = Locked(false)
         store.acceptanceHandler = { cookie, url in
@@ -41,7 +41,7 @@ import Testing
         #expect(server.requests("/echo").map { $0.headers["Cookie"] } == ["good=1"])
     }
 
-    @Test func `a large body waits for it, and arrives whole`() async throws {
+    @Test func `a large body waits for the handler and is delivered completely`() async throws {
         server.route("/large", .pattern(count: 3_000_000).header("Set-Cookie", "good=1"))
         let gate = DispatchSemaphore(value: 0)
         store.acceptanceHandler = { _, _ in
@@ -59,7 +59,7 @@ import Testing
         #expect(store.cookies.map(\.name) == ["good"])
     }
 
-    @Test(arguments: ["large", "login"]) func `an operation that is cancelled meanwhile ends at once`(
+    @Test(arguments: ["large", "login"]) func `an operation cancelled while the handler is pending ends immediately`(
         path: String
     ) async throws {
         server.route("/large", .pattern(count: 3_000_000).header("Set-Cookie", "good=1"))
@@ -79,7 +79,7 @@ import Testing
         #expect((operation.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func `a pause meanwhile keeps nothing and loses nothing`() async throws {
+    @Test func `a pause while the handler is pending stores and loses nothing`() async throws {
         server.route("/large", .pattern(count: 3_000_000).header("Set-Cookie", "good=1"))
         let gate = DispatchSemaphore(value: 0)
         let asked = Locked(0)
@@ -102,7 +102,7 @@ import Testing
     }
 
     /// The handler answers when libcurl has received the complete redirect response.
-    @Test func `an answer about a redirect's cookies does not end the request that follows`() async throws {
+    @Test func `a reply about a redirect's cookies does not end the following request`() async throws {
         let moved = TestServer.Response.redirect(to: "/echo").header("Set-Cookie", "good=1")
         server.route("/moved", moved)
         store.acceptanceHandler = { _, _ in

@@ -34,7 +34,7 @@ import Testing
 
     private func cookies(_ path: String) -> [String?] { server.requests(path).map { $0.headers["Cookie"] } }
 
-    @Test func `of thousands of cookies in one response only so many are looked at as a site may have`() async throws {
+    @Test func `a response cannot set more cookies than one site may have`() async throws {
         let store = CookieStore()
         manager.cookieStore = store
         let lines = (0..<4500).map { "Set-Cookie: a\($0)=\($0)\r\n" }.joined()
@@ -62,7 +62,7 @@ import Testing
         #expect(small.cookies.map(\.name) == ["b47", "b48", "b49"])
     }
 
-    @Test func `a cookie goes where it belongs, for prepared requests and Foundation's`() async throws {
+    @Test func `cookies are sent where they belong, for prepared requests and for Foundation's`() async throws {
         try await get("/echo")
         try await get("/set")
         try await get("/echo")
@@ -72,20 +72,20 @@ import Testing
         #expect(cookies("/deep/echo") == ["b=2; a=1"])
     }
 
-    @Test func `the cookies of a redirect are sent with the request that follows it`() async throws {
+    @Test func `the cookies of a redirect are sent with the following request`() async throws {
         server.route("/login", .text("").status(302).header("Location", "/echo").header("Set-Cookie", "s=x; Path=/"))
         try await get("/login")
         #expect(cookies("/echo") == ["s=x"])
     }
 
-    @Test func `the cookies of an error, and of a HEAD, count too`() async throws {
+    @Test func `responses with an error status and to HEAD set cookies too`() async throws {
         server.route("/wrong", .text("no").status(404).header("Set-Cookie", "w=1; Path=/"))
         _ = try? await get("/wrong") { $0.httpMethod = "HEAD" }
         try await get("/echo")
         #expect(cookies("/echo") == ["w=1"])
     }
 
-    @Test func `another origin gets none of them, and cannot change them`() async throws {
+    @Test func `another origin neither receives cookies nor changes them`() async throws {
         let other = try TestServer()
         other.route("/take", .text("").status(302).header("Location", server.url("/echo").absoluteString))
         other.route("/set", .text("").header("Set-Cookie", "a=stolen; Domain=localhost; Path=/"))
@@ -106,7 +106,7 @@ import Testing
         #expect(cookies("/echo") == ["a=1"])
     }
 
-    @Test func `a request that handles no cookies sends none and takes none`() async throws {
+    @Test func `a request that does not handle cookies neither sends nor stores them`() async throws {
         try await get("/set") { $0.httpShouldHandleCookies = false }
         #expect(manager.cookieStore?.cookies.isEmpty == true)
         try await get("/set")
@@ -114,14 +114,14 @@ import Testing
         #expect(cookies("/echo") == [nil])
     }
 
-    @Test func `a request's own Cookie field is sent alone, and stays with its origin`() async throws {
+    @Test func `a request's own Cookie field replaces stored cookies and is sent only to its origin`() async throws {
         try await get("/set")
         try await get("/echo") { $0.setValue("mine=1", forHTTPHeaderField: "cookie") }
         #expect(cookies("/echo") == ["mine=1"])
         #expect(server.requests("/echo").first?.headers.values(for: "Cookie").count == 1)
     }
 
-    @Test func `operations of no manager have no cookies, unless they are given a store`() async throws {
+    @Test func `operations without a manager have no cookies unless they have a store`() async throws {
         let first = HTTPRequestOperation(request: URLRequest(url: server.url("/set")))
         #expect(first.cookieStore == nil)
         try await first.finished()
@@ -135,7 +135,7 @@ import Testing
         #expect(store.cookies.count == 2)
     }
 
-    @Test func `each manager has a store of its own, and a copy shares it`() async throws {
+    @Test func `each manager has its own store, which its copies share`() async throws {
         try await get("/set")
         let other = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
         #expect(other.cookieStore !== manager.cookieStore && other.cookieStore != nil)
@@ -145,14 +145,14 @@ import Testing
         #expect(cookies("/echo") == [nil])
     }
 
-    @Test func `another configuration leaves the cookies alone`() async throws {
+    @Test func `replacing the configuration does not affect the cookies`() async throws {
         try await get("/set")
         manager.connectionConfiguration = ConnectionConfiguration(usesHTTP2: false)
         try await get("/echo")
         #expect(cookies("/echo") == ["a=1"])
     }
 
-    @Test func `bytes that are no text come back as they were`() async throws {
+    @Test func `non-text bytes in a cookie are sent back unchanged`() async throws {
         let head =
             Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: n=".utf8) + [0xE9, 0xFF]
             + Array("; Path=/\r\n\r\n".utf8)
@@ -166,13 +166,13 @@ import Testing
         #expect(server.requests("/echo").first?.headers["Cookie"]?.unicodeScalars.map(\.value) == [0x6E, 0x3D, 0xE9, 0xFF])
     }
 
-    @Test func `what a response with 407 says is a proxy's, and no cookie`() async throws {
+    @Test func `a response with 407 comes from a proxy and sets no cookies`() async throws {
         server.route("/407", .text("").status(407).header("Set-Cookie", "p=1; Path=/"))
         _ = try? await get("/407")
         #expect(manager.cookieStore?.cookies.isEmpty == true)
     }
 
-    @Test func `a later try brings what an earlier one was given`() async throws {
+    @Test func `a retry sends the cookies set by an earlier attempt`() async throws {
         server.route(
             "GET", "/shaky",
             inTurn: [

@@ -33,7 +33,7 @@ import Testing
         return operation
     }
 
-    @Test func `a proxy's 407 is neither stored nor sets cookies, and a 304 and a failure are the origin's`() async throws {
+    @Test func `a proxy's 407 is not stored and sets no cookies, but the origin's 304 and failure do`() async throws {
         let url = try #require(origin)
         // Responses received before the store has any cookie are shared by all.
         store.setCookies(["a=1"], from: url)
@@ -59,7 +59,7 @@ import Testing
         #expect(sent.dropFirst().allSatisfy { $0?.hasPrefix("a=1; origin=1") == true })
     }
 
-    @Test func `a request that HSTS upgrades has the address and the cookies of https`() async throws {
+    @Test func `a request upgraded by HSTS uses the address and cookies of https`() async throws {
         let root = try TestCertificate.root()
         let server = try TestServer(tls: TestServer.TLS(try root.issue(.server("localhost"))))
         server.route("GET", "/x") { request in
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `a stored redirect is judged each time, and brings its target's cookies only`() async throws {
+    @Test func `a stored redirect is evaluated each time, and sends only its target's cookies`() async throws {
         let (one, two) = (try TestServer(), try TestServer())
         manager.connectionConfiguration = ConnectionConfiguration()
         let target = two.url("/to", host: "localhost")
@@ -119,7 +119,7 @@ import Testing
         #expect(one.requests.count == 4 && two.requests.count == 3)
     }
 
-    @Test func `no description shows a cookie or a partition's secret`() async throws {
+    @Test func `no description contains a cookie or a partition's secret`() async throws {
         let server = try TestServer()
         server.route("/x", .text("x").header("Set-Cookie", "id=s3cret").header("Cache-Control", "max-age=600"))
         manager.connectionConfiguration = ConnectionConfiguration()

@@ -50,7 +50,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
     }
 
     @Test(arguments: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "M-SEARCH", "!#$%&'*+.^_`|~"])
-    func `every method, with and without a body`(method: String) async throws {
+    func `the command repeats every method, with and without a body`(method: String) async throws {
         var request = request(method)
         try await expectSame(request)
         // curl waits for the body that a HEAD does not have.
@@ -65,7 +65,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         "", " ", "@file", "a'b", "'", "''", #"a"b\c"#, "$HOME", "$(id)", "`id`", "a;b&c|d", "*", "~", "-x", "--", "a\tb",
         "#x", "!x", "é", "\u{9B}31m", "\u{202E}x", "a=b", "x,y", "<>", "{a,b}", "[1-3]", "%s", "%41", "\\n",
     ])
-    func `every header value`(value: String) async throws {
+    func `the command repeats every header value`(value: String) async throws {
         var request = request()
         request.allHTTPHeaderFields = ["X-Value": value, "Accept": value, "User-Agent": value]
         try await expectSame(request)
@@ -74,19 +74,19 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
     @Test(arguments: [
         "/a?x=[1]&y={a,b}", "/a%20b?c=%5B", "/a'b", "/$HOME?`id`=$(id)", "/a?b&c#d", "/a;b?c=d;e", "/~*!", "/%E2%98%83?%FF",
     ])
-    func `every URL`(path: String) async throws { try await expectSame(request("GET", path)) }
+    func `the command repeats every URL`(path: String) async throws { try await expectSame(request("GET", path)) }
 
     @Test(arguments: [
         "", "@/etc/passwd", "@", "a\nb\n", "\n", "\r\n", "'", "a'b'c", #"\"#, #"\n"#, "$HOME `id` $(id)", "%s %d %%", "-n",
         "--data", "é ☃ 😀", "\u{FEFF}x", "a\0b", "\u{1B}[2J", "\u{7F}", String(repeating: "x'\n", count: 20_000),
     ])
-    func `every text as a body`(body: String) async throws {
+    func `the command sends every text as a body`(body: String) async throws {
         var request = request("POST")
         request.httpBody = Data(body.utf8)
         try await expectSame(request)
     }
 
-    @Test func `generated headers and bodies`() async throws {
+    @Test func `generated headers and bodies are repeated exactly`() async throws {
         var random = SplitMix64.printingSeed()
         for _ in 0..<40 {
             var request = request(["POST", "PUT", "GET", "DELETE"].randomElement(using: &random) ?? "POST")
@@ -105,7 +105,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         }
     }
 
-    @Test func `the fields that the engine adds`() async throws {
+    @Test func `the command sends the fields that the engine adds`() async throws {
         var request = request()
         request.cachePolicy = .reloadIgnoringLocalCacheData
         try await expectSame(request)
@@ -140,7 +140,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         return operation
     }
 
-    @Test func `the way is the operation's: without a proxy, to a fixed address, from an address, by a Unix socket`() throws
+    @Test func `the command uses the operation's route: no proxy, a fixed or local address, a Unix socket`() throws
     {
         server.route("/way", .text("here"))
         #expect(try run(operation(server.url("/way")) { $0.proxy = .none }) == "here")
@@ -160,7 +160,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
     }
 
     @Test(.enabled(if: SquidProxy.isInstalled, "not installed: \(SquidProxy.installHint)"))
-    func `the proxy and its password are the operation's`() throws {
+    func `the command uses the operation's proxy and its password`() throws {
         server.route("/way", .text("here"))
         let squid = try SquidProxy([.digest])
         let credential = ProxyCredential(user: SquidProxy.user, password: SquidProxy.password)
@@ -172,7 +172,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         #expect(!excepting.curlCommand().contains(SquidProxy.password))
     }
 
-    @Test func `curl reads one revocation list, and the command says that there are more`() throws {
+    @Test func `curl reads one revocation list, and the command notes that others exist`() throws {
         let lists = ["/lists/a.pem", "/lists/b.pem"].map { URL(fileURLWithPath: $0) }
         let operation = operation(try #require(URL(string: "https://a.test/"))) { $0.proxy = .none }
         for count in 1...2 {
@@ -183,7 +183,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         }
     }
 
-    @Test func `a credential answers, and a token is sent, and neither is shown unless it is asked for`() throws {
+    @Test func `credentials and tokens are sent, and shown only on request`() throws {
         server.route("/asks") { request in
             request.headers["Authorization"].map { .text($0) } ?? .status(401).header("WWW-Authenticate", "Basic realm=a")
         }

@@ -17,7 +17,7 @@ import Testing
         return HTTPRequestOperation(request: request)
     }
 
-    @Test func `secrets are replaced unless they are asked for`() throws {
+    @Test func `secrets are masked unless requested`() throws {
         let operation = try operation("http://ada:s3cret@h/?access_token=s3cret&own=s3cret#token=s3cret") { request in
             request.httpMethod = "POST"
             for name in ["Authorization", "Cookie", "Proxy-Authorization", "X-Own", "X-Auth-Token"] {
@@ -36,7 +36,7 @@ import Testing
         #expect(operation.curlCommand(includingSecrets: true).components(separatedBy: "s3cret").count == 13)
     }
 
-    @Test func `secrets in JSON are replaced`() throws {
+    @Test func `secrets in JSON are masked`() throws {
         let operation = try operation("http://h/") { request in
             request.httpMethod = "POST"
             request.setValue("application/json", forHTTPHeaderField: "Content-Type")
@@ -47,7 +47,7 @@ import Testing
         #expect(operation.curlCommand().contains("s3cret"))
     }
 
-    @Test func `a stream is said to be absent, and so is a header that cannot be sent`() throws {
+    @Test func `a comment mentions an omitted stream and an invalid header field`() throws {
         let operation = try operation("http://h/") { request in
             request.httpMethod = "POST"
             request.httpBodyStream = InputStream(data: Data("s3cret".utf8))
@@ -58,7 +58,7 @@ import Testing
         #expect(!command.contains("Injected") && !command.contains("\n"))
     }
 
-    @Test func `options of the connection are those of curl`() throws {
+    @Test func `connection settings become curl options`() throws {
         let operation = try operation("https://h/") { $0.timeoutInterval = 7.2 }
         var configuration = ConnectionConfiguration(usesHTTP2: false)
         configuration.securityPolicy.certificateAuthorities = .file(URL(fileURLWithPath: "/a b/ca.pem"))
@@ -138,7 +138,7 @@ import Testing
         #expect(!ended.contains("--insecure") && !ended.contains("--pinnedpubkey"))
     }
 
-    @Test func `pinned certificates are pinned by their keys, and a comment says so`() throws {
+    @Test func `pinned certificates are pinned by their keys, as a comment states`() throws {
         let operation = try operation("https://api.example/")
         let certificate = try TestCertificate.root()
         var policy = SecurityPolicy(
@@ -152,7 +152,7 @@ import Testing
         #expect(command.contains("# ") && command.contains("certificates"))
     }
 
-    @Test func `cookies are those that the request would have now, and hidden`() throws {
+    @Test func `cookies are the current ones, and masked`() throws {
         let store = CookieStore()
         store.setCookies(["a=s3cret; Path=/", "b=2; Path=/elsewhere"], from: try #require(URL(string: "http://h/")))
         let operation = try operation("http://h/x")

@@ -36,7 +36,7 @@ import Testing
         return operation
     }
 
-    @Test func `operations, managers, configurations and serializers`() throws {
+    @Test func `descriptions of operations, managers, configurations and serializers contain no secrets`() throws {
         let base = try #require(URL(string: "http://ada:s3cret@h/?token=s3cret"))
         let other = HTTPRequestOperationManager(baseURL: base)
         other.requestSerializer.setAuthorizationHeader(username: "ada", password: "s3cret")
@@ -54,7 +54,7 @@ import Testing
         #expect("\(own)".contains("own=***&password=***"))
     }
 
-    @Test func `errors of every kind`() async throws {
+    @Test func `errors of every kind contain no secrets`() async throws {
         server.route("/missing", .text("no", status: 404))
         server.redirect("/ftp", to: "ftp://ada:s3cret@h/?own=s3cret")
         server.redirect("/plain", to: "/missing?own=s3cret")
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `notifications`() async throws {
+    @Test func `notifications contain no secrets`() async throws {
         server.route("/x", .text("{}"))
         let heard = Locked<[String]>([])
         let names: [Notification.Name] = [.networkingOperationDidStart, .networkingOperationDidFinish]

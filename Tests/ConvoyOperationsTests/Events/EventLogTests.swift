@@ -30,7 +30,7 @@ import Testing
         return lines.withLock { $0 }
     }
 
-    @Test func `a success is one line of information`() async throws {
+    @Test func `a success is logged as one line at info level`() async throws {
         let lines = try await log(at: .info, "quick")
         #expect(lines.map(\.level) == [.info])
         let message = try #require(lines.first?.message)
@@ -38,14 +38,14 @@ import Testing
         #expect(message.wholeMatch(of: line) != nil, "\(message)")
     }
 
-    @Test func `a failure is an error, with its reason`() async throws {
+    @Test func `a failure is logged as an error with its reason`() async throws {
         let lines = try await log(at: .info, "missing")
         #expect(lines.map(\.level) == [.error])
         #expect(lines.first?.metadata["error"]?.contains("404") == true)
         #expect(lines.first?.message.contains("/missing: ") == true && lines.first?.message.contains("404") == true)
     }
 
-    @Test func `a decision about a retry is a line with its URL, without secrets`() async throws {
+    @Test func `a retry decision is one line with its URL, without secrets`() async throws {
         let bench = try MetricsBench()
         bench.server.route("/busy") { _ in .text("later", status: 503) }
         var policy = RetryPolicy(maximumRetryCount: 1)
@@ -65,7 +65,7 @@ import Testing
         #expect(found.contains { $0.contains(": retry 1 ") })
     }
 
-    @Test func `all is there for who wants all, but no secrets`() async throws {
+    @Test func `the trace level logs every event, but no secrets`() async throws {
         let lines = try await log(at: .trace, "moved?password=hidden")
         #expect(lines.count > 12)
         #expect(Set(lines.compactMap { $0.metadata["operation"] }).count == 1)

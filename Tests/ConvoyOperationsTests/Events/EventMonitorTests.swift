@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `the handler runs on the queue that it is given`() async throws {
+    @Test func `the handler runs on the specified queue`() async throws {
         let queue = DispatchQueue(label: "Convoy.Tests.monitor")
         let key = DispatchSpecificKey<Bool>()
         queue.setSpecific(key: key, value: true)
@@ -68,7 +68,7 @@ import Testing
         #expect(places.withLock { $0.allSatisfy { $0 } })
     }
 
-    @Test func `the handler is called by one thread at a time, even on a concurrent queue`() throws {
+    @Test func `the handler is never called concurrently, even on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.monitor", attributes: .concurrent)
         let (isRunning, mayReturn) = (Signal(), Signal())
         let calls = Locked(0), caughtUp = Locked(0)
@@ -104,7 +104,7 @@ import Testing
         return operation
     }
 
-    @Test func `a request is reported from its making to its end`() async throws {
+    @Test func `a request is reported from its creation to its end`() async throws {
         let first = try await run("quick")
         #expect(
             try story(of: first) == [
@@ -159,7 +159,7 @@ import Testing
         #expect(head["host"] == "127.0.0.1:\(server.port)")
     }
 
-    @Test func `the head of a request that has a Host of its own names no other`() async throws {
+    @Test func `the reported head of a request with its own Host field has no other Host`() async throws {
         let operation = try manager.makeOperation(.get, "quick", headers: ["Host": "other.example"])
         manager.enqueue(operation)
         try await operation.finished()
@@ -172,7 +172,7 @@ import Testing
         #expect(server.requests("/quick").last?.headers["Host"] == "other.example")
     }
 
-    @Test func `a redirect is another request, and its reason is reported`() async throws {
+    @Test func `a redirect is reported as another request, with its reason`() async throws {
         server.route("/there") { _ in .redirect(to: "/quick", status: 302) }
         let operation = try await run("there")
         let story = try story(of: operation)
@@ -184,7 +184,7 @@ import Testing
             ])
     }
 
-    @Test func `a retry and its reason are reported, and the wait for it`() async throws {
+    @Test func `a retry is reported with its reason and its wait`() async throws {
         let count = Locked(0)
         server.route("/late") { _ in
             count.withLock { count in
@@ -207,7 +207,7 @@ import Testing
         #expect(story.suffix(2) == ["ended3", "succeeded"])
     }
 
-    @Test func `a failure says what it was`() async throws {
+    @Test func `a failure is reported with its error`() async throws {
         server.route("/broken") { _ in TestServer.Response(status: 200).failing(.closeBeforeHead) }
         let operation = try await run("broken")
         #expect(try story(of: operation).suffix(3) == ["end1", "ended1", "failed"])
@@ -216,7 +216,7 @@ import Testing
         #expect((error as? URLError)?.code == (operation.error as? URLError)?.code)
     }
 
-    @Test func `what an operation waits for is reported, and a cancellation`() async throws {
+    @Test func `waits and cancellations are reported`() async throws {
         let first = try bench.operation("quick"), second = try bench.operation("quick")
         second.addDependency(first)
         manager.operationQueue.addOperation(second)
@@ -229,7 +229,7 @@ import Testing
         #expect(try story(of: first).last == "cancelled")
     }
 
-    @Test func `a pause ends an attempt, and the resumption is another`() async throws {
+    @Test func `a pause ends an attempt, and resuming starts another`() async throws {
         let count = Locked(0)
         server.route("/stalls") { _ in
             let isFirst = count.withLock { count in
@@ -249,7 +249,7 @@ import Testing
         #expect(story.suffix(3) == ["end2", "ended2", "succeeded"])
     }
 
-    @Test func `what was reported while an earlier change was missing follows that change`() throws {
+    @Test func `an event reported before an earlier change is delivered after that change`() throws {
         let operation = InterruptedOperation(request: URLRequest(url: server.url("/quick")))
         operation.completionQueue = testQueue
         operation.eventMonitors = [listener.monitor]
@@ -269,7 +269,7 @@ import Testing
             ])
     }
 
-    @Test func `requests that share a transfer are reported to all of them`() async throws {
+    @Test func `the events of a shared transfer are reported for all of its operations`() async throws {
         manager.coalescesIdenticalRequests = true
         let operations = try (0..<4).map { _ in try bench.operation("quick") }
         manager.enqueue(operations)
@@ -280,7 +280,7 @@ import Testing
         }
     }
 
-    @Test func `a slow monitor learns what it has lost`() async throws {
+    @Test func `a slow monitor is notified of the number of lost events`() async throws {
         let heard = Locked<[OperationEvent]>([])
         let gate = DispatchSemaphore(value: 0)
         let isFirst = Locked(true)

@@ -12,7 +12,7 @@ import Testing
 @Suite struct TraceContextTests {
     private let example = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-    @Test func `a context is read and written`() throws {
+    @Test func `a context is parsed and formatted`() throws {
         let context = try #require(TraceContext(traceparent: example, tracestate: "congo=t61rcWkgMzE"))
         #expect(context.isSampled && context.state == "congo=t61rcWkgMzE")
         #expect(context.traceparent == example && "\(context)" == example)
@@ -32,15 +32,15 @@ import Testing
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
         "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01", "0-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1",
         "00-4bf92f3577b34da6a3ce929d0e0e473\u{301}-00f067aa0ba902b7-01",
-    ]) func `what is not valid is no context`(text: String) { #expect(TraceContext(traceparent: text) == nil) }
+    ]) func `an invalid context is ignored`(text: String) { #expect(TraceContext(traceparent: text) == nil) }
 
     @Test(arguments: [(8192, true), (8193, false)])
-    func `a state of up to 8 KiB is passed on`(length: Int, isKept: Bool) {
+    func `a trace state of up to 8 KiB is passed on`(length: Int, isKept: Bool) {
         let state = "a=" + String(repeating: "b", count: length - 2)
         #expect(TraceContext(traceparent: example, tracestate: state)?.state == (isKept ? state : nil))
     }
 
-    @Test func `a later version may have more`() throws {
+    @Test func `a later version may contain more fields`() throws {
         let later = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-09-what"
         #expect(try #require(TraceContext(traceparent: later)).traceparent == example)
         #expect(TraceContext(traceparent: example, tracestate: "a\r\nb: c")?.state == nil)
@@ -50,7 +50,7 @@ import Testing
         #expect(TraceContext(traceID: ones, parentID: ones, isSampled: true) == nil)
     }
 
-    @Test func `each attempt has its own context, and its redirects have it too`() async throws {
+    @Test func `each attempt has its own context, which its redirects share`() async throws {
         let bench = try MetricsBench()
         let count = Locked(0)
         bench.server.route("/there") { _ in
@@ -80,7 +80,7 @@ import Testing
         #expect(operation.traceContext == contexts.last && operation.traceContextProvider == nil)
     }
 
-    @Test func `what the request says itself is kept, and an error of the provider is the operation's`() async throws {
+    @Test func `a request's own context is preserved, and the provider's error fails the operation`() async throws {
         let bench = try MetricsBench()
         var request = URLRequest(url: bench.server.url("/quick"))
         request.setValue(example, forHTTPHeaderField: "traceparent")

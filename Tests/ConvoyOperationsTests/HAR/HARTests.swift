@@ -50,7 +50,7 @@ import Testing
                 == Set(seen.headers.fields.map { $0.name.lowercased() }), sourceLocation: sourceLocation)
     }
 
-    @Test func `a log is written for its owner only, and leaves what is beside it alone`() async throws {
+    @Test func `a log is readable only by its owner, and writing it leaves other files alone`() async throws {
         let directory = try TemporaryDirectory()
         let log = try await run([try manager.makeOperation(.get, "quick")])
         let file = directory.file("log.har")
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `a batch`() async throws {
+    @Test func `a batch is recorded`() async throws {
         let log = try await run((0..<20).map { _ in try manager.makeOperation(.get, "quick?page=a%20b&token=secret") })
         #expect(log.entries.count == 20 && log.pages.count == 20)
         #expect(log.entries.allSatisfy { $0.comment == nil }, "no operation shares a response")
@@ -82,7 +82,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test func `a chain with redirects`() async throws {
+    @Test func `a redirect chain is recorded`() async throws {
         server.route("/login") { _ in .redirect(to: "/quick?code=secret", status: 302) }
         let login = try manager.makeOperation(.get, "login"), profile = try manager.makeOperation(.get, "quick")
         profile.addDependency(login)
@@ -95,7 +95,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test func `retries and a failure`() async throws {
+    @Test func `retries and a failure are recorded`() async throws {
         let count = Locked(0)
         server.route("/late") { _ in
             count.withLock {
@@ -117,7 +117,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test func `a response out of the cache`() async throws {
+    @Test func `a response from the cache is recorded`() async throws {
         manager.cache = HTTPCache()
         server.route("/kept") { _ in .text("kept").header("Cache-Control", "max-age=600").header("X-Token", "secret") }
         _ = try await run([try manager.makeOperation(.get, "kept")])
@@ -130,7 +130,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test func `an upload, and a body that comes encoded`() async throws {
+    @Test func `an upload and an encoded response are recorded`() async throws {
         // 10,000 times "a".
         let encoded = try #require(Data(base64Encoded: "H4sIAAAAAAACA+3BAQ0AAADCoKzvX8IcbkABAAAAAAAAAADAvwGX1H5GECcAAA=="))
         server.route("/upload") { _ in
@@ -147,7 +147,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test(arguments: [false, true]) func `secrets are masked, unless they are asked for`(includesSecrets: Bool) async throws
+    @Test(arguments: [false, true]) func `secrets are masked unless requested`(includesSecrets: Bool) async throws
     {
         let recorder = HARRecorder(includesSecrets: includesSecrets)
         server.route("/secret") { _ in
@@ -174,7 +174,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test func `a body that was cut, or cannot be decoded, is an error beside its status`() async throws {
+    @Test func `a truncated or undecodable body is recorded as an error beside its status`() async throws {
         server.route("/cut", TestServer.Response.pattern(count: 100).truncated(afterBytes: 10))
         server.route("/coded", .text("no gzip").header("Content-Encoding", "gzip"))
         server.route("/stopped", TestServer.Response.pattern(count: 100).status(500).stalls(afterBytes: 10))
@@ -188,7 +188,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test func `each attempt of a request that is refused has its error`() async throws {
+    @Test func `each attempt of a refused request has its own error`() async throws {
         let gone = try TestServer()
         let operation = HTTPRequestOperation(request: URLRequest(url: gone.url("/")))
         gone.stop()
@@ -201,7 +201,7 @@ import Testing
         #expect(log.entries.allSatisfy { $0.response.status == 0 && $0.response.error != nil })
     }
 
-    @Test func `a request that is cancelled in its body says so`() async throws {
+    @Test func `a request cancelled during its body is recorded as cancelled`() async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         server.route("/held", TestServer.Response.pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -212,7 +212,7 @@ import Testing
         #expect(entry.response.status == 200 && entry.response.error == "cancelled")
     }
 
-    @Test func `a recorder forgets when it is asked to`() async throws {
+    @Test func `a recorder can be cleared`() async throws {
         _ = try await run([try manager.makeOperation(.get, "quick")])
         recorder.removeAll()
         #expect(await recorder.log() == HARLog())

@@ -28,7 +28,7 @@ import Testing
         return operation.statusCode
     }
 
-    @Test func `what one manager's handler answered is sent by no other, nor by an operation without one`() async throws {
+    @Test func `a credential from one manager's handler is not sent by others or by standalone operations`() async throws {
         let (first, second) = (manager(), manager())
         first.authenticationChallengeHandler = { _, _, answer in answer(.useCredential(AskingServer.ada)) }
         let request = URLRequest(url: asking.url("/in"))
@@ -47,7 +47,7 @@ import Testing
         #expect(asking.authorizations("/in").suffix(2) == [AskingServer.basic, AskingServer.basic])
     }
 
-    @Test func `the shared store is for those who are given it`() async throws {
+    @Test func `the shared store is used only where it is set`() async throws {
         let (first, second) = (manager(), manager())
         #expect(first.credentialStore !== CredentialStore.shared && first.credentialStore !== second.credentialStore)
         let request = URLRequest(url: asking.url("/in"))
@@ -61,7 +61,7 @@ import Testing
         CredentialStore.shared.removeAll()
     }
 
-    @Test func `an operation's own store has what it was given`() async throws {
+    @Test func `an operation's own store keeps its credential`() async throws {
         let operation = HTTPRequestOperation(request: URLRequest(url: asking.url("/in")))
         operation.completionQueue = testQueue
         operation.credentialStore.set(AskingServer.ada, forOriginOf: asking.url("/"))

@@ -57,7 +57,7 @@ import Testing
 
     // MARK: Each part of an identity
 
-    @Test func `two managers with cookies of their own never get each other's page`() async throws {
+    @Test func `two managers with separate cookies never receive each other's page`() async throws {
         let managers = ["ada", "eve"].map { name in
             manager { $0.cookieStore?.setCookies(["session=\(name)"], from: server.url) }
         }
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: ["X-Api-Key", "X-Tenant"])
-    func `a field that is a secret keeps answers apart`(name: String) async throws {
+    func `a secret header field separates stored responses`(name: String) async throws {
         let managers = ["ada", "eve"].map { value in
             let manager = manager { $0.connectionConfiguration.sensitiveHeaders = ["x-TENANT"] }
             return (value, manager)
@@ -79,13 +79,13 @@ import Testing
         #expect(try await get(managers[0].1).responseString == "")
     }
 
-    @Test func `a field that is no secret keeps nothing apart`() async throws {
+    @Test func `a field that is not secret does not separate stored responses`() async throws {
         let (one, two) = (manager(), manager())
         #expect(try await get(one, headers: ["X-Tenant": "a"]).responseString == "a")
         #expect(try await get(two, headers: ["X-Tenant": "b"]).cacheUse == .fresh)
     }
 
-    @Test func `a Cookie field of the request's own counts by its value, and a store's cookies by the store`() async throws {
+    @Test func `a Cookie field separates by its value, and store cookies by the store`() async throws {
         let one = manager { $0.cookieStore?.setCookies(["session=ada"], from: server.url) }
         try await expectApart([
             ("session=ada", { try await get(one) }), ("a=1", { try await get(one, headers: ["Cookie": "a=1"]) }),
@@ -99,7 +99,7 @@ import Testing
         #expect(try await get(other, headers: ["Cookie": "session=ada"]).cacheUse == nil)
     }
 
-    @Test func `what no cookie is sent for is shared by all stores`() async throws {
+    @Test func `pages to which no cookies are sent are shared by all stores`() async throws {
         let (one, two) = (manager(), manager { $0.cookieStore?.setCookies(["a=1; Path=/elsewhere"], from: server.url) })
         try await get(one)
         #expect(try await get(two).cacheUse == .fresh)
@@ -112,7 +112,7 @@ import Testing
         #expect(operation.cacheUse == .fresh)
     }
 
-    @Test func `a user, a token and a token that an authenticator sends are three`() async throws {
+    @Test func `a user, a token and an authenticator's token are three identities`() async throws {
         let asking = try AskingServer()
         asking.route("/in") { request, _ in
             guard let value = request.headers["Authorization"] else { return .asking("Basic realm=\"r\"") }
@@ -136,7 +136,7 @@ import Testing
         ])
     }
 
-    @Test func `two client certificates are two`() async throws {
+    @Test func `two client certificates are two identities`() async throws {
         let root = try TestCertificate.root()
         var tls = TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1")))
         (tls.clientCertificates, tls.clientAuthorities) = (.requested, [root])
@@ -167,7 +167,7 @@ import Testing
 
     // MARK: Asking again
 
-    @Test func `a stale answer is revalidated for the one it was for, and behind his back as well`() async throws {
+    @Test func `a stale response is revalidated for its own identity, also in the background`() async throws {
         server.route("GET", "/stale") { request in
             let name = request.headers["X-Api-Key"] ?? "nobody"
             let etag = "\"\(name)\""
@@ -190,7 +190,7 @@ import Testing
         }
     }
 
-    @Test func `an unsafe request of one makes the answers of all invalid`() async throws {
+    @Test func `an unsafe request invalidates the responses of all identities`() async throws {
         server.route("PUT", "/account", .status(204))
         let manager = manager()
         for name in ["ada", "eve"] { try await get(manager, headers: ["X-Api-Key": name]) }

@@ -220,7 +220,7 @@ import Testing
 
     // MARK: Properties
 
-    @Test func `who says nothing, and trusts whom all trust, has no identity`() throws {
+    @Test func `a request without credentials and with default trust has no identity`() throws {
         var spec = Spec()
         #expect(try configuration(spec).identity(of: request(spec)).isEmpty)
         #expect(try partition(spec) == "")
@@ -228,7 +228,7 @@ import Testing
         #expect(try !configuration(spec).identity(of: request(spec)).isEmpty)
     }
 
-    @Test func `pairs share what is stored, and connections, where they are equal and nowhere else`() throws {
+    @Test func `two requests share stored responses and connections only if their identities are equal`() throws {
         var random = SplitMix64.printingSeed()
         var (equal, different) = (0, 0)
         for _ in 0..<PropertyBudget.rounds(2_000) {
@@ -244,7 +244,7 @@ import Testing
         withExtendedLifetime(prepared) {}
     }
 
-    @Test func `pairs share a transfer only where all is equal`() throws {
+    @Test func `two requests share a transfer only if they are completely equal`() throws {
         var random = SplitMix64.printingSeed()
         var equal = 0
         for _ in 0..<PropertyBudget.rounds(2_000) {
@@ -270,7 +270,7 @@ import Testing
         #expect(equal > 100)
     }
 
-    @Test func `pairs send their own cookies and credentials`() throws {
+    @Test func `each request of a pair sends its own cookies and credentials`() throws {
         var random = SplitMix64.printingSeed()
         let address = try #require(URL(string: url))
         let server = try #require(AuthenticatingServer(address))
@@ -303,7 +303,7 @@ import Testing
         }
     }
 
-    @Test func `random pairs over a real server never get each other's page`() async throws {
+    @Test func `random pairs on a real server never receive each other's page`() async throws {
         let server = try TestServer()
         server.route("GET", "/account") { request in
             let names = ["Authorization", "Cookie", "X-Api-Key", "X-Tenant"]

@@ -41,7 +41,7 @@ import Testing
         return operation
     }
 
-    @Test func `a token that is exchanged keeps the cache, and another's name does not see it`() async throws {
+    @Test func `replacing a token keeps the cache, which another identity cannot see`() async throws {
         let (ada, eve) = (manager("ada"), manager("eve"))
         ada.authenticator = Authenticator(token: AccessToken("t1")) { _ in AccessToken("x") }
         eve.authenticator = ada.authenticator
@@ -56,7 +56,7 @@ import Testing
         #expect(try await get(manager("ada")).cacheUse == .fresh)
     }
 
-    @Test func `a directory has it for the next process`() async throws {
+    @Test func `the next process finds the responses of an identity in the cache directory`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-named")
         defer { directory.remove() }
         for number in 1...2 {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `a store with a file is the same one in the next process, and one in memory never`() async throws {
+    @Test func `a store with a file is shared with the next process, and one in memory never is`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-stores")
         defer { directory.remove() }
         let folder = directory.file("folder")
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func `what a token was refused is not what the next one gets`() async throws {
+    @Test func `a rejection of one token is not served to the next token`() async throws {
         server.route("GET", "/data") { request in
             let token = request.headers["Authorization"]
             if token == "Bearer t2" { return .text("data").header("Cache-Control", "max-age=600") }
@@ -113,7 +113,7 @@ import Testing
         #expect(try await get(ada, "data", headers: ["Authorization": "Bearer t1"]).cacheUse == .fresh)
     }
 
-    @Test func `what depends on the token is kept with a new one, and what depends on cookies is not`() async throws {
+    @Test func `a response that varies by token survives a new token, and one by cookie does not`() async throws {
         server.route("GET", "/vary") { request in
             .text("\(request.headers["Authorization"] ?? "") \(request.headers["Cookie"] ?? "")")
                 .header("Cache-Control", "max-age=600").header("Vary", "Authorization, X-Api-Key, Cookie, Accept-Language")
@@ -130,7 +130,7 @@ import Testing
         #expect(try await !uses(["X-Api-Key": "2", "Cookie": "lang=de"]))
     }
 
-    @Test func `without a name, what depends on a secret is kept for the same one`() async throws {
+    @Test func `without a name, a response that depends on a secret is kept for that secret only`() async throws {
         server.route("GET", "/vary") { request in
             .text(request.headers["Authorization"] ?? "").header("Cache-Control", "max-age=600")
                 .header("Vary", "Authorization, Cookie")
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func `a stale answer is asked about behind the back of its own name`() async throws {
+    @Test func `a stale response is revalidated in the background under its own name`() async throws {
         server.route("GET", "/stale") { request in
             let token = request.headers["Authorization"] ?? ""
             if request.headers["If-None-Match"] != nil {
@@ -160,7 +160,7 @@ import Testing
         #expect(try await get(manager("eve"), "stale", headers: ["Authorization": "Bearer e"]).responseString == "Bearer e")
     }
 
-    @Test func `the policy and the place count beside the name`() async throws {
+    @Test func `the policy and the address also count in addition to the name`() async throws {
         let staging = try TestServer()
         for (server, name) in [(server, "production"), (staging, "staging")] {
             server.route("GET", "/place", .text(name).header("Cache-Control", "max-age=600"))
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func `an empty name is none, and a name is one setting of the configuration`() {
+    @Test func `an empty name is ignored, and a name is a setting of the configuration`() {
         let manager = manager("")
         #expect(manager.identity == nil && manager.connectionConfiguration == ConnectionConfiguration())
         manager.identity = "ada"
@@ -190,7 +190,7 @@ import Testing
     // MARK: What changes without being stored
 
     @Test(.enabled(if: Libcurl.hasNTLM, "this libcurl has no NTLM"))
-    func `what a connection's user changes is no longer stored`() async throws {
+    func `an unsafe request of a connection's own user invalidates the stored response`() async throws {
         server.route("PUT", "/account", .status(204))
         let manager = manager(nil)
         #expect(try await get(manager).responseString == "nobody")

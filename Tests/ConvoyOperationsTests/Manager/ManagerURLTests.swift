@@ -43,7 +43,7 @@ import Testing
         let error = #expect(throws: URLError.self) { try manager.url(for: "get") }
         let message = try #require(error).localizedDescription
         // Foundation cannot create a URL from a numeric address with a port.
-        let cause = base == nil ? "there is no base URL" : "The base URL \"\(text)"
+        let cause = base == nil ? "no base URL is set" : "Invalid base URL \"\(text)"
         #expect(error?.code == .badURL && message.contains(cause) && message.contains("\"http://\""), "\(message)")
         #expect(try manager.url(for: "http://example.com/a").absoluteString == "http://example.com/a")
     }

@@ -63,7 +63,7 @@ import Testing
         queue.addOperations(operations + [after], waitUntilFinished: false)
         for operation in operations {
             let error = await #expect(throws: URLError.self) { try await operation.finished() }
-            #expect(error?.code == .cancelled && error?.localizedDescription.contains("circle") == true)
+            #expect(error?.code == .cancelled && error?.localizedDescription.contains("cycle") == true)
         }
         try await after.finished()
         #expect(after.statusCode == 200 && server.requests.count == 1)

@@ -292,7 +292,7 @@ import Testing
             let refusal = userInfo[URLError.retryRefusalKey] as? RetryEvent.Refusal
             #expect(refusal == .budgetExhausted, "\(path)")
             let reason = userInfo[NSLocalizedFailureReasonErrorKey] as? String
-            #expect(reason?.contains("budgetExhausted") == true, "\(path): \(reason ?? "no reason")")
+            #expect(reason?.contains("the retry budget is exhausted") == true, "\(path): \(reason ?? "no reason")")
         }
     }
 
