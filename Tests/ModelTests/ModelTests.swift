@@ -49,7 +49,7 @@ struct ModelTests {
         #expect(try violations("transfer", .transfer(), Self.transferClaims, defines) == [])
     }
 
-    @Test(arguments: [true, false]) func `an entry of a shared queue is sent as often as it may be`(
+    @Test(arguments: [true, false]) func `an entry of a shared queue is sent no more often than allowed`(
         _ sendsAgain: Bool
     ) throws {
         let defines = ["STEPS": Self.isWhole ? 3 : 2]
@@ -105,7 +105,7 @@ struct ModelTests {
     ]
 
     @Test(.enabled(if: isWhole, "CONVOY_MODELS=all breaks promises on purpose"), arguments: lifecycleBreaks.indices)
-    func `a broken promise of an operation is found`(_ index: Int) throws {
+    func `a broken promise of an operation is detected`(_ index: Int) throws {
         let (name, isHeld, change) = Self.lifecycleBreaks[index]
         let found = try violations(
             "lifecycle", .lifecycle(breaking: change), Self.lifecycleClaims,
@@ -136,7 +136,7 @@ struct ModelTests {
     ]
 
     @Test(.enabled(if: isWhole, "CONVOY_MODELS=all breaks promises on purpose"), arguments: transferBreaks.indices)
-    func `a broken promise of a transfer is found`(_ index: Int) throws {
+    func `a broken promise of a transfer is detected`(_ index: Int) throws {
         let (name, change) = Self.transferBreaks[index]
         let found = try violations(
             "transfer", .transfer(breaking: change), Self.transferClaims, ["BYTES": 2, "HOLDS": 1], showsTrail: false)
@@ -182,7 +182,7 @@ struct ModelTests {
     ]
 
     @Test(.enabled(if: isWhole, "CONVOY_MODELS=all breaks promises on purpose"), arguments: entryBreaks.indices)
-    func `a broken promise of an entry is found`(_ index: Int) throws {
+    func `a broken promise of an entry is detected`(_ index: Int) throws {
         let (name, change) = Self.entryBreaks[index]
         let found = try violations(
             "entry", .entry(sendsAgain: false, breaking: change), Self.entryClaims, ["STEPS": 2], showsTrail: false)

@@ -104,9 +104,7 @@ import Testing
         #expect(spinner.calls.all == ["stop"] && bar.all.last == 1)
     }
 
-    @Test func `a progress bar completes before the handlers run, and skips updates if its queue is busy`()
-        throws
-    {
+    @Test func `a progress bar completes before the handlers run, and skips updates if its queue is busy`() throws {
         let server = try TestServer()
         let gate = TestServer.Gate()
         server.route("/big", .bytes(Data(count: 4 << 20)).heldBody(by: gate, afterBytes: 1 << 20))

@@ -9,7 +9,9 @@ import Testing
 /// Challenges after a redirect: the requests before the redirect are not repeated.
 @Suite struct AuthenticationRedirectTests {
     @Test(arguments: [302, 303], [false, true])
-    func `a redirected POST is not sent again when the target sends a challenge`(status: Int, isOtherOrigin: Bool) async throws {
+    func `a redirected POST is not sent again when the target sends a challenge`(
+        status: Int, isOtherOrigin: Bool
+    ) async throws {
         let first = try AskingServer(), other = try AskingServer()
         let second = isOtherOrigin ? other : first
         first.route("/order") { _, _ in .redirect(to: second.url("/private/1").absoluteString, status: status) }

@@ -21,7 +21,9 @@ import Testing
     ]
 
     @Test(arguments: lives)
-    func `a token is refreshed before it expires, and a short-lived one after half of its lifetime`(life: Double, good: Double, due: Double?) {
+    func `a token is refreshed before it expires, and a short-lived one after half of its lifetime`(
+        life: Double, good: Double, due: Double?
+    ) {
         let token = AccessToken("a", expires: date.addingTimeInterval(life))
         var state = TokenState(token, at: date, leeway: 30)
         let before = state.next(0, date.addingTimeInterval(good))

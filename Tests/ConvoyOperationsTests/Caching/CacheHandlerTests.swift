@@ -85,9 +85,7 @@ import Testing
 
     // MARK: Releasing
 
-    @Test func `a background revalidation completes after the manager or the cache is released`()
-        async throws
-    {
+    @Test func `a background revalidation completes after the manager or the cache is released`() async throws {
         for keepsCache in [true, false] {
             let gate = TestServer.Gate()
             let path = "/swr\(keepsCache)"

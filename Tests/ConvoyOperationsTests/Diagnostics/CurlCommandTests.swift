@@ -140,8 +140,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         return operation
     }
 
-    @Test func `the command uses the operation's route: no proxy, a fixed or local address, a Unix socket`() throws
-    {
+    @Test func `the command uses the operation's route: no proxy, a fixed or local address, a Unix socket`() throws {
         server.route("/way", .text("here"))
         #expect(try run(operation(server.url("/way")) { $0.proxy = .none }) == "here")
         let away = try #require(URL(string: "http://files.invalid:\(server.port)/way"))

@@ -147,8 +147,7 @@ import Testing
         try expectValidity(log)
     }
 
-    @Test(arguments: [false, true]) func `secrets are masked unless requested`(includesSecrets: Bool) async throws
-    {
+    @Test(arguments: [false, true]) func `secrets are masked unless requested`(includesSecrets: Bool) async throws {
         let recorder = HARRecorder(includesSecrets: includesSecrets)
         server.route("/secret") { _ in
             .status(200).header("Set-Cookie", "id=hidden; Path=/; HttpOnly; Secure; Expires=Sun, 06 Nov 2094 08:49:37 GMT")

@@ -52,7 +52,7 @@ import Testing
         #expect(old.progress.bytesReceived == 0)
     }
 
-    @Test func `what has arrived passes to the next attempt, which asks for the rest`() {
+    @Test func `received bytes pass to the next attempt, which requests the rest`() {
         let network = ThreadedTransport()
         let operation = operation(over: network)
         let (old, connection) = connected(1, after: nil, of: operation, over: network)
@@ -70,7 +70,7 @@ import Testing
         new.abandon()
     }
 
-    @Test func `an attempt that was stopped before it connected has not chosen where the bytes go`() throws {
+    @Test func `an attempt stopped before connecting has not chosen the body's destination`() throws {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("attempt-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: file) }
         let network = ThreadedTransport()
@@ -90,7 +90,7 @@ import Testing
     }
 
     /// Ends an attempt internally and externally, in several ways at once.
-    @Test func `an attempt ends once, whatever ends it at the same time`() {
+    @Test func `an attempt ends once, whatever ends it concurrently`() {
         for round in 0..<300 {
             let network = ThreadedTransport()
             let operation = operation(over: network)
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func `an answer that comes when the next attempt has begun settles nothing`() {
+    @Test func `a challenge reply that arrives after the next attempt has begun is ignored`() {
         let network = ThreadedTransport()
         let operation = operation(over: network)
         operation.start()

@@ -49,8 +49,9 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `whatever comes when the operation finishes once and its bytes are right`(whereActionsComeLate isLate: Bool) throws
-    {
+    func `in any order of events, the operation finishes once with the correct bytes`(
+        whereActionsComeLate isLate: Bool
+    ) throws {
         let queue = DispatchQueue(label: "completion")
         var seeds = SplitMix64.printingSeed()
         for _ in 0..<PropertyBudget.rounds(1_200) {

@@ -207,7 +207,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `no stop is lost and none hits another attempt however late its action`(isHeldByPauses: Bool) {
+    func `however late its action, no stop is lost and none affects another attempt`(isHeldByPauses: Bool) {
         var seen: Set<World> = []
         var frontier: [World] = [World(isHeldByPauses: isHeldByPauses)]
         for _ in 0..<12 {

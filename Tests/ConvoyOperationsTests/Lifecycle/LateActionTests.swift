@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: Place.allCases, Point.allCases)
-    func `the action of one event comes after another event`(place: Place, point: Point) {
+    func `the action of one event runs after another event`(place: Place, point: Point) {
         for first in Event.allCases {
             for second in Event.allCases where !(first.isOfNetwork && second.isOfNetwork) {
                 let scene = Scene(in: place)
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test(arguments: Place.allCases)
-    func `the actions of two events come after a third in either order`(place: Place) {
+    func `the actions of two events run after a third event in either order`(place: Place) {
         var random = SplitMix64(seed: 20)
         for round in 0..<600 {
             let point = Point.allCases[Int.random(in: 0..<Point.allCases.count, using: &random)]
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func `a stop that comes when the next try has begun does not stop that one`() {
+    @Test func `a stop that runs after the next attempt has begun does not stop that attempt`() {
         let scene = Scene(in: .alone)
         scene.reach(.executing)
         // The stop of the pause is held back until the first attempt has failed and a second one is running.
@@ -173,7 +173,7 @@ import Testing
         #expect(scene.operation.isFinished && scene.operation.error == nil)
     }
 
-    @Test func `a stop that comes before its try has begun is kept for it`() {
+    @Test func `a stop that runs before its attempt has begun is kept for it`() {
         let scene = Scene(in: .alone)
         let held = HeldEvents(of: scene.operation)
         held.begin { scene.happen(.start) }
@@ -184,7 +184,7 @@ import Testing
         #expect(scene.operation.isFinished && scene.network.connectionCount == 0)
     }
 
-    @Test func `a connection that ends as cancelled by itself is a failure`() {
+    @Test func `a connection that is cancelled unexpectedly is a failure`() {
         let scene = Scene(in: .alone)
         scene.operation.retryPolicy = nil
         scene.reach(.executing)

@@ -43,7 +43,8 @@ import Testing
 
     enum Place: CaseIterable, Sendable { case alone, queue, foundation }
 
-    @Test(arguments: Place.allCases) func `every operation finishes once and tells all its observers`(place: Place) throws {
+    @Test(arguments: Place.allCases) func `every operation finishes once and notifies all its observers`(place: Place) throws
+    {
         let seconds = (Double(ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"] ?? "") ?? 2) / 3
         let server = try TestServer()
         server.route("GET", "/quick", .text("quick"))

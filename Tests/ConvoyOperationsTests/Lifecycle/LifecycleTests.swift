@@ -180,7 +180,7 @@ import Testing
         #expect(life.isCancelled && !life.isExpired)
     }
 
-    @Test func `what was stopped for a pause is stopped once more when the operation is to end`() {
+    @Test func `an attempt stopped for a pause is stopped again when the operation must end`() {
         for event in [Lifecycle.Event.cancel, .expire] {
             for before in [[], [Lifecycle.Event.resume], [.resume, .start]] {
                 var life = Lifecycle()
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test func `held work goes on when the operation is started again`() {
+    @Test func `held work resumes when the operation is started again`() {
         var life = Lifecycle()
         _ = life.handle(.start)
         for _ in 0..<2 {
@@ -215,7 +215,7 @@ import Testing
         }
     }
 
-    @Test func `held work that must be done again waits for the resume`() {
+    @Test func `held work that must be repeated waits for the resume`() {
         for event in [Lifecycle.Event.workStopped(1), .workWillRetry(1)] {
             var life = Lifecycle()
             for event in [Lifecycle.Event.start, .hold] { _ = life.handle(event) }
@@ -225,7 +225,7 @@ import Testing
         }
     }
 
-    @Test func `an outcome that comes in a pause waits for the resume`() {
+    @Test func `an outcome that arrives during a pause waits for the resume`() {
         var life = Lifecycle()
         _ = life.handle(.start)
         #expect(life.handle(.pause) == .stopAndFreeSlot(1))
@@ -237,7 +237,7 @@ import Testing
     }
 
     @Test(arguments: [Lifecycle.Event.cancel, .expire])
-    func `what comes while it commits counts only if the commit is given up`(event: Lifecycle.Event) {
+    func `a cancellation or expiration during a commit counts only if the commit is abandoned`(event: Lifecycle.Event) {
         for isPaused in [false, true] {
             for isGivenUp in [false, true] {
                 var life = Lifecycle()
@@ -259,7 +259,7 @@ import Testing
     }
 
     @Test(arguments: [Lifecycle.Event.cancel, .expire])
-    func `what came before it could commit leaves nothing to commit`(event: Lifecycle.Event) {
+    func `an operation cancelled or expired before it can commit has nothing to commit`(event: Lifecycle.Event) {
         var life = Lifecycle()
         _ = life.handle(.start)
         #expect(life.handle(event) == .stop(1))
@@ -267,7 +267,7 @@ import Testing
         #expect(!life.hasOutcome)
     }
 
-    @Test func `a resume before the stop is done begins anew only after it`() {
+    @Test func `a resume before the stop completes starts the next attempt only after it`() {
         var life = Lifecycle()
         _ = life.handle(.start)
         _ = life.handle(.pause)
@@ -287,7 +287,7 @@ import Testing
         #expect(life.handle(.retryDue(2)) == .restart)
     }
 
-    @Test func `the number of a try begins again after the last`() {
+    @Test func `the attempt number wraps around after the last one`() {
         var life = Lifecycle()
         var last = life.attemptNumber
         for _ in 0..<70_000 {
@@ -307,7 +307,7 @@ import Testing
         #expect(life.work == .none)
     }
 
-    @Test func `transitions of many threads are numbered without gaps`() async {
+    @Test func `transitions from many threads are numbered without gaps`() async {
         let life = Shared()
         let numbers = await withTaskGroup(of: [UInt32].self) { group in
             for _ in 0..<4 {
@@ -323,7 +323,7 @@ import Testing
         #expect(life.value.current.number == UInt32(numbers.count))
     }
 
-    @Test func `a transition that changes nothing has no number`() {
+    @Test func `an event that changes nothing has no transition number`() {
         let life = AtomicLifecycle()
         _ = life.handle(.pause)
         #expect(life.handle(.start)?.number == 2)  // it notes that it was started

@@ -36,7 +36,7 @@ import Testing
         return operation
     }
 
-    @Test func `the last change is reported though an earlier one is reported after it`() {
+    @Test func `the last change is reported even if an earlier one is reported after it`() {
         let operation = operation()
         let told = Told()
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
@@ -57,7 +57,7 @@ import Testing
         #expect(operation.transitionLog?.hasObservers != true)
     }
 
-    @Test func `monitors and metrics read the same order, and the metrics are final before a late change is read`() throws {
+    @Test func `monitors and metrics see the same order, and a late change does not alter the metrics`() throws {
         let operation = operation()
         let events = Locked<[OperationEvent]>([])
         let monitor = EventMonitor(interval: 0) { some in events.withLock { $0 += some } }
@@ -92,7 +92,7 @@ import Testing
         #expect(operation.metrics == metrics)
     }
 
-    @Test func `a request of a part ends with the part, though its connection has said nothing of it`() throws {
+    @Test func `a part's request ends with the part, even if its connection reports nothing`() throws {
         let whole = operation()
         let events = Locked<[OperationEvent]>([])
         whole.eventMonitors = [EventMonitor(interval: 0) { some in events.withLock { $0 += some } }]
@@ -117,7 +117,7 @@ import Testing
         #expect(ended.count == 1 && ended.allSatisfy { $0.moment <= end })
     }
 
-    @Test func `events that change nothing do not hide a change`() {
+    @Test func `events without changes do not hide a change`() {
         let operation = operation()
         let told = Told()
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
@@ -131,7 +131,7 @@ import Testing
         #expect(told.isChain && told.all.count == 4, "\(told.all)")
     }
 
-    @Test func `observers that are added later are notified of what follows`() {
+    @Test func `observers added later are notified of subsequent changes`() {
         let operation = operation()
         let (early, late) = (Told(), Told())
         operation.keepObserving(.state, on: queue) { _, change in early.add(change) }
@@ -147,7 +147,7 @@ import Testing
         #expect(late.all == [[.ready, .paused]])
     }
 
-    @Test func `a change from before the first observer that is noted after it is not kept`() {
+    @Test func `a change that precedes the first observer but is recorded after it is dropped`() {
         let operation = operation()
         let told = Told()
         let held = HeldEvents(of: operation)
@@ -161,7 +161,7 @@ import Testing
         #expect(told.all == [[.paused, .ready]])
     }
 
-    @Test func `an observation that has ended gets no pending notifications`() {
+    @Test func `an ended observation receives no pending notifications`() {
         let operation = operation()
         let told = Told()
         queue.suspend()
@@ -173,7 +173,7 @@ import Testing
         #expect(told.all.isEmpty && operation.transitionLog?.hasObservers != true)
     }
 
-    @Test func `an observation ends with the object that stands for it`() {
+    @Test func `an observation ends when its object is released`() {
         let operation = operation()
         let told = Told()
         var observation: OperationObservation? = operation.observe(.state, on: queue) { _, change in told.add(change) }
@@ -190,12 +190,12 @@ import Testing
     }
 
     @Test(arguments: [0, 7, 1 << 31, .max - 1, .max] as [UInt32])
-    func `changes are reported in their order where their numbers wrap around`(number: UInt32) {
+    func `changes are reported in order when their numbers wrap around`(number: UInt32) {
         #expect(TransitionLog.comes(number &+ 1, after: number))
         #expect(!TransitionLog.comes(number, after: number) && !TransitionLog.comes(number, after: number &+ 1))
     }
 
-    @Test func `a finished operation keeps no observer`() {
+    @Test func `a finished operation retains no observer`() {
         let operation = operation()
         operation.cancel()
         operation.start()
@@ -203,7 +203,7 @@ import Testing
         #expect(operation.transitionLog?.hasObservers != true)
     }
 
-    @Test func `a cancel is reported once`() {
+    @Test func `a cancellation is reported once`() {
         let operation = operation()
         let told = Locked<[Bool]>([])
         let finished = Signal()
@@ -217,7 +217,7 @@ import Testing
     }
 
     /// 1,500 operations that four threads push through all their states.
-    @Test func `in a storm the reported changes are a chain from the first to the last`() {
+    @Test func `the reported changes form a chain from the first to the last under concurrent calls`() {
         network.serve()
         let all = (0..<1_500).map { number in
             let operation = operation()

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases, [false, true])
-    func `a resume while a queue adds the operation is not lost`(kind: QueueKind, isSuspended: Bool) {
+    func `resuming while a queue adds the operation is not lost`(kind: QueueKind, isSuspended: Bool) {
         let queue = kind.make()
         queue.isSuspended = isSuspended
         let operation = operation()
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `a cancel while a queue adds the paused operation is not lost`(kind: QueueKind) {
+    func `cancelling while a queue adds the paused operation is not lost`(kind: QueueKind) {
         let queue = kind.make()
         let operation = operation()
         operation.pause()

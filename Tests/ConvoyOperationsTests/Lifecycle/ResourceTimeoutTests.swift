@@ -36,7 +36,7 @@ import Testing
 
     enum Point: CaseIterable { case executing, paused, resumedAndWaitingForASlot, backingOff }
 
-    @Test(arguments: Point.allCases) func `it ends what was started`(point: Point) {
+    @Test(arguments: Point.allCases) func `the timeout ends a started operation`(point: Point) {
         let operation = operation()
         let failures = failures(of: operation)
         operation.retryPolicy = RetryPolicy(maximumRetryCount: 100)
@@ -73,7 +73,7 @@ import Testing
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test(arguments: [false, true]) func `it ends what its queue has not started`(isPaused: Bool) {
+    @Test(arguments: [false, true]) func `the timeout ends an operation that its queue has not started`(isPaused: Bool) {
         let operation = operation()
         let failures = failures(of: operation)
         operation.addDependency(BlockOperation {})
@@ -90,7 +90,7 @@ import Testing
         #expect(network.connectionCount == 0 && queue.queuedOperationCount == 0)
     }
 
-    @Test func `the time runs from the first start through retries and pauses`() {
+    @Test func `the timeout covers retries and pauses from the first start`() {
         let operation = operation()
         let failures = failures(of: operation)
         operation.retryPolicy = RetryPolicy(maximumRetryCount: 100)
@@ -111,7 +111,7 @@ import Testing
         expectTimedOut(operation, failures)
     }
 
-    @Test func `an outcome that comes first counts`() {
+    @Test func `an outcome that arrives before the timeout counts`() {
         let operation = operation()
         network.serve()
         operation.start()
@@ -121,7 +121,7 @@ import Testing
         #expect(operation.error == nil && operation.responseData == ThreadedTransport.body)
     }
 
-    @Test func `a cancel that comes after it still counts`() {
+    @Test func `cancelling after the timeout still marks the operation as cancelled`() {
         let operation = operation()
         network.beSlowToCancel()
         operation.start()
@@ -135,14 +135,14 @@ import Testing
     }
 
     @Test(arguments: [nil, 0, -1, -.infinity, .infinity, .nan, .signalingNaN] as [TimeInterval?])
-    func `a time limit that is no limit sets no timer`(seconds: TimeInterval?) {
+    func `an infinite or invalid timeout sets no timer`(seconds: TimeInterval?) {
         let operation = operation(seconds)
         operation.start()
         #expect(clock.timerCount == 0)
     }
 
     @Test(arguments: [.leastNonzeroMagnitude, 1e-12, 1e18, 1e300, .greatestFiniteMagnitude] as [TimeInterval])
-    func `any positive number of seconds is a limit`(seconds: TimeInterval) {
+    func `any positive number of seconds is a valid timeout`(seconds: TimeInterval) {
         let operation = operation(seconds)
         operation.start()
         #expect(clock.timerCount == 1)
@@ -152,7 +152,7 @@ import Testing
         #expect(operation.isFinished == (seconds < 1))
     }
 
-    @Test func `its timer does not outlive an operation that never ends`() {
+    @Test func `the timer does not outlive an operation that never ends`() {
         do {
             let operation = operation()
             operation.addDependency(BlockOperation {})
@@ -162,7 +162,7 @@ import Testing
         #expect(eventually { clock.timerCount == 0 })
     }
 
-    @Test func `its timer does not hold the operation`() {
+    @Test func `the timer does not retain the operation`() {
         weak var left: HTTPRequestOperation?
         network.serve()
         do {
@@ -175,7 +175,7 @@ import Testing
         #expect(clock.timerCount == 0)
     }
 
-    @Test func `a manager gives it to its operations and a copy keeps it`() throws {
+    @Test func `a manager passes its timeout to its operations, and a copy keeps it`() throws {
         let manager = HTTPRequestOperationManager()
         #expect(manager.totalTimeout == nil)
         manager.totalTimeout = 12.5
@@ -184,7 +184,7 @@ import Testing
         #expect(operation.makeCopy().totalTimeout == 12.5)
     }
 
-    @Test func `on a real server that stalls`() throws {
+    @Test func `the timeout ends an operation on a real server that stalls`() throws {
         let server = try TestServer()
         server.route("GET", "/stalls", .pattern(count: 1 << 20).stalls(afterBytes: 4096))
         let probe = Probe(server.url("/stalls"))

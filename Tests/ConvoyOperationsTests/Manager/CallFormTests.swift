@@ -21,7 +21,7 @@ import Testing
         manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
     }
 
-    @Test func `a closure behind a call is its success, with as many parameters as that has`() {
+    @Test func `a trailing closure is the success handler, whatever its number of parameters`() {
         let done = Signal()
         manager.get("text") { operation, object in
             _ = (operation, object)
@@ -40,7 +40,7 @@ import Testing
         try await waitUntil("the last report") { received.withLock { $0.last } == 5 }
     }
 
-    @Test func `a time limit is a number of seconds, a Duration, or both limits`() {
+    @Test func `a timeout is a number of seconds, a Duration, or two limits`() {
         let limits: [RequestTimeout] = [
             5, 5.0, .seconds(5), .total(5), .total(.seconds(5)), .milliseconds(5000), .init(total: 5),
         ]
@@ -48,7 +48,7 @@ import Testing
         #expect(RequestTimeout.idle(.milliseconds(1500)) == RequestTimeout(idle: 1.5))
     }
 
-    @Test func `optional values are what their types are, of any content type`() async throws {
+    @Test func `optional types are converted like their wrapped types, for any content type`() async throws {
         let data: Data? = try await manager.get("text")
         #expect(data == Data("words".utf8))
         let text: String? = try await manager.get("text")
@@ -61,7 +61,7 @@ import Testing
         #expect(await (try? manager.get("gone")) ?? "none" == "none")
     }
 
-    @Test func `a body that is not parsed is not limited as those that are`() async throws {
+    @Test func `the limit for parsed bodies does not apply to unparsed ones`() async throws {
         var serializer = HTTPResponseSerializer()
         serializer.limits.maximumBodySize = 3
         manager.responseSerializer = serializer
@@ -69,14 +69,14 @@ import Testing
         #expect(data == Data("words".utf8))
     }
 
-    @Test func `an empty response is empty data, and no value of a type that is decoded`() async throws {
+    @Test func `an empty response is valid as data, but not as a decoded type`() async throws {
         let data: Data? = try await manager.get("none")
         #expect(data == Data())
         let members: [String: Int]? = try await manager.get("none")
         #expect(members == nil)
     }
 
-    @Test func `a batch whose queue is cancelled returns all of its members`() async throws {
+    @Test func `a batch in a cancelled queue returns all of its members`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("late").held(by: gate))
         defer { gate.open() }
@@ -90,7 +90,7 @@ import Testing
         #expect(members.allSatisfy { ($0.error as? URLError)?.code == .cancelled })
     }
 
-    @Test func `a task that is cancelled cancels its batch, whatever its body waits for`() async throws {
+    @Test func `cancelling a task cancels its batch, whatever its body waits for`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("late").held(by: gate))
         defer { gate.open() }
@@ -109,7 +109,7 @@ import Testing
 
     private struct Item: Codable, Sendable, Equatable { var number: Int }
 
-    @Test func `five hundred typed operations in a batch are values in their order`() async throws {
+    @Test func `five hundred typed operations in a batch return their values in order`() async throws {
         server.route("GET", "/items/*") { request in
             .json(Item(number: request.path.split(separator: "/").last.flatMap { Int($0) } ?? 0))
         }
@@ -123,7 +123,7 @@ import Testing
         #expect(try mixed[2].result?.get() == Item(number: 2))
     }
 
-    @Test func `a typed operation is a dependency of operations of any kind, and waits for them`() async throws {
+    @Test func `a typed operation can be a dependency of any operation, and have dependencies`() async throws {
         let order = Guarded<[String]>([])
         let first = BlockOperation { order.withLock { $0.append("first") } }
         let typed = manager.operation(.get, "json", as: JSON.self)
@@ -139,7 +139,7 @@ import Testing
         #expect(order.withLock { $0 } == ["first", "typed", "other", "last"])
     }
 
-    @Test func `a value and the head of its response come together`() async throws {
+    @Test func `a value can be requested together with the head of its response`() async throws {
         server.route("/page", .json(Item(number: 7)).header("Link", "<page/2>; rel=next"))
         let (item, response) = try await manager.response(.get, "page", as: Item.self)
         #expect(item.number == 7 && response.statusCode == 200)
@@ -148,7 +148,7 @@ import Testing
         #expect(text == "words")
     }
 
-    @Test func `an error's description for debugging has the beginning of a text`() async throws {
+    @Test func `an error's debug description contains the start of a text body`() async throws {
         let error = await #expect(throws: HTTPError.self) { try await manager.get("gone") }
         let shown = try #require(error.map { String(reflecting: $0) })
         #expect(shown.hasSuffix("Its body begins with: \"there was something\""), "\(shown)")

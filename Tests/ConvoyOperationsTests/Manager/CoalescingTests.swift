@@ -36,7 +36,7 @@ import Testing
             && operation.responseData?.withUnsafeBytes { PatternBytes.matches($0, offset: 0) } == true
     }
 
-    @Test func `twenty operations are one transfer`() async throws {
+    @Test func `twenty identical operations share one transfer`() async throws {
         var operations = try (0..<10).map { _ in try enqueue() }
         try await server.waitForRequests(count: 1, timeout: 100)
         operations += try (0..<10).map { _ in try enqueue() }
@@ -48,7 +48,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `cancelling one leaves the others`() async throws {
+    @Test func `cancelling one operation leaves the others running`() async throws {
         let operations = try (0..<3).map { _ in try enqueue() }
         try await server.waitForRequests(count: 1, timeout: 100)
         operations[0].cancel()
@@ -61,7 +61,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `cancelling all ends the transfer and the next starts anew`() async throws {
+    @Test func `cancelling all operations ends the transfer, and the next operation starts a new one`() async throws {
         let operations = try (0..<3).map { _ in try enqueue() }
         try await server.waitForRequests(count: 1, timeout: 100)
         for operation in operations { operation.cancel() }
@@ -73,7 +73,7 @@ import Testing
         #expect(isWhole(next) && server.requests.count == 2)
     }
 
-    @Test func `a paused one goes on by itself`() async throws {
+    @Test func `a paused operation continues on its own`() async throws {
         server.removeRoute("/data")
         server.servePattern(count: 500_000, at: "/data", etag: "\"v1\"") { [gate] request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 100_000) : response
@@ -93,7 +93,7 @@ import Testing
         #expect(isWhole(one))
     }
 
-    @Test func `requests that differ are not shared`() async throws {
+    @Test func `different requests do not share a transfer`() async throws {
         gate.open()
         let operations = [try enqueue(), try enqueue(headers: ["X-A": "1"]), try enqueue("data?x=1")]
         for operation in operations { try await operation.finished() }
@@ -103,7 +103,7 @@ import Testing
     }
 
     /// The older file is truncated on a worker, so that the transfer must wait at its head.
-    @Test func `one that joins late writes its file from the first byte`() async throws {
+    @Test func `an operation that joins late writes its file from the first byte`() async throws {
         let folder = try TemporaryDirectory()
         for number in 0..<5 {
             let file = folder.url.appendingPathComponent("\(number)")
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `one whose stream takes nothing delays no other`() async throws {
+    @Test func `an operation with a blocked stream does not delay the others`() async throws {
         let stream = GatedStream()
         let stuck = try manager.makeOperation(.get, "data")
         stuck.outputStream = stream
@@ -172,7 +172,7 @@ import Testing
         try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
-    @Test func `without a network thread an operation fails`() async throws {
+    @Test func `an operation without a network thread fails`() async throws {
         let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
         for coalesces in [false, true] {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/data")), thread: thread)

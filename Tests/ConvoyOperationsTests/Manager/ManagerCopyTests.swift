@@ -7,7 +7,7 @@ import Testing
 
 /// The queue and the class of a copied operation manager.
 @Suite struct ManagerCopyTests {
-    @Test func `a copy has a queue of its own with the same limits`() throws {
+    @Test func `a copy has its own queue with the same limits`() throws {
         let manager = HTTPRequestOperationManager()
         let first = try #require(manager.requestOperationQueue)
         first.name = "first"
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `a copy of a subclass is one of that subclass where it is asked for`() throws {
+    @Test func `a copy created with a subclass initializer is an instance of that subclass`() throws {
         let copy = TokenManager(copying: TokenManager(baseURL: URL(string: "http://127.0.0.1/")))
         #expect(try copy.makeOperation(.get, "x").request.value(forHTTPHeaderField: "X-Token") == "t0ken")
     }
@@ -45,7 +45,7 @@ import Testing
     private final class OwnEncoder: JSONEncoder, @unchecked Sendable {}
     private final class OwnDecoder: JSONDecoder, @unchecked Sendable {}
 
-    @Test func `a copy has an encoder and a decoder of its own, but shares those of a subclass`() {
+    @Test func `a copy has its own encoder and decoder, but shares instances of a subclass`() {
         let manager = HTTPRequestOperationManager(baseURL: nil)
         for (encoder, decoder, isShared) in [
             (JSONEncoder(), JSONDecoder(), false), (OwnEncoder(), OwnDecoder(), true),
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `the description of a manager names its base URL without a password, and its queue`() {
+    @Test func `a manager's description contains its queue and its base URL without a password`() {
         let manager = HTTPRequestOperationManager(baseURL: URL(string: "https://ada:secret@example.com/v1/"))
         let text = "\(manager)"
         #expect(text.hasPrefix("<HTTPRequestOperationManager: 0x"))

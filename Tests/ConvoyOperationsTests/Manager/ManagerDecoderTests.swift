@@ -24,7 +24,7 @@ import Testing
 
     private let ada = User(firstName: "Ada")
 
-    @Test func `an awaited value, a typed operation and an operation's value are decoded by it`() async throws {
+    @Test func `awaited values, typed operations and operation values use the manager's decoder`() async throws {
         let awaited: User = try await manager.get("user")
         let typed = manager.operation(.get, "user", as: User.self)
         manager.enqueue([typed])
@@ -34,7 +34,7 @@ import Testing
         #expect(operation.responseObject is [String: Any])
     }
 
-    @Test func `a serializer without a decoder of its own takes it, alone and among others`() async throws {
+    @Test func `a serializer without its own decoder uses the manager's, also in a compound`() async throws {
         for serializer in [
             DecodableResponseSerializer<User>(),
             CompoundResponseSerializer([XMLParserResponseSerializer(), DecodableResponseSerializer<User>()]),
@@ -49,7 +49,7 @@ import Testing
         await #expect(throws: HTTPError.self) { try await operation.finished() }
     }
 
-    @Test func `the body of an error is decoded by it, unless another one is given`() async throws {
+    @Test func `an error body is decoded by the manager's decoder unless another one is passed`() async throws {
         let awaited = await #expect(throws: HTTPError.self) { let _: Bool = try await manager.get("refused") }
         let operation = manager.enqueue(try manager.makeOperation(.get, "refused"))
         let ofOperation = await #expect(throws: HTTPError.self) { try await operation.finished() }
@@ -60,14 +60,14 @@ import Testing
         }
     }
 
-    @Test func `a copy of the manager has a decoder of its own with the same strategies`() async throws {
+    @Test func `a copied manager has its own decoder with the same strategies`() async throws {
         let copy = manager.makeCopy()
         manager.decoder.keyDecodingStrategy = .useDefaultKeys
         #expect(try await copy.get("user", as: User.self) == ada)
         await #expect(throws: HTTPError.self) { try await manager.get("user", as: User.self) }
     }
 
-    @Test func `a value that an operation does not have is an error that says what is missing`() async throws {
+    @Test func `a missing value is an error that reports what is missing`() async throws {
         let operation = manager.enqueue(try manager.makeOperation(.get, "other"))
         let error = await #expect(throws: HTTPError.self) { try await operation.value(as: User.self) }
         #expect(error?.localizedDescription.contains(#"The key "firstName" is missing."#) == true)

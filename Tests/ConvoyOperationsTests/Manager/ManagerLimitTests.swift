@@ -8,7 +8,7 @@ import Testing
 
 /// The default limits of a manager.
 @Suite struct ManagerLimitTests {
-    @Test func `a burst of thousands to one host uses no more than a few connections and succeeds`() async throws {
+    @Test func `a burst of thousands of requests to one host uses only a few connections and succeeds`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .json(text: "7").delayed(0.001))
         let manager = HTTPRequestOperationManager(baseURL: server.url)
@@ -20,7 +20,7 @@ import Testing
         #expect(server.peakActiveRequestCount <= HTTPRequestOperationManager.defaultMaxConcurrentOperationCountPerHost)
     }
 
-    @Test func `the limits hold for one host and for all`() throws {
+    @Test func `the limits apply per host and overall`() throws {
         let servers = try (0..<6).map { _ in try TestServer() }
         let manager = HTTPRequestOperationManager()
         for server in servers { server.route("GET", "/x", .text("never").failing(.stallBeforeHead)) }
@@ -36,7 +36,7 @@ import Testing
         #expect(drains(manager.operationQueue))
     }
 
-    @Test func `a queue made by hand has no limits`() {
+    @Test func `a manually created queue has no limits`() {
         let queue = RequestOperationQueue()
         #expect(queue.maxConcurrentOperationCount == OperationQueue.defaultMaxConcurrentOperationCount)
         #expect(queue.maxConcurrentOperationCountPerHost == .max)

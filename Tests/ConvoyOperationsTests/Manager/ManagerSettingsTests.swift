@@ -43,7 +43,7 @@ import Testing
         #expect(manager.requestSerializer.value(forHTTPHeaderField: "X-Refused") == nil)
     }
 
-    @Test func `the queue's limits and counts need no cast`() throws {
+    @Test func `the queue's limits and counts are accessible without a cast`() throws {
         #expect(manager.maxConcurrentOperationCount == 256 && manager.maxConcurrentOperationCountPerHost == 64)
         manager.maxConcurrentOperationCount = 3
         manager.maxConcurrentOperationCountPerHost = 2

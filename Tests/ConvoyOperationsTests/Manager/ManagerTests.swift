@@ -21,12 +21,12 @@ import Testing
         manager.completionQueue = testQueue
     }
 
-    @Test func `without a base a relative URL is an error`() {
+    @Test func `a relative URL without a base is an error`() {
         #expect(throws: URLError.self) { try HTTPRequestOperationManager().url(for: "foo") }
         #expect(throws: URLError.self) { try HTTPRequestOperationManager().makeOperation(.get, "foo") }
     }
 
-    @Test func `an operation can be made with a response serializer of its own`() async throws {
+    @Test func `an operation can be created with its own response serializer`() async throws {
         struct Page: Encodable { let number = 1 }
         server.route("/api/page", .text("page"))
         let operations = [
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `the bytes of running transfers are in the manager's progress, whichever queue it has`(
+    func `the manager's progress includes running transfers, whichever queue it uses`(
         isFoundations: Bool
     ) async throws {
         if isFoundations { manager.operationQueue = OperationQueue() }
@@ -75,7 +75,7 @@ import Testing
         #expect(manager.transferProgress.bytesReceived == 0)
     }
 
-    @Test func `start and finish are posted`() async throws {
+    @Test func `start and finish notifications are posted`() async throws {
         let operation = try manager.makeOperation(.get, "echo")
         let (started, finished) = (Signal(), Signal())
         let tokens = [
@@ -94,8 +94,7 @@ import Testing
         #expect(await Task.detached { started.wait() && finished.wait() }.value)
     }
 
-    @Test func `notifications reach who observes AFNetworking's names or all, and not of one that posts none`() async throws
-    {
+    @Test func `notifications reach observers of AFNetworking's names, unless an operation posts none`() async throws {
         let (silent, loud) = (try manager.makeOperation(.get, "echo"), try manager.makeOperation(.get, "echo"))
         silent.postsNotifications = false
         let heard = Log()

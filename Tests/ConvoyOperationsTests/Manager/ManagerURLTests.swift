@@ -29,7 +29,7 @@ import Testing
         #expect(server.requests.last?.target == target)
     }
 
-    @Test func `a base URL that is relative to another one is a directory, too`() throws {
+    @Test func `a base URL that is relative to another URL is also a directory`() throws {
         let manager = HTTPRequestOperationManager(baseURL: URL(string: "dir", relativeTo: server.url("/")))
         #expect(try manager.url(for: "x").absoluteString == server.url("/dir/x").absoluteString)
     }
@@ -37,7 +37,7 @@ import Testing
     @Test(arguments: [
         "localhost:18103", "example.com/api", "example.com:80/a", "//example.com/", "http:a", "127.0.0.1:80/a",
     ])
-    func `a base URL without a scheme or a host is named as the cause, unless none is needed`(text: String) throws {
+    func `an error names an invalid base URL, unless the URL does not need it`(text: String) throws {
         let base = URL(string: text)
         let manager = HTTPRequestOperationManager(baseURL: base)
         let error = #expect(throws: URLError.self) { try manager.url(for: "get") }
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(arguments: ["x", "/x", "?x=@", "x@y"])
-    func `a base URL with a password is refused with each request`(path: String) async throws {
+    func `a base URL with a password is rejected for each request`(path: String) async throws {
         let base = try #require(URL(string: "http://ada:s3cret@127.0.0.1:\(server.port)/dir/"))
         let manager = HTTPRequestOperationManager(baseURL: base, completionQueue: testQueue)
         let error = await #expect(throws: URLError.self) { try await manager.get(path) }
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: ["", "#x", "?", "a\nb", "a\rb", "a\u{0}b", "\n//evil.invalid/", "\r\nHost: evil.invalid"])
-    func `what a header cannot say stays with the base`(reference: String) throws {
+    func `a reference with characters that are invalid in a header stays under the base URL`(reference: String) throws {
         let url = try manager.url(for: reference)
         #expect(
             url.host == "127.0.0.1" && url.port == Int(server.port)

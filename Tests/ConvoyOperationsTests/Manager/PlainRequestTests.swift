@@ -16,7 +16,7 @@ import Testing
 
     // MARK: References
 
-    @Test func `a plain reference leads to where it leads when it is parsed`() throws {
+    @Test func `a plain reference leads to the same resource as its parsed form`() throws {
         var random = SplitMix64.printingSeed()
         var plainCount = 0
         let rounds = PropertyBudget.rounds(10_000)
@@ -85,7 +85,7 @@ import Testing
 
     // MARK: Calls
 
-    @Test func `a prepared call is the request that the serializer makes`() throws {
+    @Test func `a prepared call is equal to the serializer's request`() throws {
         var random = SplitMix64.printingSeed()
         var (preparedCount, failures) = (0, 0)
         let managers = Self.managers()
@@ -234,7 +234,7 @@ import Testing
 
     // MARK: On the wire
 
-    @Test func `a prepared call is sent as what the serializer makes`() async throws {
+    @Test func `a prepared call is sent like the serializer's request`() async throws {
         let server = try TestServer()
         var random = SplitMix64(seed: 32)
         let host = "http://127.0.0.1:\(server.port)"
@@ -265,7 +265,7 @@ import Testing
         #expect(sentCount > 200)
     }
 
-    @Test func `a handle that goes from server to server asks each for what is written`() async throws {
+    @Test func `a handle that moves between servers requests the given target from each`() async throws {
         let servers = [try TestServer(), try TestServer()]
         let manager = HTTPRequestOperationManager(completionQueue: testQueue)
         var serializer = HTTPResponseSerializer()
@@ -289,7 +289,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `over HTTP/2 each request of a connection asks for its own path`() async throws {
+    func `over HTTP/2, each request of a connection sends its own path`() async throws {
         let nginx = try Nginx()
         defer { nginx.stop() }
         let manager = HTTPRequestOperationManager(baseURL: nginx.secureURL, completionQueue: testQueue)

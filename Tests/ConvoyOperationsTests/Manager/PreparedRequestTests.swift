@@ -40,7 +40,7 @@ import Testing
         return [HTTPRequestSerializer(), http, JSONRequestSerializer(), json, ranged, PropertyListRequestSerializer()]
     }
 
-    @Test func `a prepared request is sent like one that is made each time`() async throws {
+    @Test func `a prepared request is sent like a newly created one`() async throws {
         for serializer in serializers() {
             var requests: [URLRequest] = []
             for manager in managers {
@@ -61,7 +61,7 @@ import Testing
         "http://user@host/", "http://user:password@host/", "http://@host/", "http://:@host/", "ftp://host/", "file:///tmp/",
         "http://host:99999/", "http://127.1:1/", "HTTP://127.0.0.1:1/", "http://127.0.0.1:1/?query", "http:///path/",
     ])
-    func `what may not be sent is refused alike, whether it is prepared or not`(base: String) async throws {
+    func `an invalid request is rejected in the same way, prepared or not`(base: String) async throws {
         guard let url = URL(string: base) else { return }
         var offline = HTTPRequestSerializer()
         offline.cachePolicy = .returnCacheDataDontLoad
@@ -100,7 +100,7 @@ import Testing
         #expect(other.totalTimeout == 50 && other.userInfo.isEmpty)
     }
 
-    @Test func `a header that cannot be sent is an error each time`() async throws {
+    @Test func `an invalid header is an error each time`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("line\r\nbreak", forHTTPHeaderField: "X-Broken")
         for manager in managers {
@@ -135,7 +135,7 @@ import Testing
     ]
 
     @Test(arguments: responses.indices)
-    func `a value that a task decodes is what the serializer makes`(index: Int) async throws {
+    func `a value decoded by the awaiting task is equal to the serializer's`(index: Int) async throws {
         server.route("GET", "/api/value", Self.responses[index])
         let manager = managers[0]
         manager.responseSerializer = JSONResponseSerializer()
@@ -166,7 +166,7 @@ import Testing
         #expect(try await manager.enqueue(copy).value(as: User.self) == User(name: "ada"))
     }
 
-    @Test func `the copy of an awaited operation fails by itself where its body has no such value`() async throws {
+    @Test func `a copy of an awaited operation fails on its own if its body has no such value`() async throws {
         server.route("GET", "/api/value", .json(text: "{}"))
         let manager = managers[0]
         let operation = try manager.makeOperation(

@@ -17,7 +17,7 @@ import Testing
         HTTPRequestOperation(request: URLRequest(url: try #require(Self.url)))
     }
 
-    @Test func `a setting is the same by its own name and in the settings`() throws {
+    @Test func `a setting has the same value under its own name and in the settings`() throws {
         func check(_ owner: some RequestConfigurable) {
             owner.totalTimeout = 3
             owner.settings.maximumBodySize = 7
@@ -29,7 +29,7 @@ import Testing
         check(try operation())
     }
 
-    @Test func `an operation keeps the settings that its manager had when it was made`() throws {
+    @Test func `an operation keeps the settings that its manager had when it was created`() throws {
         let manager = HTTPRequestOperationManager()
         manager.userInfo = ["made": "before"]
         let operation = manager.makeOperation(request: URLRequest(url: try #require(Self.url)))
@@ -42,7 +42,7 @@ import Testing
         #expect(settings.idleTimeout == nil)
     }
 
-    @Test func `changes by several threads lose nothing`() throws {
+    @Test func `concurrent changes are not lost`() throws {
         for owner in [HTTPRequestOperationManager(), try operation()] as [any RequestConfigurable] {
             DispatchQueue.concurrentPerform(iterations: 4) { _ in
                 for _ in 0..<100 { owner.updateSettings { $0.maximumBodySize += 1 } }
@@ -62,7 +62,7 @@ import Testing
         #expect(manager.maximumBodySize == RequestSettings().maximumBodySize)
     }
 
-    @Test func `an old value may use its owner when it is released`() throws {
+    @Test func `an old value can use its owner when it is released`() throws {
         final class Releasing: Sendable {
             let onRelease: @Sendable () -> Void
             init(_ onRelease: @escaping @Sendable () -> Void) { self.onRelease = onRelease }
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func `credentials go where their new holder allows it`() throws {
+    @Test func `copied credentials are restricted to the new owner's base URL`() throws {
         let one = HTTPRequestOperationManager(baseURL: URL(string: "http://one.invalid/"))
         one.credential = URLCredential(user: "ada", password: "secret", persistence: .none)
         let other = HTTPRequestOperationManager(baseURL: URL(string: "http://other.invalid/"))
@@ -99,7 +99,7 @@ import Testing
         #expect(try source(other, "http://one.invalid/a") == nil)
     }
 
-    @Test func `a request of a refresh waits for no token, also with its manager's settings`() throws {
+    @Test func `a refresh request waits for no token, even with its manager's settings`() throws {
         let manager = HTTPRequestOperationManager()
         manager.authenticator = Authenticator { _ in AccessToken("token") }
         let request = URLRequest(url: try #require(Self.url))
@@ -110,7 +110,7 @@ import Testing
         #expect(manager.makeOperation(request: request).authenticator != nil)
     }
 
-    @Test func `settings bring neither their transport nor their clock`() throws {
+    @Test func `assigning settings replaces neither the transport nor the clock`() throws {
         let thread = NetworkThread()
         let operation = URLConnectionOperation(request: URLRequest(url: try #require(Self.url)), thread: thread)
         operation.settings = HTTPRequestOperationManager().settings
@@ -120,7 +120,7 @@ import Testing
         #expect(transport as? NetworkThread === thread)
     }
 
-    @Test func `a manager's rate limit holds besides that of an operation`() throws {
+    @Test func `a manager's rate limit applies in addition to an operation's own`() throws {
         let manager = HTTPRequestOperationManager()
         let limit = RateLimit(bytesPerSecond: 1000)
         manager.receiveRateLimit = limit
@@ -130,13 +130,13 @@ import Testing
         #expect(operation.connectionConfiguration.receiveRateLimits.first === limit)
     }
 
-    @Test func `a copy of a manager has its reachability manager`() {
+    @Test func `a copied manager has the same reachability manager`() {
         let manager = HTTPRequestOperationManager()
         manager.reachabilityManager = NetworkReachabilityManager()
         #expect(manager.makeCopy().reachabilityManager === manager.reachabilityManager)
     }
 
-    @Test func `settings that measure let an operation measure`() throws {
+    @Test func `settings that collect metrics apply to an operation`() throws {
         let operation = try operation()
         var settings = RequestSettings()
         settings.collectsMetrics = true

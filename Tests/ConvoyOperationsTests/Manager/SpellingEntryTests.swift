@@ -46,7 +46,7 @@ import Testing
         } catch { return (error as? URLError)?.code }
     }
 
-    @Test func `a pinned server is sent nothing in plain text, whatever the URL enters as`() async throws {
+    @Test func `a pinned server receives no plain text, however the URL is passed`() async throws {
         let refused = URLError.Code.appTransportSecurityRequiresSecureConnection
         for text in texts {
             let url = try #require(URLReference.url(text))
@@ -66,7 +66,7 @@ import Testing
         #expect(server.statistics.totalConnectionCount == 0)
     }
 
-    @Test func `cookies that one spelling has set are sent to all others`() async throws {
+    @Test func `cookies set under one spelling are sent for all others`() async throws {
         let manager = manager()
         server.route(nil, "/x", .text("hello").header("Set-Cookie", "a=1"))
         _ = try await manager.response(.get, texts[0])
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `what one spelling has stored serves all others`() async throws {
+    @Test func `a response stored under one spelling is served for all others`() async throws {
         let manager = manager()
         manager.cache = HTTPCache(memoryCapacity: 1 << 20)
         server.route(nil, "/x", .text("hello").header("Cache-Control", "max-age=1000"))

@@ -18,7 +18,7 @@ import Testing
 
     init() throws { bench = try MetricsBench() }
 
-    @Test func `without collectsMetrics there are none`() async throws {
+    @Test func `without collectsMetrics, an operation has no metrics`() async throws {
         manager.collectsMetrics = false
         let operation = try bench.operation("quick")
         manager.enqueue(operation)
@@ -26,7 +26,7 @@ import Testing
         #expect(operation.metrics == nil)
     }
 
-    @Test func `one operation alone can be asked`() async throws {
+    @Test func `metrics can be enabled for a single operation`() async throws {
         manager.collectsMetrics = false
         let operation = try bench.operation("quick")
         operation.collectsMetrics = true
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `they are there when the handlers run, and for dependents`() async throws {
+    @Test func `metrics are available in the handlers and for dependents`() async throws {
         let first = try bench.operation("quick"), second = try bench.operation("quick")
         let seen = Locked<[Int?]>([])
         first.setCompletionHandler(
@@ -62,7 +62,7 @@ import Testing
         #expect("\(metrics)".contains("GET http://127.0.0.1:"))
     }
 
-    @Test func `redirects are counted, and have their own requests`() async throws {
+    @Test func `redirects are counted and have their own transactions`() async throws {
         server.redirect("/a", to: "/b")
         server.redirect("/b", to: "/quick")
         let operation = try bench.operation("a")
@@ -74,7 +74,7 @@ import Testing
         #expect(inside <= metrics.workDuration)
     }
 
-    @Test func `a redirect that is kept as the response was not followed`() async throws {
+    @Test func `a redirect that is kept as the response does not count as followed`() async throws {
         server.redirect("/a", to: "/quick")
         let operation = try bench.operation("a")
         operation.redirectHandler = { _, _, _ in nil }
@@ -83,7 +83,7 @@ import Testing
         #expect(metrics.redirectCount == 0 && metrics.transactions.map(\.statusCode) == [302])
     }
 
-    @Test func `one that was cancelled before its start has no request and no start`() async throws {
+    @Test func `an operation cancelled before its start has no transactions and no start`() async throws {
         let operation = try bench.operation("quick")
         operation.cancel()
         manager.enqueue(operation)
@@ -92,7 +92,7 @@ import Testing
         #expect(metrics.workDuration < 0.1)
     }
 
-    @Test func `one that was cancelled while it waited for an answer has the request until then`() async throws {
+    @Test func `an operation cancelled while it waits for a response has a transaction until then`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("x").held(by: gate))
         let operation = try bench.operation("held")
@@ -105,7 +105,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `one that cannot be sent has no request`() async throws {
+    @Test func `an operation that cannot be sent has no transactions`() async throws {
         let operation = manager.makeOperation(request: URLRequest(url: try #require(URL(string: "ftp://127.0.0.1/"))))
         manager.enqueue(operation)
         #expect(try await bench.metrics(operation).transactions.isEmpty)
@@ -116,7 +116,7 @@ import Testing
         #expect(metrics.transactions.isEmpty && metrics.start != nil)
     }
 
-    @Test func `one that runs out of time has the request that was cut off`() async throws {
+    @Test func `an operation that times out has the transaction that was interrupted`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("x").held(by: gate))
         let operation = try bench.operation("held")
@@ -128,7 +128,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `a refused connection that is retried has each of its requests`() async throws {
+    @Test func `a refused connection that is retried has one transaction per attempt`() async throws {
         let port = try LoopbackPort.free()
         let operation = manager.makeOperation(
             request: URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)/"))))
@@ -144,7 +144,7 @@ import Testing
 
     // MARK: The cache
 
-    @Test func `a response out of the cache says so, and sent nothing`() async throws {
+    @Test func `a response from the cache is marked as such and has sent nothing`() async throws {
         manager.cache = HTTPCache()
         server.route("/kept", .text("kept").header("Cache-Control", "max-age=600"))
         server.route("/checked") { request in
@@ -175,7 +175,7 @@ import Testing
 
     // MARK: Shared requests
 
-    @Test func `operations that share a request say so, but for the one that made it`() async throws {
+    @Test func `shared transactions are marked as shared, except for the operation that sent the request`() async throws {
         manager.coalescesIdenticalRequests = true
         let gate = TestServer.Gate()
         server.redirect("/moved", to: "/held")
@@ -199,7 +199,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `the last that leaves a shared request learns how it ended, those before it not`() async throws {
+    @Test func `only the last operation to leave a shared request records how it ended`() async throws {
         manager.coalescesIdenticalRequests = true
         let gate = TestServer.Gate()
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 10_000))
@@ -216,7 +216,7 @@ import Testing
 
     // MARK: Storms
 
-    @Test func `whatever is done to many operations at once, their metrics are consistent`() async throws {
+    @Test func `the metrics of many operations stay consistent under concurrent calls`() async throws {
         manager.maxConcurrentOperationCount = 4
         var policy = RetryPolicy()
         policy.initialDelay = 0.01

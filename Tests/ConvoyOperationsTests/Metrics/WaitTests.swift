@@ -25,7 +25,7 @@ import Testing
 
     private func pair() throws -> [HTTPRequestOperation] { [try bench.operation("slow"), try bench.operation("quick")] }
 
-    @Test func `one that is not started waits for a start`() async throws {
+    @Test func `an operation that is not started waits for its start`() async throws {
         let operation = try bench.operation("quick")
         try await Task.sleep(for: .seconds(delay))
         manager.enqueue(operation)
@@ -44,14 +44,14 @@ import Testing
         #expect(first.waitDuration(for: .dependencies) == 0 && first.workDuration >= delay * 0.75)
     }
 
-    @Test func `behind a full queue one waits for a slot`() async throws {
+    @Test func `an operation in a full queue waits for a slot`() async throws {
         manager.maxConcurrentOperationCount = 1
         let operations = try pair()
         manager.enqueue(operations)
         expect(.slot, of: try await bench.metrics(operations[1]), toHaveTaken: delay)
     }
 
-    @Test func `the limit of a host holds back its own operations, and the others not`() async throws {
+    @Test func `a host limit delays only the operations of that host`() async throws {
         let queue = try queue()
         queue.maxConcurrentOperationCount = 8
         queue.maxConcurrentOperationCountPerHost = 1
@@ -63,7 +63,9 @@ import Testing
         #expect(try await bench.metrics(operations[2]).waitDuration(for: .hostLimit) == 0)
     }
 
-    @Test(arguments: [true, false]) func `a rate of starts holds back what comes too soon`(isPerHost: Bool) async throws {
+    @Test(arguments: [true, false]) func `a start rate delays operations that would start too early`(
+        isPerHost: Bool
+    ) async throws {
         let queue = try queue()
         let rate = StartRate(perSecond: 1 / delay)
         if isPerHost { queue.maximumStartRatePerHost = rate } else { queue.maximumStartRate = rate }
@@ -72,7 +74,7 @@ import Testing
         expect(.startRate, of: try await bench.metrics(operations[1]), toHaveTaken: delay * 0.5)
     }
 
-    @Test func `a suspended queue and a barrier have their own times`() async throws {
+    @Test func `waits for a suspended queue and for a barrier are measured separately`() async throws {
         let queue = try queue()
         queue.isSuspended = true
         let operation = try bench.operation("slow")
@@ -86,7 +88,7 @@ import Testing
         expect(.barrier, of: try await bench.metrics(behind), toHaveTaken: delay * 0.8)
     }
 
-    @Test func `a retry waits until it is due, and others at the closed gate`() async throws {
+    @Test func `a retry waits until it is due, and other operations wait at the closed gate`() async throws {
         server.route(
             "/busy", inTurn: [.status(503, headers: ["Retry-After": "1"]), .text("better")])
         manager.retryPolicy = RetryPolicy()
@@ -106,7 +108,7 @@ import Testing
         #expect(held.transactions.count == 1)
     }
 
-    @Test func `a pause is a wait, and makes two requests`() async throws {
+    @Test func `a pause is a wait and causes two transactions`() async throws {
         let gate = TestServer.Gate()
         server.serve(Data(repeating: 7, count: 300_000), at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 100_000) : response
@@ -127,7 +129,7 @@ import Testing
         #expect(metrics.transactions.map(\.countOfResponseBodyBytesReceived).reduce(0, +) >= 300_000)
     }
 
-    @Test func `one that is paused before its start waits for that`() async throws {
+    @Test func `an operation paused before its start waits for the resume`() async throws {
         let operation = try bench.operation("quick")
         operation.pause()
         manager.enqueue(operation)
@@ -136,7 +138,7 @@ import Testing
         expect(.pause, of: try await bench.metrics(operation), toHaveTaken: delay)
     }
 
-    @Test func `what comes after a pause is no part of it`() async throws {
+    @Test func `time after a pause does not count as paused`() async throws {
         let queue = try queue()
         queue.isSuspended = true
         let operation = try bench.operation("quick")
@@ -149,7 +151,7 @@ import Testing
         #expect(metrics.waitDuration(for: .pause) < metrics.waitDuration / 2, "\(metrics)")
     }
 
-    @Test func `a token that is being fetched is waited for`() async throws {
+    @Test func `an operation waits for a token that is being refreshed`() async throws {
         let tokens = try TokenServer()
         let manager = HTTPRequestOperationManager(baseURL: tokens.server.url, completionQueue: testQueue)
         manager.collectsMetrics = true
@@ -166,7 +168,7 @@ import Testing
         #expect(metrics.transactions.count == 1)
     }
 
-    @Test func `the answer to a challenge is waited for`() async throws {
+    @Test func `an operation waits for the reply to a challenge`() async throws {
         server.route("/secret") { request in
             request.headers["Authorization"] == AskingServer.basic
                 ? .text("let in") : .status(401).header("WWW-Authenticate", "Basic realm=\"metrics\"")
@@ -182,7 +184,7 @@ import Testing
         #expect(metrics.transactions.map(\.statusCode) == [401, 200] && metrics.retryCount == 0)
     }
 
-    @Test func `in a queue of Foundation's all waiting is for the start`() async throws {
+    @Test func `in a Foundation queue, all waiting time is for the start`() async throws {
         let queue = OperationQueue()
         queue.maxConcurrentOperationCount = 1
         manager.operationQueue = queue

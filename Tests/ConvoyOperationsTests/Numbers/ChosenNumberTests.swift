@@ -19,7 +19,7 @@ import Testing
             random: 1)
     }
 
-    @Test func `every policy decides on a delay that is a number of seconds`() {
+    @Test func `every retry policy yields a delay that is a number of seconds`() {
         var policy = RetryPolicy(maximumRetryCount: .max)
         policy.budget = nil
         for initial in Self.odd {
@@ -50,7 +50,7 @@ import Testing
         #expect(evaluate(policy, retryCount: 0, retryAfter: 3, elapsed: 0)?.decision == .retry(after: 3))
     }
 
-    @Test(arguments: odd) func `a failed try is repeated or waits whatever the delays`(number: Double) throws {
+    @Test(arguments: odd) func `a failed attempt is retried or waits, whatever the delays are`(number: Double) throws {
         let server = try TestServer()
         server.route("GET", "/x", inTurn: [.status(503), .text("at last")])
         let probe = Probe(server.url("/x"))
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test(arguments: odd) func `every share gives a budget with its reserve`(share: Double) {
+    @Test(arguments: odd) func `every share creates a budget with its reserve`(share: Double) {
         let budget = RetryBudget(share: share, reserve: 2)
         #expect(budget.withdraw(forHost: "h") && budget.withdraw(forHost: "h") && !budget.withdraw(forHost: "h"))
         for _ in 0..<20 { budget.deposit(forHost: "h") }
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [.max, .max - 1, 1 << 63, 1 << 62, 1 << 62 - 1] as [UInt64])
-    func `a distant deadline is not taken for now`(deadline: UInt64) {
+    func `a distant deadline does not fire immediately`(deadline: UInt64) {
         let clock = MonotonicClock()
         let early = Atomic<Int>(0)
         let due = Signal()
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(arguments: [Double.nan, -1, 0, .infinity, 1e300])
-    func `an odd timeout is no limit and leaves nothing behind`(timeout: Double) throws {
+    func `an invalid timeout means no limit and leaves no transfer behind`(timeout: Double) throws {
         let server = try TestServer()
         server.route("GET", "/x", .text("x"))
         let transport = CoalescingTransport(base: NetworkThread.shared)

@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: ["4294967296", "9223372036854775807", "9223372036854775808", String(repeating: "9", count: 400)])
-    func `a Retry-After that is too long gets no retry however many digits it has`(value: String) throws {
+    func `a Retry-After that is too long prevents a retry, whatever its number of digits`(value: String) throws {
         #expect(try retrying(value).operation.retryCount == 0)
         #expect(server.requests.count == 1)
     }
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(arguments: years)
-    func `two invalid dates are not validators`(year: String) throws {
+    func `two invalid dates do not form a validator`(year: String) throws {
         let probe = try pausedDownload([("Date", Self.date("9999")), ("Last-Modified", Self.date(year))])
         #expect(probe.operation.responseData == Self.content)
         #expect(server.requests.allSatisfy { $0.headers["Range"] == nil })
@@ -102,7 +102,7 @@ import Testing
     init() throws { server = try TestServer() }
 
     @Test(arguments: [Int.max, .max - 1, 1 << 62], [false, true])
-    func `an enormous announced length fails and reserves no memory`(length: Int, isFile: Bool) throws {
+    func `an enormous announced length fails without reserving memory`(length: Int, isFile: Bool) throws {
         server.route("GET", "/x", .bytes(Self.content).contentLength(length).closing())
         let directory = try TemporaryDirectory()
         let probe = Probe(server.url("/x"), output: isFile ? FileOutputStream(fileURL: directory.file("x")) : nil)
@@ -114,14 +114,14 @@ import Testing
     }
 
     @Test(arguments: ["9223372036854775808", "18446744073709551616", "99999999999999999999999", "-1", "1e3"])
-    func `an invalid length is a broken response`(length: String) throws {
+    func `a response with an invalid length is invalid`(length: String) throws {
         server.route("GET", "/x", .raw("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nhello"))
         let probe = Probe(server.url("/x"))
         probe.operation.start()
         #expect(probe.outcome()?.count == 2 && probe.error?.code == .badServerResponse)
     }
 
-    @Test func `a length may have leading zeros`() throws {
+    @Test func `a length can have leading zeros`() throws {
         server.route("GET", "/x", .raw("HTTP/1.1 200 OK\r\nContent-Length: 0000000000000000000000005\r\n\r\nhello"))
         let probe = Probe(server.url("/x"))
         probe.operation.start()
@@ -135,7 +135,7 @@ import Testing
         "bytes -9223372036854775808-199999/200000", "bytes FIRST--9223372036854775808/200000",
         "bytes FIRST-199999/9223372036854775808", "bytes FIRST-199999/-9223372036854775808", "bytes */9223372036854775807",
     ])
-    func `a range at the end of the numbers gives the right bytes or an error`(range: String) throws {
+    func `a range at the maximum offset yields the correct bytes or an error`(range: String) throws {
         let gate = TestServer.Gate()
         server.route("GET", "/file") { request in
             let whole = TestServer.Response.bytes(Self.content).header("ETag", "\"v1\"")

@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: Ending.allCases)
-    func `an operation ends although a user's code does not return`(ending: Ending) async throws {
+    func `an operation ends even if user code does not return`(ending: Ending) async throws {
         // All places run concurrently, each with its own server, because every second ending takes a second.
         try await withThrowingTaskGroup(of: Void.self) { group in
             for place in Place.allCases {
@@ -108,7 +108,7 @@ import Testing
         return probe
     }
 
-    @Test func `bytes that are given to a blocked stream after its operation has ended are not written`() throws {
+    @Test func `bytes passed to a blocked stream after its operation has ended are not written`() throws {
         let block = Block()
         let stream = BlockingStream(at: .write, block)
         let probe = Probe(server.url("/file"), output: stream)
@@ -121,7 +121,7 @@ import Testing
         #expect(stream.calls.filter { $0 == "write" }.count == 1)
     }
 
-    @Test func `a blocked stream is not waited for by a connection that ends late`() throws {
+    @Test func `a connection that ends late does not wait for a blocked stream`() throws {
         let network = ThreadedTransport()
         network.beSlowToCancel()
         let stream = GatedStream()
@@ -140,7 +140,7 @@ import Testing
         #expect(operation.isCancelled && (operation.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func `a serializer is not waited for that begins when the operation is cancelled already`() throws {
+    @Test func `an operation that is already cancelled does not wait for its serializer`() throws {
         let block = Block()
         defer { block.letThrough() }
         let operation = LateCancelledOperation(request: URLRequest(url: server.url("/file")))
@@ -153,7 +153,7 @@ import Testing
         #expect(operation.isCancelled && (operation.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func `a paused operation whose stream is blocked goes on when the stream does`() throws {
+    @Test func `a paused operation with a blocked stream continues when the stream does`() throws {
         let block = Block()
         let stream = BlockingStream(at: .write, block)
         let probe = Probe(server.url("/file"), output: stream)

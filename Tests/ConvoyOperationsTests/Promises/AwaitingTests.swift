@@ -39,7 +39,7 @@ import Testing
 
     // MARK: One operation
 
-    @Test func `one that is not enqueued is started`() async throws {
+    @Test func `awaiting an operation that is not enqueued starts it`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .text("x"))
         let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/x")))
@@ -50,14 +50,14 @@ import Testing
         try await operation.finished()
     }
 
-    @Test func `one that transfers only bytes is started too`() async throws {
+    @Test func `awaiting an operation that only transfers bytes starts it too`() async throws {
         let operation = URLConnectionOperation(
             request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network)
         try await operation.finished()
         #expect(operation.isFinished && network.connectionCount == 1)
     }
 
-    @Test func `its dependencies are started with it`() async throws {
+    @Test func `awaiting an operation starts its dependencies`() async throws {
         let (first, second, last) = (operation(), operation(), operation())
         second.addDependency(first)
         last.addDependency(second)
@@ -65,7 +65,7 @@ import Testing
         #expect(first.isFinished && second.isFinished && network.connectionCount == 3)
     }
 
-    @Test func `the dependencies of one that is enqueued are started too`() async throws {
+    @Test func `awaiting an enqueued operation starts its dependencies too`() async throws {
         let (first, last) = (operation(), operation())
         last.addDependency(first)
         let queue = RequestOperationQueue()
@@ -74,14 +74,14 @@ import Testing
         #expect(first.isFinished && queue.queuedOperationCount == 0)
     }
 
-    @Test func `a long chain is started without an end of the stack`() async throws {
+    @Test func `a long dependency chain is started without exhausting the stack`() async throws {
         let chain = (0..<20_000).map { _ in operation() }
         for (operation, next) in zip(chain, chain.dropFirst()) { next.addDependency(operation) }
         try await chain.last?.finished()
         #expect(chain.allSatisfy { $0.isFinished })
     }
 
-    @Test func `what is waited for in a thousand billion ways is looked at once`() {
+    @Test func `a dependency with a trillion paths to it is visited once`() {
         let first = operation()
         first.pause()
         var layer = [first]
@@ -96,7 +96,7 @@ import Testing
         #expect(eventually { last.isFinished })
     }
 
-    @Test func `operations that wait for each other end by the cancelling of one`() async {
+    @Test func `cancelling one of two operations that wait for each other ends both`() async {
         let (one, other) = (operation(), operation())
         one.addDependency(other)
         other.addDependency(one)
@@ -107,7 +107,7 @@ import Testing
         #expect(eventually { other.isFinished })
     }
 
-    @Test func `a paused one waits for its resume`() async throws {
+    @Test func `a paused operation waits for its resume`() async throws {
         let operation = operation()
         operation.pause()
         let task = Task { try await operation.finished() }
@@ -119,7 +119,7 @@ import Testing
         #expect(operation.isFinished)
     }
 
-    @Test func `a cancelled one fails and waits for no dependency`() async {
+    @Test func `a cancelled operation fails and does not wait for dependencies`() async {
         let (operation, dependency) = (operation(), operation())
         operation.addDependency(dependency)
         operation.cancel()
@@ -127,7 +127,7 @@ import Testing
         #expect(operation.isFinished && !dependency.isFinished && network.connectionCount == 0)
     }
 
-    @Test func `one that was started by hand is not started again`() async throws {
+    @Test func `an operation that was started manually is not started again`() async throws {
         let operation = operation()
         operation.start()
         try await operation.finished()
@@ -137,7 +137,7 @@ import Testing
     // MARK: Awaited first, enqueued a moment later
 
     @Test(arguments: QueueKind.allCases)
-    func `a manager ignores one that is awaited already`(kind: QueueKind) async throws {
+    func `a manager ignores an operation that is already awaited`(kind: QueueKind) async throws {
         let manager = HTTPRequestOperationManager()
         manager.operationQueue = kind.make()
         let paused = operation()
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `one that a manager has is left to it`(kind: QueueKind) async throws {
+    func `awaiting an enqueued operation leaves its start to the queue`(kind: QueueKind) async throws {
         let manager = HTTPRequestOperationManager()
         let queue = kind.make()
         manager.operationQueue = queue
@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `awaiting races with enqueueing`(kind: QueueKind) async {
+    func `awaiting and enqueueing concurrently starts an operation once`(kind: QueueKind) async {
         let manager = HTTPRequestOperationManager()
         manager.operationQueue = kind.make()
         let count = 1_500
@@ -204,7 +204,7 @@ import Testing
 
     // MARK: Batches
 
-    @Test func `a batch that is awaited starts its members`() async throws {
+    @Test func `awaiting a batch starts its members`() async throws {
         let members = (0..<5).map { _ in operation() }
         let numbers = Log()
         let batch = BatchOperation(
@@ -229,7 +229,7 @@ import Testing
         #expect(try await manager.enqueueBatch(of: [HTTPRequestOperation]()).isEmpty)
     }
 
-    @Test func `cancelling the task of a batch cancels its members`() async {
+    @Test func `cancelling a batch's task cancels its members`() async {
         let members = (0..<3).map { _ in operation() }
         for member in members { member.pause() }
         let batch = BatchOperation(of: members)
@@ -240,7 +240,7 @@ import Testing
         #expect(members.allSatisfy { $0.isFinished && $0.isCancelled })
     }
 
-    @Test func `a cancelled batch ends its await and its members go on`() async throws {
+    @Test func `cancelling a batch ends the wait, and its members continue`() async throws {
         let member = operation()
         member.pause()
         let batch = BatchOperation(of: [member])

@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `with a failing a cancelled and a duplicate member`(kind: QueueKind) throws {
+    func `a batch with failing, cancelled and duplicate members completes once`(kind: QueueKind) throws {
         let log = Log()
         let (good, bad, cancelled) = (
             member("/quick", "good", log), member("/broken", "bad", log), member("/quick", "cancelled", log)
@@ -65,7 +65,7 @@ import Testing
         #expect(Array(all.dropFirst(6)) == ["completed 3", "after"])
     }
 
-    @Test(arguments: QueueKind.allCases) func `an empty batch completes with nothing`(kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `an empty batch completes without operations`(kind: QueueKind) {
         let log = Log()
         let operations = batch([], log)
         #expect(operations.count == 1)
@@ -73,7 +73,7 @@ import Testing
         #expect(log.all == ["completed 0"])
     }
 
-    @Test func `a batch that is never enqueued holds nothing`() {
+    @Test func `a batch that is never enqueued retains nothing`() {
         let log = Log()
         weak var leftMember: HTTPRequestOperation?
         weak var leftEnd: Operation?
@@ -86,7 +86,7 @@ import Testing
         #expect(log.all.isEmpty)
     }
 
-    @Test func `an operation may be in two batches`() {
+    @Test func `an operation can be in two batches`() {
         let log = Log()
         let shared = member("/quick", "shared", log)
         let (one, two) = (batch([shared], log), batch([shared, member("/quick", "other", log)], log))
@@ -98,7 +98,7 @@ import Testing
         #expect(log.all.filter { $0.hasPrefix("completed") }.sorted() == ["completed 1", "completed 2"])
     }
 
-    @Test func `handlers may set after batching`() {
+    @Test func `handlers can be set after batching`() {
         let log = Log()
         let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
         operation.completionQueue = testQueue
@@ -109,7 +109,7 @@ import Testing
         #expect(log.all == ["late", "1/1", "completed 1"])
     }
 
-    @Test func `a member that has finished before counts`() {
+    @Test func `a member that has already finished counts`() {
         let log = Log()
         let operation = member("/quick", "early", log)
         let delivered = Signal()
@@ -121,7 +121,9 @@ import Testing
         #expect(log.all == ["early succeeded", "1/1", "completed 1"])
     }
 
-    @Test(arguments: QueueKind.allCases) func `a cancelled batch finishes and does not complete`(kind: QueueKind) throws {
+    @Test(arguments: QueueKind.allCases) func `a cancelled batch finishes without calling its completion`(
+        kind: QueueKind
+    ) throws {
         let log = Log()
         let only = member("/quick", "a", log)
         let delivered = Signal()

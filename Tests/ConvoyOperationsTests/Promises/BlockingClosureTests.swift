@@ -56,7 +56,7 @@ import Testing
         #expect(streams.allSatisfy { $0.count == 5 })
     }
 
-    @Test func `ten decisions about redirects that wait for each other all are made`() async throws {
+    @Test func `ten redirect decisions that wait for each other are all made`() async throws {
         let meeting = Meeting(of: 10)
         let operations = (0..<10).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/moved"))) }
         for operation in operations {

@@ -39,7 +39,7 @@ import Testing
         #expect(probe.operation.state == .finished)
     }
 
-    @Test func `never enqueued`() {
+    @Test func `cancelling an operation that is never enqueued finishes it`() {
         let probe = Probe(server.url("/quick"))
         let ran = dependent(on: probe.operation)
         probe.operation.cancel()
@@ -49,7 +49,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test(arguments: QueueKind.allCases) func queued(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `cancelling a queued operation finishes it`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         queue.isSuspended = true
@@ -64,7 +64,9 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test(arguments: QueueKind.allCases) func `waiting on a dependency`(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `cancelling an operation that waits for a dependency finishes it`(
+        in kind: QueueKind
+    ) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         let gate = BlockOperation {}
@@ -77,7 +79,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test(arguments: QueueKind.allCases) func `executing before the connection`(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `cancelling before the connection finishes the operation`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         let preparing = Signal()
@@ -95,7 +97,9 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test(arguments: QueueKind.allCases) func `executing before the response`(in kind: QueueKind) throws {
+    @Test(arguments: QueueKind.allCases) func `cancelling before the response finishes the operation`(
+        in kind: QueueKind
+    ) throws {
         let queue = kind.make()
         let probe = Probe(server.url("/silent"))
         queue.addOperation(probe.operation)
@@ -105,7 +109,7 @@ import Testing
         expectCancelled(probe, ran)
     }
 
-    @Test(arguments: QueueKind.allCases) func `executing in the body`(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `cancelling during the body finishes the operation`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/stalls"))
         let flowing = Signal()
@@ -117,7 +121,9 @@ import Testing
         expectCancelled(probe, ran)
     }
 
-    @Test(arguments: QueueKind.allCases) func `paused after it started`(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `cancelling an operation that was paused after its start finishes it`(
+        in kind: QueueKind
+    ) {
         let queue = kind.make()
         let probe = Probe(server.url("/stalls"))
         let flowing = Signal()
@@ -131,7 +137,9 @@ import Testing
         expectCancelled(probe, ran)
     }
 
-    @Test(arguments: QueueKind.allCases) func `paused before it started`(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `cancelling an operation that was paused before its start finishes it`(
+        in kind: QueueKind
+    ) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         probe.operation.pause()
@@ -142,7 +150,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `paused and never enqueued`() {
+    @Test func `cancelling a paused operation that is never enqueued finishes it`() {
         let probe = Probe(server.url("/quick"))
         probe.operation.pause()
         probe.operation.cancel()
@@ -151,7 +159,7 @@ import Testing
         #expect(probe.outcome() == Probe.cancelled)
     }
 
-    @Test(arguments: QueueKind.allCases) func `after it has finished nothing happens`(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `cancelling a finished operation has no effect`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         queue.addOperation(probe.operation)
@@ -162,7 +170,7 @@ import Testing
         #expect(probe.operation.responseString == "quick")
     }
 
-    @Test func `a cancelled task cancels its operation`() async throws {
+    @Test func `cancelling a task cancels its operation`() async throws {
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         let operation = try manager.makeOperation(.get, "silent")
         let task = Task { try await manager.enqueue(operation).finished() }

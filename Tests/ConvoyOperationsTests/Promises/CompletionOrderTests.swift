@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `the handlers of a chain run in its order over several network threads`() throws {
+    @Test func `the handlers of a chain run in order across several network threads`() throws {
         let threads = (0..<3).map { _ in NetworkThread() }
         for round in 0..<5 {
             let record = Record(expecting: 100)
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func `the handlers of a chain run in its order in a queue of Foundation`() throws {
+    @Test func `the handlers of a chain run in order in a Foundation queue`() throws {
         let plain = OperationQueue()
         let record = Record(expecting: 40)
         var chain: [HTTPRequestOperation] = []
@@ -118,7 +118,7 @@ import Testing
     }
 
     /// If code that observes the end of an operation then ends another one, their handlers run in this order.
-    @Test func `the handlers of operations that end because of another one come after its own`() throws {
+    @Test func `the handlers of operations ended by another operation run after its own`() throws {
         for _ in 0..<200 {
             let record = Record(expecting: 2)
             let (first, second) = (operation(0, noting: record), operation(1, noting: record))
@@ -155,7 +155,7 @@ import Testing
         #expect(record.wait() == Array(0..<10_000))
     }
 
-    @Test func `nothing is kept of a queue whose handlers have run`() throws {
+    @Test func `a completion queue is released after its handlers have run`() throws {
         weak var left: DispatchQueue?
         do {
             let own = DispatchQueue(label: "Convoy.Tests.Own")
@@ -175,7 +175,7 @@ import Testing
     // MARK: Others that learn of the end
 
     /// The handlers may run while the queue is still removing the operation. Waiting for the handlers waits for both.
-    @Test func `after the handlers have run the operation is gone from its queue`() throws {
+    @Test func `an operation has left its queue when its handlers have run`() throws {
         for round in 0..<300 {
             let group = DispatchGroup()
             let queue = RequestOperationQueue()
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test func `a handler may release the last reference to its operation`() throws {
+    @Test func `a handler can release the last reference to its operation`() throws {
         for round in 0..<300 {
             let record = Record(expecting: 1)
             let held = Locked<HTTPRequestOperation?>(nil)
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `a batch is complete when its members' handlers have run whatever ends them`() throws {
+    @Test func `a batch completes after its members' handlers, whatever ends them`() throws {
         for _ in 0..<50 {
             let record = Record(expecting: 9)
             let members = (0..<8).map { number in
@@ -236,7 +236,7 @@ import Testing
 
     // MARK: Notifications
 
-    @Test func `an operation's start is posted before its end and a dependency's end before its dependents start`() throws {
+    @Test func `start precedes finish, and a dependency's finish precedes its dependents' start`() throws {
         let center = NotificationCenter.default
         let record = Record(expecting: 400)
         let chain = (0..<100).map { _ in operation(0, noting: Record(expecting: 0)) }

@@ -40,19 +40,19 @@ import Testing
     }
 
     @Test(arguments: zip([401, 404, 500], [TestServer.Response.Framing.automatic, .chunked, .closeDelimited]))
-    func `a body that stops ends with what has come`(code: Int, framing: TestServer.Response.Framing) throws {
+    func `an error body that stalls ends with the received bytes`(code: Int, framing: TestServer.Response.Framing) throws {
         let operation = try get(body(100, status: code).framed(framing).stalls(afterBytes: 10))
         #expect(status(operation) == code)
         #expect(operation.responseData?.count == 10)
     }
 
-    @Test func `a body that does not begin ends empty`() throws {
+    @Test func `an error body that does not begin ends empty`() throws {
         let operation = try get(body(100).stalls(afterBytes: 0))
         #expect(status(operation) == 500)
         #expect(operation.responseData?.isEmpty == true)
     }
 
-    @Test func `a body that drips on is given up`() throws {
+    @Test func `an error body that trickles is abandoned`() throws {
         var drip = body(20_000).framed(.chunked)
         drip.effects.pace = .drip(bytes: 1, interval: 0.02)
         let operation = try get(drip)
@@ -60,20 +60,20 @@ import Testing
         #expect(operation.responseData.map { 1..<20_000 ~= $0.count } == true)
     }
 
-    @Test func `a body that is far too long is cut`() throws {
+    @Test func `an error body that is far too long is truncated`() throws {
         let operation = try get(TestServer.Response.pattern(count: 1 << 30).status(502).framed(.closeDelimited))
         #expect(status(operation) == 502)
         let count = try #require(operation.responseData?.count)
         #expect(count > 900 << 10 && count <= 1 << 20)
     }
 
-    @Test func `a body that comes slowly, and comes, is whole`() throws {
+    @Test func `an error body that arrives slowly but steadily is complete`() throws {
         let operation = try get(body(6_000).bandwidth(bytesPerSecond: 3_000))
         #expect(status(operation) == 500)
         #expect(operation.responseData?.count == 6_000)
     }
 
-    @Test func `a body that is the response is waited for`() throws {
+    @Test func `an error body that is accepted as the response is awaited`() throws {
         let operation = try get(body(100).stalls(afterBytes: 10), timeout: 2) { $0.responseSerializer = anyStatus }
         #expect((operation.error as? URLError)?.code == .timedOut)
         // Slower than an error body may be in its first second.
@@ -82,7 +82,7 @@ import Testing
         #expect(slow.responseData?.count == 1_200)
     }
 
-    @Test func `a file gets nothing of it`() throws {
+    @Test func `an error body is not written to the file`() throws {
         let output = OutputStream(toMemory: ())
         let operation = try get(body(100).stalls(afterBytes: 10)) { $0.outputStream = output }
         #expect(status(operation) == 500)
@@ -90,7 +90,7 @@ import Testing
         #expect(output.property(forKey: .dataWrittenToMemoryStreamKey) as? Data ?? Data() == Data())
     }
 
-    @Test func `a retry follows a body that does not end`() throws {
+    @Test func `a retry follows an error body that does not end`() throws {
         server.route("GET", "/", inTurn: [body(100, status: 503).stalls(afterBytes: 10), .text("there")])
         let probe = Probe(server.url("/"), timeout: 4)
         probe.operation.responseSerializer = HTTPResponseSerializer()
@@ -100,7 +100,7 @@ import Testing
         #expect(probe.operation.responseString == "there")
     }
 
-    @Test func `a known credential answers a question whose body does not end`() throws {
+    @Test func `a known credential is sent although the challenge's body does not end`() throws {
         server.route("GET", "/") { request in
             guard request.headers["Authorization"] == nil else { return .text("let in") }
             return body(100, status: 401).header("WWW-Authenticate", "Basic realm=\"x\"").stalls(afterBytes: 10)
@@ -113,7 +113,7 @@ import Testing
         #expect(probe.operation.responseString == "let in")
     }
 
-    @Test func `the same where every status is accepted`() throws {
+    @Test func `a known credential is sent even if every status is accepted`() throws {
         let asked = body(100, status: 401).header("WWW-Authenticate", "Basic realm=\"x\"").stalls(afterBytes: 10)
         server.route("GET", "/") { $0.headers["Authorization"] == nil ? asked : .text("let in") }
         for answersLate in [false, true] {
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func `a question that is not answered, and is accepted, comes whole`() throws {
+    @Test func `an accepted challenge that is not answered is received completely`() throws {
         let slow = body(1_300, status: 401).framed(.chunked).bandwidth(bytesPerSecond: 900)
         server.route("GET", "/", slow.header("WWW-Authenticate", "Basic realm=\"x\""))
         let probe = Probe(server.url("/"), timeout: 10)
@@ -144,13 +144,13 @@ import Testing
     }
 
     @Test(arguments: [TestServer.Response.Framing.automatic, .chunked])
-    func `an error that is longer than what may be in memory has its status`(framing: TestServer.Response.Framing) throws {
+    func `an error body that exceeds the memory limit reports its status`(framing: TestServer.Response.Framing) throws {
         let operation = try get(body(50_000, status: 404).framed(framing)) { $0.maximumBodySize = 1_000 }
         #expect(status(operation) == 404)
         #expect(operation.responseData?.count == 1_000)
     }
 
-    @Test func `of those that share a transfer, the one that accepts the status needs all of it`() async throws {
+    @Test func `an operation that accepts the status receives all of a shared error body`() async throws {
         let gate = TestServer.Gate()
         server.route("GET", "/", body(1_300, status: 404).held(by: gate).bandwidth(bytesPerSecond: 900))
         let operations = [HTTPResponseSerializer(), anyStatus].map { serializer in

@@ -44,7 +44,8 @@ import Testing
         await error { try await manager.enqueue(HTTPRequestOperation(request: request)).finished() }
     }
 
-    @Test(arguments: values) func `no way to set a header lets one through`(value: String) async throws {
+    @Test(arguments: values) func `an invalid value is rejected in every API that sets a header`(value: String) async throws
+    {
         manager.requestSerializer.setValue(value, forHTTPHeaderField: "X-Token")
         expectRefusal(await error { try await manager.get("x") }, "the serializer's")
         expectRefusal(await error { try await manager.post("x", parameters: ["a": 1]) }, "the serializer's, of a form")
@@ -80,7 +81,7 @@ import Testing
 
     /// The behavior that the documentation warns about. If this test fails, the warning can be removed.
     @Test(arguments: ["a\r\nb", "a\nb", "a\rb", "a\0b"])
-    func `Foundation's own setter leaves nothing to find`(value: String) {
+    func `Foundation's own setter ignores an invalid value`(value: String) {
         var request = URLRequest(url: server.url("/x"))
         request.setValue("old", forHTTPHeaderField: "X-Token")
         request.setValue(value, forHTTPHeaderField: "X-Token")

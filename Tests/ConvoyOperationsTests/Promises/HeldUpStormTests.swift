@@ -105,7 +105,7 @@ import Testing
         return probe
     }
 
-    @Test func `each operation finishes once, with all of its bytes or an error, whatever holds it up`() throws {
+    @Test func `each operation finishes once with all bytes or an error, whatever delays it`() throws {
         let count = Int(ProcessInfo.processInfo.environment["CONVOY_STORM_OPERATIONS"] ?? "") ?? 500
         var random = SplitMix64.printingSeed()
         let queue = RequestOperationQueue()

@@ -32,7 +32,7 @@ import Testing
         return delivered.wait()
     }
 
-    @Test(arguments: [false, true]) func `set after the end they are called once on their queue`(fails: Bool) {
+    @Test(arguments: [false, true]) func `handlers set after the end are called once on their queue`(fails: Bool) {
         let operation = operation()
         if fails { operation.cancel() }
         #expect(finish(operation))
@@ -47,7 +47,7 @@ import Testing
         #expect(operation.completionBlock == nil)
     }
 
-    @Test func `each that is set from within another is called`() {
+    @Test func `handlers set from within each other are all called`() {
         let operation = operation()
         let calls = Log()
         let all = Signal()
@@ -66,7 +66,7 @@ import Testing
         #expect(calls.all == ["first", "second", "third"])
     }
 
-    @Test func `one that is replaced before it is called is not`() {
+    @Test func `a handler that is replaced before its call is not called`() {
         let operation = operation()
         #expect(finish(operation))
         let calls = Log()
@@ -78,7 +78,7 @@ import Testing
         #expect(calls.all == ["kept"])
     }
 
-    @Test func `a closure that comes too late to be called is not held`() {
+    @Test func `a closure that is set too late to be called is not retained`() {
         let operation = operation()
         #expect(finish(operation))
         weak var left: Log?
@@ -91,7 +91,7 @@ import Testing
         #expect(left == nil)
     }
 
-    @Test func `a batch and a block call theirs after the end as well`() {
+    @Test func `a batch and a block operation call completion blocks set after their end`() {
         let batch = BatchOperation(of: [])
         let operations: [Operation] = [batch, ScheduledBlockOperation {}]
         for operation in operations {
@@ -105,7 +105,7 @@ import Testing
     }
 
     /// The handlers are set while the operation ends.
-    @Test func `in a race with the end each is called exactly once`() {
+    @Test func `handlers set concurrently with the end are called exactly once`() {
         let count = 3_000
         let calls = (0..<4).map { _ in Counts(count) }
         let operations = (0..<count).map { _ in operation() }

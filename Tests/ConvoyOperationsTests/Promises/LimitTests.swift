@@ -25,7 +25,7 @@ import Testing
         #expect(operation.responseData == nil)
     }
 
-    @Test func `a body longer than the limit is an error before it is there`() async throws {
+    @Test func `a body longer than the limit is an error before it arrives`() async throws {
         server.servePattern(count: 10_000_000_000, at: "/huge")
         let announced = try manager.makeOperation(.get, "huge")
         announced.responseSerializer = HTTPResponseSerializer()
@@ -41,7 +41,7 @@ import Testing
         await expectTooLarge(silent)
     }
 
-    @Test func `the serializer's limit holds while the body arrives`() async throws {
+    @Test func `the serializer's limit applies while the body arrives`() async throws {
         server.route("GET", "/json", .pattern(count: 5_000_000).header("Content-Type", "application/json"))
         let operation = try manager.makeOperation(.get, "json")
         var serializer = JSONResponseSerializer()
@@ -50,7 +50,7 @@ import Testing
         await expectTooLarge(operation)
     }
 
-    @Test func `an error's body is cut where it is too long, and its status is the error`() async throws {
+    @Test func `an error body that is too long is truncated, and its status is the error`() async throws {
         server.route("GET", "/broken", .pattern(count: 1_000_000).status(500))
         let directory = try TemporaryDirectory()
         let operation = try manager.makeOperation(.get, "broken")
@@ -61,7 +61,7 @@ import Testing
         #expect((operation.error as? HTTPError)?.statusCode == 500)
     }
 
-    @Test func `what goes to a file is not limited`() async throws {
+    @Test func `a body written to a file is not limited`() async throws {
         server.servePattern(count: 5_000_000, at: "/file")
         let directory = try TemporaryDirectory()
         let operation = try manager.makeOperation(.get, "file")
@@ -92,7 +92,7 @@ import Testing
         return result.output
     }
 
-    @Test func `a throttled form is slow and delays nothing else`() throws {
+    @Test func `a throttled form is slow but delays nothing else`() throws {
         server.route("POST", "/form", .text("taken"))
         server.route("GET", "/quick", .text("quick"))
         let slow = try manager.makeMultipartOperation("form") { form in
@@ -119,7 +119,7 @@ import Testing
         #expect(server.requests("GET", "/quick").allSatisfy { $0.arrivedAt < end })
     }
 
-    @Test func `an operation is in its group from the moment it is enqueued`() throws {
+    @Test func `an operation is in its completion group from the moment it is enqueued`() throws {
         server.route("GET", "/quick", .text("quick"))
         let group = DispatchGroup()
         let queue = RequestOperationQueue()

@@ -21,7 +21,7 @@ import Testing
 
     // MARK: 1: it finishes exactly once, whatever comes when
 
-    @Test func `resume of a never started operation runs it once it is enqueued`() {
+    @Test func `resuming an operation that was never started runs it once it is enqueued`() {
         let probe = Probe(server.url("/quick"))
         probe.operation.pause()
         queue.addOperation(probe.operation)
@@ -45,7 +45,7 @@ import Testing
         #expect(probe.operation.responseString == "0123456789")
     }
 
-    @Test func `a pause while the response is parsed keeps the outcome for the resume`() throws {
+    @Test func `a pause during parsing keeps the outcome for the resume`() throws {
         let (parsing, paused) = (Signal(), Signal())
         let probe = Probe(server.url("/quick"))
         probe.operation.responseSerializer = SlowSerializer(parsing: parsing, goOn: paused)
@@ -88,7 +88,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a stream with no space fails the operation`() {
+    @Test func `an output stream that runs out of space fails the operation`() {
         final class FullStream: OutputStream {
             override var streamStatus: Stream.Status { .open }
             override var hasSpaceAvailable: Bool { false }
@@ -101,7 +101,7 @@ import Testing
         #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
     }
 
-    @Test func `a user's slow stream delays its own transfer and no other`() {
+    @Test func `a user's slow stream delays only its own transfer`() {
         final class SlowStream: OutputStream {
             let goOn = Signal()
             let writing = Signal()
@@ -135,7 +135,7 @@ import Testing
         #expect(stream.bytes == content)
     }
 
-    @Test func `a stream that is complete only when closed is closed before the operation finishes`() {
+    @Test func `a stream that is complete only after closing is closed before the operation finishes`() {
         final class Buffered: OutputStream {
             private var pending = Data()
             private(set) var whole = Data()
@@ -156,7 +156,7 @@ import Testing
 
     // MARK: 3: results are final before isFinished
 
-    @Test func `a dependent always sees the results`() throws {
+    @Test func `a dependent always sees its dependency's results`() throws {
         for _ in 0..<200 {
             let first = Probe(server.url("/json"))
             first.operation.responseSerializer = JSONResponseSerializer()
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func `the parsed body of an error response is available with the error`() {
+    @Test func `an error response's parsed body is available with the error`() {
         server.route("GET", "/refused", .json(text: #"{"reason": "no"}"#).status(403))
         let probe = Probe(server.url("/refused"))
         probe.operation.responseSerializer = JSONResponseSerializer()
@@ -187,7 +187,7 @@ import Testing
 
     // MARK: 4: changes are posted with no lock held
 
-    @Test func `an observer may use the operation in its handler`() {
+    @Test func `an observer can use the operation in its handler`() {
         let probe = Probe(server.url("/quick"))
         let finished = Signal()
         probe.operation.keepObserving(.isFinished) { operation, change in
@@ -243,7 +243,7 @@ import Testing
     // MARK: 8: nothing is held
 
     @Test(arguments: ["finished", "cancelled"])
-    func `an operation that is still held holds no closure when its handlers have run`(ending: String) throws {
+    func `a retained operation retains no closures after its handlers have run`(ending: String) throws {
         final class Token: Sendable { func use() {} }
         weak var left: Token?
         let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
@@ -298,7 +298,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `an error that prepare throws is the operation's error`() {
+    @Test func `an error thrown by prepare is the operation's error`() {
         struct Refusal: Error {}
         let probe = Probe(server.url("/quick"))
         probe.operation.prepare = { _ in throw Refusal() }
@@ -308,7 +308,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a dependency's failure cancels if that is set`() {
+    @Test func `a failed dependency cancels its dependents if configured`() {
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         let first = Probe(server.url("/broken"))
         let (strict, lenient) = (Probe(server.url("/quick")), Probe(server.url("/quick")))

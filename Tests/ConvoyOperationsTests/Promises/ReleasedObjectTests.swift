@@ -147,7 +147,7 @@ import Testing
 
     private struct GuestError: Error { let guest: Guest }
 
-    @Test(arguments: settings.indices) func `a setting that is replaced`(index: Int) {
+    @Test(arguments: settings.indices) func `a replaced setting can use its operation when it is released`(index: Int) {
         let setting = Self.settings[index]
         let visits = Atomic(0)
         let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/guest")))
@@ -169,7 +169,7 @@ import Testing
         #expect(eventually { visits.load(ordering: .relaxed) == 3 }, "\(setting.name)")
     }
 
-    @Test func `a manager's queue that is replaced`() {
+    @Test func `a replaced queue can use its manager when it is released`() {
         final class GuestQueue: OperationQueue, @unchecked Sendable {
             var guest: Guest?
         }
@@ -187,7 +187,7 @@ import Testing
         #expect(eventually { visits.load(ordering: .relaxed) == 1 })
     }
 
-    @Test func `a cookie store's handler that is replaced`() {
+    @Test func `a replaced cookie handler can use its store when it is released`() {
         let visits = Atomic(0)
         let store = CookieStore()
         do {
@@ -201,7 +201,7 @@ import Testing
         #expect(visits.load(ordering: .relaxed) == 1)
     }
 
-    @Test func `the error of an authenticator's last refresh`() async throws {
+    @Test func `a replaced refresh error can use its authenticator when it is released`() async throws {
         struct Failure: Error { let guest: Guest }
         let visits = Atomic(0)
         let present = Locked<Authenticator?>(nil)

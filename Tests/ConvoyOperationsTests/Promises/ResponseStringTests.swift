@@ -32,8 +32,7 @@ import Testing
         Case(type: "text/plain; charset=klingon", bytes: Array("é".utf8), text: "é", encoding: .utf8),
         Case(type: "text/plain; charset=utf-8", bytes: [0xE9], text: nil, encoding: .utf8),
     ])
-    func `the text of a response is read by its charset, which is named as far as Foundation has names`(_ given: Case) throws
-    {
+    func `a response text is decoded with its charset, which has a name if Foundation knows it`(_ given: Case) throws {
         let server = try TestServer()
         let type = given.type.map { "Content-Type: \($0)\r\n" } ?? ""
         let head = "HTTP/1.1 200 OK\r\n\(type)Content-Length: \(given.bytes.count)\r\n\r\n"

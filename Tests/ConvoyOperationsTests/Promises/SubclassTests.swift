@@ -63,14 +63,14 @@ import Testing
         return operation
     }
 
-    @Test func `it processes the response`() async throws {
+    @Test func `a subclass processes the response`() async throws {
         let operation = operation()
         #expect(try await operation.value(as: Int.self) == 3)
         #expect(operation.heard.withLock { $0 } == ["start", "200 with 5"])
         #expect(operation.responseData?.count == 5)
     }
 
-    @Test func `what it throws is the error`() async throws {
+    @Test func `an error thrown by a subclass is the operation's error`() async throws {
         let operation = operation()
         operation.most = 2
         await #expect(throws: LineCount.TooMany.self) { try await operation.finished() }
@@ -80,7 +80,7 @@ import Testing
         #expect(missing.heard.withLock { $0 } == ["start", "404 with 4"])
     }
 
-    @Test func `its own properties survive the copy`() async throws {
+    @Test func `the properties of a subclass survive copying`() async throws {
         let operation = operation()
         operation.most = 2
         try? await operation.finished()
@@ -91,7 +91,7 @@ import Testing
         #expect(untyped.most == 2)
     }
 
-    @Test func `a manager makes it, with handlers and awaited`() async throws {
+    @Test func `a manager creates a subclass, with handlers or awaited`() async throws {
         let manager = Manager(baseURL: server.url("/"))
         let operation = try manager.makeOperation(.get, "lines")
         operation.completionQueue = testQueue
@@ -101,7 +101,7 @@ import Testing
         #expect(awaited.responseObject as? Int == 3)
     }
 
-    @Test func `one of the class that only transfers can be observed, paused and cancelled`() async throws {
+    @Test func `a subclass of the transfer-only class can be observed, paused and cancelled`() async throws {
         final class Transfer: URLConnectionOperation, @unchecked Sendable {
             let heard = Locked<[String]>([])
             override func pause() {

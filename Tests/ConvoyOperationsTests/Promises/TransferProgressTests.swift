@@ -26,7 +26,7 @@ import Testing
         [progress.bytesReceived, progress.bytesExpectedToReceive, progress.bytesSent, progress.bytesExpectedToSend]
     }
 
-    @Test func `a Progress that is asked for late has the bytes that came before`() async throws {
+    @Test func `a Progress that is requested late includes earlier bytes`() async throws {
         defer { gate.open() }
         server.route("GET", "/late", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
         let operation = operation("/late")
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a snapshot tells before the start and after the end`(intoStream: Bool) async throws {
+    func `a snapshot is correct before the start and after the end`(intoStream: Bool) async throws {
         server.route("GET", "/x", .bytes(PatternBytes.data(count: 70_000)))
         let operation = operation("/x")
         if intoStream { operation.outputStream = OutputStream.toMemory() }
@@ -52,7 +52,7 @@ import Testing
         #expect(all.last.map(numbers) == [70_000, 70_000, 0, nil])
     }
 
-    @Test func `a snapshot is right in the middle though it was never asked before`() async throws {
+    @Test func `a snapshot during a transfer is correct even if none was taken before`() async throws {
         server.route("GET", "/x", .bytes(PatternBytes.data(count: 100_000)).heldBody(by: gate, afterBytes: 40_000))
         let operation = operation("/x")
         async let done: Void = operation.finished()
@@ -63,7 +63,7 @@ import Testing
         try await done
     }
 
-    @Test func `what was sent is reported too, also after a failure`() async throws {
+    @Test func `sent bytes are reported too, even after a failure`() async throws {
         server.route("POST", "/x", .text("no", status: 500))
         let operation = operation("/x", "POST")
         operation.prepare = { $0.httpBody = Data(count: 50_000) }
@@ -72,7 +72,7 @@ import Testing
         #expect(operation.transferProgress.bytesReceived == 2)
     }
 
-    @Test func `a sequence from before the start rises to the end and ends`() async throws {
+    @Test func `a sequence that begins before the start rises to the end and ends`() async throws {
         server.route("GET", "/x", .bytes(PatternBytes.data(count: 3_000_000)))
         let operation = operation("/x")
         let updates = operation.transferProgressUpdates
@@ -85,7 +85,7 @@ import Testing
         #expect(all.last?.fractionCompleted == 1)
     }
 
-    @Test func `who does not read holds one state and then gets the last one`() async throws {
+    @Test func `a slow reader buffers only one state and then receives the last one`() async throws {
         server.route("GET", "/x", .bytes(PatternBytes.data(count: 3_000_000)))
         let operation = operation("/x")
         let updates = operation.transferProgressUpdates
@@ -95,7 +95,7 @@ import Testing
         #expect(all.map(\.bytesReceived) == [3_000_000])
     }
 
-    @Test func `a cancelled operation ends its sequences, and one that is let go of does`() async throws {
+    @Test func `cancelling or releasing an operation ends its sequences`() async throws {
         let cancelled = operation("/nothing")
         let updates = cancelled.transferProgressUpdates
         cancelled.cancel()
@@ -105,7 +105,7 @@ import Testing
         for await progress in left { #expect(progress.bytesReceived == 0) }
     }
 
-    @Test func `sequences that begin while the operation ends do all end`() async throws {
+    @Test func `sequences that begin while the operation ends all end`() async throws {
         server.route("GET", "/x", .bytes(Data(count: 1_000)))
         for _ in 0..<300 {
             let operation = operation("/x")

@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases, [false, true])
-    func `it can be added afterwards`(kind: QueueKind, wasPaused: Bool) {
+    func `a cancelled operation can be enqueued afterwards`(kind: QueueKind, wasPaused: Bool) {
         let operation = operation()
         let calls = Calls(of: operation)
         if wasPaused { operation.pause() }
@@ -50,7 +50,7 @@ import Testing
         #expect(network.connectionCount == 0)
     }
 
-    @Test func `in a suspended queue of Foundation's it waits for its start`() {
+    @Test func `a cancelled operation in a suspended Foundation queue waits for its start`() {
         let queue = OperationQueue()
         queue.isSuspended = true
         let operation = operation()
@@ -64,7 +64,7 @@ import Testing
         #expect(calls.all == Calls.cancelled)
     }
 
-    @Test func `started by hand it finishes once`() {
+    @Test func `a cancelled operation that is started manually finishes once`() {
         let operation = operation()
         let calls = Calls(of: operation)
         operation.cancel()
@@ -74,7 +74,7 @@ import Testing
         #expect(calls.all == Calls.cancelled)
     }
 
-    @Test func `started by hand it does not wait for its dependencies`() {
+    @Test func `a cancelled operation that is started manually does not wait for its dependencies`() {
         let operation = operation()
         operation.addDependency(BlockOperation {})
         operation.start()
@@ -84,7 +84,7 @@ import Testing
         #expect(operation.isFinished)
     }
 
-    @Test func `what was started before finishes at once`() {
+    @Test func `cancelling a started operation finishes it immediately`() {
         let paused = operation()
         paused.start()
         paused.pause()
@@ -102,7 +102,7 @@ import Testing
         #expect(waiting.isFinished && (waiting.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func `a dependent runs when it has finished`() {
+    @Test func `a dependent runs after the cancelled operation has finished`() {
         let operation = operation()
         let dependent = BlockOperation {}
         dependent.addDependency(operation)
@@ -116,7 +116,7 @@ import Testing
     }
 
     /// Foundation's own operations hang in this case.
-    @Test func `it can be added behind a barrier of Foundation's`() {
+    @Test func `a cancelled operation can be enqueued behind a Foundation barrier`() {
         let queue = OperationQueue()
         queue.isSuspended = true
         queue.addOperation {}
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases, [false, true])
-    func `adding races with cancelling`(kind: QueueKind, isPaused: Bool) {
+    func `enqueueing and cancelling concurrently finishes the operation once`(kind: QueueKind, isPaused: Bool) {
         let queue = kind.make()
         let pairs = (0..<PropertyBudget.rounds(2_500)).map { _ in operation() }
         let failures = Counter()
@@ -175,7 +175,7 @@ import Testing
 
     // MARK: Awaited
 
-    @Test(.timeLimit(.minutes(2))) func `one that was cancelled before is started by the await`() async {
+    @Test(.timeLimit(.minutes(2))) func `awaiting an operation that is already cancelled starts it`() async {
         let operation = operation()
         operation.cancel()
         await #expect(throws: URLError.self) { try await operation.finished() }
@@ -183,7 +183,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(2)), arguments: [false, true])
-    func `one that is cancelled during the await is started by the cancel`(byTheTask: Bool) async throws {
+    func `cancelling an awaited operation starts it`(byTheTask: Bool) async throws {
         for isPaused in [false, true] {
             let operation = operation()
             if isPaused { operation.pause() }
@@ -195,7 +195,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2))) func `one that a queue of Foundation's holds is left to it`() async {
+    @Test(.timeLimit(.minutes(2))) func `awaiting an operation in a Foundation queue leaves its start to the queue`() async {
         let queue = OperationQueue()
         queue.isSuspended = true
         let operation = operation()
@@ -210,7 +210,7 @@ import Testing
         #expect(operation.isFinished)
     }
 
-    @Test(.timeLimit(.minutes(2))) func `one that is awaited races with a queue of Convoy's`() async {
+    @Test(.timeLimit(.minutes(2))) func `awaiting and enqueueing concurrently finishes a cancelled operation once`() async {
         for _ in 0..<2_000 {
             let operation = operation()
             operation.postsNotifications = false
@@ -230,7 +230,7 @@ import Testing
 
     // MARK: A batch
 
-    @Test func `a cancelled batch that was not started finishes in its start`() throws {
+    @Test func `a cancelled batch that was not started finishes when it is started`() throws {
         let operations = URLConnectionOperation.batch(
             of: [operation()], completionQueue: testQueue, completion: { _ in Issue.record("it was cancelled") })
         let batch = try #require(operations.last)

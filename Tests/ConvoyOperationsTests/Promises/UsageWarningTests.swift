@@ -18,7 +18,7 @@ import Testing
         UsageWarning("stuck", patience: patience) { [self] line in lines.withLock { $0.append(line) } }
     }
 
-    @Test func `a queue that runs nothing is reported once`() async throws {
+    @Test func `a completion queue that does not run is reported once`() async throws {
         let queue = DispatchQueue(label: "idle", attributes: .initiallyInactive)
         let wait = wait()
         for _ in 0..<3 { wait.probe(queue) }
@@ -31,7 +31,7 @@ import Testing
         queue.activate()
     }
 
-    @Test func `a queue that runs, and a wait that has ended, are not reported`() async throws {
+    @Test func `a queue that runs and a wait that has ended are not reported`() async throws {
         let wait = wait(), end = Event()
         wait.probe(testQueue)
         wait.watch { false }
@@ -52,7 +52,7 @@ import Testing
         #expect(!operations.contains { $0.isUnclaimed })
     }
 
-    @Test func `a wait for a dependency that nothing starts is reported`() {
+    @Test func `waiting for a dependency that nothing starts is reported`() {
         let queue = RequestOperationQueue()
         let waiting = ScheduledBlockOperation {}, unstarted = ScheduledBlockOperation {}
         waiting.addDependency(unstarted)
@@ -62,7 +62,7 @@ import Testing
         #expect(eventually { waiting.isFinished })
     }
 
-    @Test func `a wait for a dependency that is enqueued, cancelled or released is not reported`() async throws {
+    @Test func `waiting for an enqueued, cancelled or released dependency is not reported`() async throws {
         let queue = RequestOperationQueue(), warning = wait(), end = Event()
         queue.isSuspended = true
         let waiting = (0..<3).map { _ in ScheduledBlockOperation {} }
@@ -86,7 +86,7 @@ import Testing
         queue.isSuspended = false
     }
 
-    @Test func `a setting is too late once its attempt has read it`() async throws {
+    @Test func `a setting changed after its attempt has read it is reported`() async throws {
         let server = try TestServer()
         server.route("/", .redirect(to: "/end"))
         server.route("/end", .text("text"))
@@ -108,7 +108,7 @@ import Testing
         #expect(UsageWarning.lateSetting.wasGiven)
     }
 
-    @Test func `the settings that an attempt reads at its start have names`() {
+    @Test func `the settings that an attempt reads at its start are named in the warning`() {
         let changes: [(String, (inout RequestSettings) -> Void)] = [
             ("cache", { $0.cache = HTTPCache() }),
             ("coalescesIdenticalRequests", { $0.coalescesIdenticalRequests = true }),

@@ -7,7 +7,7 @@ import Testing
 
 /// A request identifies the program even if no serializer created it.
 @Suite struct UserAgentTests {
-    @Test func `a plain request names the program as a serializer does, unless it names itself`() async throws {
+    @Test func `a plain request has the program's User-Agent unless it sets its own`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .text("x"))
         let standard = try #require(HTTPRequestSerializer().value(forHTTPHeaderField: "User-Agent"))
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func `a manager whose serializer has lost it sends none`() async throws {
+    @Test func `a manager whose serializer has no User-Agent sends none`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .text("x"))
         let manager = HTTPRequestOperationManager(baseURL: server.url("/"))

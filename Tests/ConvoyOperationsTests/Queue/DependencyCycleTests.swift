@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [2, 3, 100]) func `the members of a circle are cancelled, and say why`(count: Int) {
+    @Test(arguments: [2, 3, 100]) func `the members of a dependency cycle are cancelled with that reason`(count: Int) {
         let members = blocks(count)
         for (index, member) in members.enumerated() { member.addDependency(members[(index + 1) % count]) }
         queue.addOperations(members, waitUntilFinished: false)
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: [nil, RequestOperationQueue(), OperationQueue()])
-    func `an operation that depends on itself is cancelled, and says why`(queue: OperationQueue?) {
+    func `an operation that depends on itself is cancelled with that reason`(queue: OperationQueue?) {
         let operation = ScheduledBlockOperation {}
         operation.addDependency(operation)
         #expect(operation.isCancelled && operation.dependencies.isEmpty)
@@ -44,7 +44,7 @@ import Testing
         #expect("\(RequestOperationQueueError.dependencyCycle(count: 1))" == "The operation depends on itself.")
     }
 
-    @Test func `a circle that a late dependency closes is found`() {
+    @Test func `a cycle closed by a late dependency is detected`() {
         let members = blocks(3), gate = ScheduledBlockOperation {}
         members[0].addDependency(gate)
         members[1].addDependency(members[0])
@@ -54,7 +54,7 @@ import Testing
         expectCycle(members)
     }
 
-    @Test func `requests fail with the reason, and what depends on them goes on`() async throws {
+    @Test func `requests in a cycle fail with the reason, and their dependents continue`() async throws {
         let operations = (0..<2).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/"))) }
         operations[0].addDependency(operations[1])
         operations[1].addDependency(operations[0])
@@ -69,7 +69,7 @@ import Testing
         #expect(after.statusCode == 200 && server.requests.count == 1)
     }
 
-    @Test func `two queues, and operations that are only awaited, make no difference`() async throws {
+    @Test func `a cycle is detected across two queues and among awaited operations`() async throws {
         let pair = blocks(2)
         pair[0].addDependency(pair[1])
         pair[1].addDependency(pair[0])
@@ -86,7 +86,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `what only waits beside a circle, or for one that has dissolved, is no member`() {
+    @Test func `an operation that only waits beside a cycle, or for a broken one, is not a member`() {
         let members = blocks(3), gate = ScheduledBlockOperation {}
         for member in members { member.addDependency(gate) }
         members[0].addDependency(members[1])
@@ -100,7 +100,7 @@ import Testing
         #expect(members.allSatisfy { $0.cancellationReason == nil })
     }
 
-    @Test(arguments: [1, 2, 3]) func `long chains in any order take no long searches`(order: Int) {
+    @Test(arguments: [1, 2, 3]) func `long chains in any order do not cause long searches`(order: Int) {
         let count = 20_000, members = blocks(count)
         for index in 1..<count { members[index].addDependency(members[index - 1]) }
         queue.isSuspended = true

@@ -19,7 +19,7 @@ struct HostKeyTests {
         ("http://example.com#f", "example.com"), ("http://a.example./", "a.example."), ("http://h:0/", "h:0"),
         ("http://127.0.0.1:8080/x?y#z", "127.0.0.1:8080"), ("https://h:443", "h"), ("https://h:80", "h:80"),
     ])
-    func `the key of a URL is its host in lower case, with the port unless it is the scheme's own`(
+    func `the key of a URL is its lowercase host, with the port unless it is the default`(
         text: String, name: String
     ) throws {
         let url = try #require(URL(string: text))
@@ -35,7 +35,7 @@ struct HostKeyTests {
         #expect(HostKey.of(try #require(URL(string: text))) == nil)
     }
 
-    @Test func `a URL is not taken for that of a host whose name begins like its own`() throws {
+    @Test func `a URL does not match a host whose name starts like its own`() throws {
         let guess = HostKey.named("example.com")
         for text in ["http://example.com:81/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"]
         {
@@ -45,7 +45,7 @@ struct HostKeyTests {
         }
     }
 
-    @Test func `all spellings of a host have its key`() throws {
+    @Test func `all spellings of a host share one key`() throws {
         for (hosts, name) in [
             (Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost"), (Spelling.loopback6, "[::1]"),
             (Spelling.international, "xn--bcher-kva.example"),
@@ -62,7 +62,7 @@ struct HostKeyTests {
         #expect(HostKey.of(try #require(URL(string: "https://h:80/")), guess: guess) === guess)
     }
 
-    @Test func `a request whose URL is replaced before it runs has the key of the new host`() throws {
+    @Test func `a request whose URL is replaced before it runs uses the key of the new host`() throws {
         let operation = ScheduledOperation()
         for name in ["a.example", "b.example", "a.example", "c.example:81"] {
             let url = try #require(URL(string: "http://\(name)/x"))
@@ -71,14 +71,14 @@ struct HostKeyTests {
         #expect(operation.hostKey(of: nil) == nil)
     }
 
-    @Test func `keys without a reference are forgotten, and one that is held stays the only one of its name`() {
+    @Test func `unreferenced keys are forgotten, and a referenced key stays unique for its name`() {
         let held = (0..<100).map { HostKey.named("held-\($0).example") }
         for number in 0..<5_000 { _ = HostKey.named("loose-\(number).example") }
         #expect(HostKey.count < 2_000)
         for (number, key) in held.enumerated() { #expect(HostKey.named("held-\(number).example") === key) }
     }
 
-    @Test func `threads that ask for the same names get the same keys while keys come and go`() {
+    @Test func `concurrent threads receive the same key for a name while keys come and go`() {
         let wrong = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 4) { thread in
             for round in 0..<5_000 {
@@ -91,7 +91,7 @@ struct HostKeyTests {
         #expect(wrong.load(ordering: .relaxed) == 0)
     }
 
-    @Test func `a queue's table forgets hosts that are not used, but not those that have operations or a closed gate`() {
+    @Test func `a queue forgets unused hosts, except those with operations or a closed gate`() {
         var table = HostTable()
         let keys = (0..<400).map { HostKey.named("table-\($0).example") }
         let used = keys.prefix(10).map { table.index(of: $0) }
@@ -113,7 +113,7 @@ struct HostKeyTests {
         #expect(table.gated.isEmpty && table.hosts.allSatisfy { $0.members == 0 })
     }
 
-    @Test func `two tables that share a host find it in their own place`() {
+    @Test func `two tables that share a host each keep their own index for it`() {
         var first = HostTable()
         var second = HostTable()
         let (a, b) = (HostKey.named("a.example"), HostKey.named("b.example"))

@@ -38,14 +38,14 @@ import Testing
         queue.waitUntilAllOperationsAreFinished()
     }
 
-    @Test func `a hundred for a fast host are done before a slow one has finished fifty`() {
+    @Test func `a hundred requests to a fast host finish before fifty to a slow one`() {
         enqueueSlow("/slow")
         enqueueFastAndWait()
         #expect(slowServer.statistics.responseCount < 50)
         end()
     }
 
-    @Test func `a host that never answers holds no more than its own slots`() {
+    @Test func `a host that never answers occupies only its own slots`() {
         queue.maxConcurrentOperationCountPerHost = 6
         enqueueSlow("/held")
         // Done before the other host has answered anything.

@@ -29,8 +29,9 @@ import Testing
         try server.waitForRequests(count: 1, timeout: patience)
     }
 
-    @Test(arguments: Place.allCases) func `one that is paused does not wait for them when it is resumed`(place: Place) throws
-    {
+    @Test(arguments: Place.allCases) func `a paused operation does not wait for late dependencies when it is resumed`(
+        place: Place
+    ) throws {
         let probe = Probe(server.url("/held"))
         try begin(probe.operation, in: place)
         probe.operation.pause()
@@ -41,7 +42,9 @@ import Testing
         #expect(probe.outcome() == Probe.succeeded)
     }
 
-    @Test(arguments: Place.allCases) func `one that is retried does not wait for them`(place: Place) throws {
+    @Test(arguments: Place.allCases) func `an operation that is retried does not wait for late dependencies`(
+        place: Place
+    ) throws {
         server.route("GET", "/x", inTurn: [.status(500).held(by: gate), .text("well")])
         let probe = Probe(server.url("/x"))
         var policy = RetryPolicy()
@@ -55,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: Place.allCases)
-    func `one that was paused before it has begun waits for what is added then`(place: Place) throws {
+    func `an operation paused before it begins waits for dependencies added then`(place: Place) throws {
         let probe = Probe(server.url("/held"))
         gate.open()
         probe.operation.pause()

@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized)
 struct OperationQueueContractTests {
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `every operation that is added runs once`(queueKind: QueueKind, kind: OperationKind) {
+    func `every added operation runs once`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let gauge = Gauge()
         let operations = (0..<500).map { _ in
@@ -25,7 +25,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `a serial queue runs operations in the order of adding`(queueKind: QueueKind, kind: OperationKind) {
+    func `a serial queue runs operations in the order in which they were added`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         let log = Log()
@@ -35,7 +35,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `priorities are served strictly, and in order within one`(queueKind: QueueKind, kind: OperationKind) {
+    func `priorities are served strictly, and in order within a priority`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         queue.isSuspended = true
@@ -57,7 +57,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `the limit holds, and is used`(queueKind: QueueKind, kind: OperationKind) {
+    func `the concurrency limit is respected and fully used`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 2
         let gauge = Gauge()
@@ -111,7 +111,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `dependencies run first, also in other queues`(queueKind: QueueKind, kind: OperationKind) {
+    func `dependencies run first, also from other queues`(queueKind: QueueKind, kind: OperationKind) {
         let queues = [queueKind.make(), QueueKind.foundation.make(), QueueKind.convoy.make()]
         let log = Log()
         var operations: [Operation] = []
@@ -141,7 +141,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `a cancelled operation waits for no dependencies, and does not run`(queueKind: QueueKind, kind: OperationKind) {
+    func `a cancelled operation neither waits for dependencies nor runs`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         let never = kind.make {}
@@ -169,7 +169,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `cancelAllOperations cancels what waits and what runs`(queueKind: QueueKind, kind: OperationKind) {
+    func `cancelAllOperations cancels waiting and running operations`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.isSuspended = true
         let gauge = Gauge()
@@ -187,7 +187,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `addOperations waits if asked`(queueKind: QueueKind, kind: OperationKind) {
+    func `addOperations waits if requested`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let operations = (0..<50).map { _ in kind.make {} }
         #expect(returns { queue.addOperations(operations, waitUntilFinished: true) })
@@ -195,7 +195,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `a barrier runs between what was added before and after it`(queueKind: QueueKind, kind: OperationKind) {
+    func `a barrier runs between operations added before and after it`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         let goOn = Door()
@@ -220,7 +220,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `completion blocks run, of cancelled operations too`(queueKind: QueueKind, kind: OperationKind) {
+    func `completion blocks run, also those of cancelled operations`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let (first, second) = (Door(), Door())
         let operation = kind.make {}
@@ -273,7 +273,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `a readiness that comes and goes while the queue is suspended is honoured`(queueKind: QueueKind) {
+    func `readiness that changes while the queue is suspended is respected`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.isSuspended = true
         let picky = ForeignAsyncOperation()
@@ -291,7 +291,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `operations may add operations, and wait for them`(queueKind: QueueKind, kind: OperationKind) {
+    func `operations can add operations and wait for them`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         queue.addOperation(
@@ -306,7 +306,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `a name and an underlying queue are kept, and used`(queueKind: QueueKind) {
+    func `a name and an underlying queue are kept and used`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.name = "downloads"
         #expect(queue.name == "downloads")

@@ -44,7 +44,7 @@ struct OverriddenStartTests {
     }
 
     @Test(arguments: End.allCases)
-    func `they give their slots back, let what depends on them run, and leave the queue`(end: End) {
+    func `operations with an overridden start return slots, unblock dependents and leave the queue`(end: End) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let completed = DispatchGroup()
@@ -67,7 +67,9 @@ struct OverriddenStartTests {
     enum Starter: CaseIterable, Sendable { case foundation, hand }
 
     @Test(arguments: End.allCases, Starter.allCases)
-    func `outside Convoy's queues, they let Convoy's operations that depend on them run`(end: End, by starter: Starter) {
+    func `outside Convoy's queues, operations with an overridden start unblock their dependents`(
+        end: End, by starter: Starter
+    ) {
         // In this case there is nothing to detect.
         guard end != .unposted || starter == .foundation else { return }
         let queue = RequestOperationQueue()
@@ -82,7 +84,7 @@ struct OverriddenStartTests {
         #expect(drains(queue))
     }
 
-    @Test func `a long chain of them is released without recursion`() {
+    @Test func `a long chain of operations with an overridden start is released without recursion`() {
         var last = UserOperation(.inside)
         weak let first = last
         for _ in 0..<100_000 {
@@ -95,7 +97,7 @@ struct OverriddenStartTests {
         #expect(first == nil)
     }
 
-    @Test(arguments: End.allCases) func `one that is cancelled in a suspended queue finishes at once`(end: End) throws {
+    @Test(arguments: End.allCases) func `an operation cancelled in a suspended queue finishes immediately`(end: End) throws {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operation = UserOperation(end)
@@ -104,7 +106,7 @@ struct OverriddenStartTests {
         #expect(eventually { operation.isFinished && queue.queuedOperationCount == 0 })
     }
 
-    @Test func `they are released`() {
+    @Test func `operations with an overridden start are released`() {
         let queue = RequestOperationQueue()
         weak var released: UserOperation?
         do {
@@ -129,7 +131,7 @@ struct OverriddenStartTests {
         }
     }
 
-    @Test func `one that has finished and is still inside start() keeps no other from being started`() throws {
+    @Test func `an operation that has finished but not left start() does not block other starts`() throws {
         let server = try TestServer()
         server.route("/x", .text("x"))
         let queue = RequestOperationQueue()
@@ -152,7 +154,7 @@ struct OverriddenStartTests {
         override func main() { hasWorked.store(true, ordering: .sequentiallyConsistent) }
     }
 
-    @Test func `what says of itself that it is cancelled does no work, and waits for nothing`() {
+    @Test func `an operation that reports itself as cancelled neither works nor waits`() {
         let queue = RequestOperationQueue()
         let (first, alone) = (RevokedOperation(), RevokedOperation())
         first.addDependency(ScheduledBlockOperation {})

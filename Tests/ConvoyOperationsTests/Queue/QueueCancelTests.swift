@@ -36,7 +36,7 @@ struct QueueCancelTests {
     }
 
     @Test(arguments: Obstacle.allCases)
-    func `it finishes inside cancel(), and nothing else starts`(obstacle: Obstacle) {
+    func `a cancelled operation finishes inside cancel() and starts nothing else`(obstacle: Obstacle) {
         let (queue, running) = queue(with: obstacle)
         let (cancelled, other) = (PausableTestOperation(host: "a"), PausableTestOperation(host: "a"))
         add(cancelled, to: queue, obstacle)
@@ -52,7 +52,7 @@ struct QueueCancelTests {
     }
 
     @Test(arguments: Obstacle.allCases)
-    func `one that was cancelled before it was added finishes when it is added`(obstacle: Obstacle) {
+    func `an operation cancelled before it is added finishes when it is added`(obstacle: Obstacle) {
         let (queue, running) = queue(with: obstacle)
         let cancelled = PausableTestOperation(host: "a")
         cancelled.cancel()
@@ -86,7 +86,7 @@ struct QueueCancelTests {
         #expect(cancelled.isFinished && ran.total == 0)
     }
 
-    @Test func `one that resumes after a pause and lacks a slot finishes`() {
+    @Test func `a resumed operation without a free slot finishes when it is cancelled`() {
         let (queue, running) = queue(with: .limit)
         let second = PausableTestOperation()
         queue.addOperation(second)
@@ -101,7 +101,7 @@ struct QueueCancelTests {
     }
 
     @Test(arguments: Obstacle.allCases)
-    func `a cancelled operation leaves its place in a full queue to the one that waits for it`(obstacle: Obstacle) {
+    func `a cancelled operation gives its place in a full queue to a waiting one`(obstacle: Obstacle) {
         let (queue, running) = queue(with: obstacle)
         queue.maximumLength = 2
         queue.overflowPolicy = .wait
@@ -126,7 +126,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test func `an operation that is cancelled before it is added takes no place in a full queue`() {
+    @Test func `an operation cancelled before it is added takes no place in a full queue`() {
         let (queue, running) = queue(with: .limit)
         queue.maximumLength = 1
         queue.overflowPolicy = .dropOldest
@@ -167,7 +167,7 @@ struct QueueCancelTests {
         #expect(later.isFinished)
     }
 
-    @Test func `cancelling everything empties a suspended queue, with its barriers and foreign operations`() {
+    @Test func `cancelling everything empties a suspended queue, including barriers and foreign operations`() {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let (ran, never) = (Gauge(), ScheduledBlockOperation {})
@@ -188,7 +188,7 @@ struct QueueCancelTests {
     }
 
     @Test(arguments: [true, false])
-    func `a cancelled foreign operation that waits for a dependency finishes at once`(isSuspended: Bool) {
+    func `a cancelled foreign operation that waits for a dependency finishes immediately`(isSuspended: Bool) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let running = PausableTestOperation()
@@ -210,7 +210,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test func `foreign operations that are added while everything is cancelled are started once`() {
+    @Test func `foreign operations added while everything is cancelled are started once`() {
         let queue = RequestOperationQueue()
         let added = Door()
         Thread {
@@ -228,7 +228,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test func `a cancelled batch in a suspended queue finishes at once, and one in no queue when it is started`() throws {
+    @Test func `a cancelled batch finishes immediately in a suspended queue, otherwise when started`() throws {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:1/")))
@@ -267,7 +267,7 @@ struct QueueCancelTests {
         return task
     }
 
-    @Test func `while all slots are taken by requests that stall`() async throws {
+    @Test func `a cancelled request finishes while stalled requests occupy all slots`() async throws {
         queue.maxConcurrentOperationCount = 3
         let stalled = [await waitingTask(), await waitingTask(), await waitingTask()]
         try await server.waitForRequests(count: 3, timeout: 100)
@@ -282,7 +282,7 @@ struct QueueCancelTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test func `in a suspended queue`() async throws {
+    @Test func `a cancelled request in a suspended queue finishes`() async throws {
         queue.isSuspended = true
         let task = await waitingTask()
         task.cancel()

@@ -33,7 +33,7 @@ struct QueueFairnessTests {
     }
 
     @Test(arguments: [2, 4, 6, 16])
-    func `a thousand for a slow host do not delay a hundred for a fast one`(limit: Int) {
+    func `a thousand operations for a slow host do not delay a hundred for a fast one`(limit: Int) {
         #expect(slowBeforeFast(limit: limit) < 50)
     }
 
@@ -57,7 +57,7 @@ struct QueueFairnessTests {
     }
 
     /// Compared with a search among all hosts, which needs no heap.
-    @Test func `the host with the fewest that run is next, and of several the one that was served longest ago`() {
+    @Test func `the host with the fewest running operations is next, then the one served longest ago`() {
         var random = SplitMix64.printingSeed()
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 5
@@ -102,7 +102,7 @@ struct QueueFairnessTests {
         #expect(drains(queue))
     }
 
-    @Test func `priority comes before fairness`() {
+    @Test func `priority takes precedence over fairness`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         queue.isSuspended = true

@@ -38,7 +38,9 @@ struct QueueGapTests {
     private static let times = [1, 2, 3]
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `a cancelled operation finishes at once in a suspended queue`(question: QueueQuestion, time: Int) {
+    func `an operation cancelled during the addition finishes immediately in a suspended queue`(
+        question: QueueQuestion, time: Int
+    ) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operation = InterruptedOperation(host: "a")
@@ -54,7 +56,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `a more urgent operation comes first`(question: QueueQuestion, time: Int) {
+    func `an operation whose priority is raised during the addition runs first`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         queue.maxConcurrentOperationCount = 1
@@ -73,7 +75,9 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `a paused operation gives its slot back, and goes on when it is resumed`(question: QueueQuestion, time: Int) {
+    func `an operation paused during the addition returns its slot and continues when resumed`(
+        question: QueueQuestion, time: Int
+    ) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operation = InterruptedOperation(host: "a")
@@ -93,7 +97,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `one that is paused and resumed at once starts`(question: QueueQuestion, time: Int) {
+    func `an operation paused and resumed during the addition starts`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operation = InterruptedOperation(host: "a")
@@ -108,7 +112,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `an operation whose last dependency finishes then is started`(question: QueueQuestion, time: Int) {
+    func `an operation whose last dependency finishes during the addition is started`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         let operation = InterruptedOperation(host: "a")
         let dependency = ScheduledBlockOperation {}
@@ -122,7 +126,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `a dependency that is added then is waited for`(question: QueueQuestion, time: Int) {
+    func `a dependency added during the addition delays the operation`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operation = InterruptedOperation(host: "a")
@@ -140,7 +144,8 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `an operation that is started and finished by hand leaves its slot`(question: QueueQuestion, time: Int) {
+    func `an operation started and finished manually during the addition leaves its slot`(question: QueueQuestion, time: Int)
+    {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operation = InterruptedOperation(host: "a")
@@ -159,7 +164,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `a paused operation that is cancelled finishes at once, though it is resumed then`(
+    func `a paused operation finishes immediately if cancelled and resumed at the same time`(
         question: QueueQuestion, time: Int
     ) {
         let queue = RequestOperationQueue()
@@ -182,7 +187,7 @@ struct QueueGapTests {
         }
     }
 
-    @Test func `a paused operation that is cancelled finishes at once, though it is resumed while it is started`() {
+    @Test func `a paused operation that is cancelled finishes immediately even if resumed while it starts`() {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operation = LateResumedOperation()
@@ -207,7 +212,7 @@ struct QueueGapTests {
         }
     }
 
-    @Test func `a cancelled operation finishes at once though all workers are blocked`() {
+    @Test func `a cancelled operation finishes immediately even if all workers are blocked`() {
         let queue = RequestOperationQueue()
         let goOn = Door()
         for _ in 0..<64 { queue.addOperation { goOn.wait() } }
@@ -222,7 +227,7 @@ struct QueueGapTests {
 
     private static let rounds = 3_000
 
-    @Test func `dependencies come, go and finish on three threads while a fourth adds the operation to a queue`() {
+    @Test func `dependencies change on three threads while a fourth adds the operation to a queue`() {
         let queue = RequestOperationQueue()
         for round in 0..<Self.rounds {
             let operation = PausableTestOperation { $0.finish() }
@@ -248,7 +253,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `operations are dropped while what they depend on finishes`(kind: QueueKind) {
+    func `operations can be released while their dependencies finish`(kind: QueueKind) {
         let queue = kind.make()
         for _ in 0..<Self.rounds {
             let dependency = ScheduledBlockOperation {}
@@ -270,7 +275,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `operations finish while others are made to depend on them for the first time`(kind: QueueKind) {
+    func `operations can finish while others first depend on them`(kind: QueueKind) {
         let queue = kind.make()
         for _ in 0..<Self.rounds {
             let dependency = ScheduledBlockOperation {}
@@ -284,7 +289,7 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test func `workers that check for work once more miss none`() {
+    @Test func `idle workers that check for work again miss none`() {
         let queue = RequestOperationQueue()
         let count = Atomic<Int>(0)
         for round in 0..<Self.rounds {

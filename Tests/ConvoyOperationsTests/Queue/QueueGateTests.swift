@@ -32,7 +32,7 @@ struct QueueGateTests {
             })
     }
 
-    @Test func `a closed gate holds what waits at it until its time, and nothing else`() {
+    @Test func `a closed gate holds only the operations that wait at it, until its time`() {
         queue.maxConcurrentOperationCount = 3
         let first = waiting()
         queue.addOperation(first)
@@ -56,7 +56,7 @@ struct QueueGateTests {
     }
 
     @Test(arguments: [[3.0, 1.0], [1.0, 3.0]])
-    func `of two closings the longer one counts, whichever comes first`(deadlines: [Double]) {
+    func `of two closing times, the later one counts, whichever comes first`(deadlines: [Double]) {
         for deadline in deadlines { close(until: deadline) }
         let operation = waiting()
         queue.addOperation(operation)
@@ -67,7 +67,7 @@ struct QueueGateTests {
         operation.finish()
     }
 
-    @Test func `the system's clock opens a gate`() {
+    @Test func `the system clock opens a gate`() {
         let queue = RequestOperationQueue()
         let operation = waiting { $0.finish() }
         queue.closeGate(forHost: "a", until: MonotonicClock().now + 20_000_000)
@@ -75,7 +75,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `the queue shows its closed gates, and opens one or all of them`() {
+    @Test func `the queue lists its closed gates and can open one or all of them`() {
         close("b", until: 60)
         close("a", until: 30)
         close("c", until: 10)
@@ -96,7 +96,7 @@ struct QueueGateTests {
     }
 
     @Test(arguments: [5.0, 20.0])
-    func `a gate that was opened by hand and closed again opens at its own time`(second: Double) {
+    func `a gate that was opened manually and closed again opens at its own time`(second: Double) {
         close(until: 10)
         queue.openGate(forHost: "a")
         close(until: second)
@@ -123,7 +123,7 @@ struct QueueGateTests {
         for operation in operations { operation.finish() }
     }
 
-    @Test func `behind an open gate the order is first in, first out, for all operations`() {
+    @Test func `behind an open gate, all operations start in first-in, first-out order`() {
         queue.maxConcurrentOperationCount = 1
         let log = Log()
         let blocker = PausableTestOperation()
@@ -145,7 +145,7 @@ struct QueueGateTests {
         #expect(log.all == expected)
     }
 
-    @Test func `operations that pass a closed gate come before the others, which keep their order`() {
+    @Test func `operations that pass a closed gate start first, and the others keep their order`() {
         queue.maxConcurrentOperationCount = 1
         let log = Log()
         close(until: 1)
@@ -162,7 +162,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `the limits hold behind a gate, and the slots of a host with a closed one go to others`() {
+    @Test func `limits apply behind a gate, and the slots of a gated host go to other hosts`() {
         queue.maxConcurrentOperationCount = 2
         close(until: 1)
         let operations = (0..<4).map { _ in waiting() }
@@ -186,7 +186,7 @@ struct QueueGateTests {
             of: HostKey.named("a"), until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
     }
 
-    @Test func `the gate of a host that has refused lets one through at a time until the host has answered`() {
+    @Test func `the gate of a host that refused lets operations through singly until the host answers`() {
         let operations = (0..<6).map { _ in waiting() }
         queue.addOperation(operations[0])
         refuse(operations[0], until: 2)
@@ -227,7 +227,7 @@ struct QueueGateTests {
         #expect(drains(queue) && queue.closedGates.isEmpty)
     }
 
-    @Test func `the gate of a host that refuses for too long opens for all, until it has answered`() {
+    @Test func `the gate of a host that refuses for too long opens for all operations`() {
         let operations = (0..<3).map { _ in waiting() }
         queue.addOperation(operations[0])
         refuse(operations[0], until: 1, patience: 3)
@@ -249,7 +249,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `no operation is left to find out, and a later one does not wait for it`() {
+    @Test func `without a waiting operation to probe the host, later operations start freely`() {
         let operation = waiting()
         queue.addOperation(operation)
         refuse(operation, until: 1)
@@ -261,7 +261,7 @@ struct QueueGateTests {
         for operation in later { operation.finish() }
     }
 
-    @Test func `a host that asks for a pause is waited for and then has all of them`() {
+    @Test func `once a refusing host has asked for a delay, all operations start after it`() {
         let operations = (0..<3).map { _ in waiting() }
         queue.addOperation(operations[0])
         refuse(operations[0], until: 1)
@@ -276,7 +276,7 @@ struct QueueGateTests {
 
     // MARK: Telling
 
-    @Test func `operations that wait are notified once until when, whether they came before or after the closing`() {
+    @Test func `waiting operations are notified once of the time, before or after the closing`() {
         queue.maxConcurrentOperationCount = 1
         let blocker = PausableTestOperation()
         let (there, passing) = (waiting(), PausableTestOperation(host: "a"))
@@ -309,7 +309,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `every waiting operation is notified, however many there are, and a cancelled one is not`() {
+    @Test func `every waiting operation is notified, however many, but not a cancelled one`() {
         let operations = (0..<1_000).map { number in
             let operation = waiting()
             operation.queuePriority = number % 3 == 0 ? .low : .normal

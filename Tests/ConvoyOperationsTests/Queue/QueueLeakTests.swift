@@ -19,7 +19,7 @@ struct QueueLeakTests {
         let token = Token()
     }
 
-    @Test func `operations, blocks and queues are released when all has finished`() {
+    @Test func `operations, blocks and queues are released when everything has finished`() {
         for round in 0..<20 {
             let queue = CountedQueue()
             queue.maxConcurrentOperationCount = round % 2 == 0 ? 2 : -1
@@ -50,7 +50,7 @@ struct QueueLeakTests {
         #expect(eventually { Token.alive.load(ordering: .sequentiallyConsistent) == 0 })
     }
 
-    @Test func `operations that never ran are released with what they depend on`() {
+    @Test func `operations that never ran are released together with their dependencies`() {
         weak var first: Operation?
         weak var second: Operation?
         do {

@@ -23,7 +23,7 @@ struct QueueLengthTests {
         while let running = operations.first(where: { $0.isExecuting }) { running.finish() }
     }
 
-    @Test func `refused: the operation finishes as cancelled, and says why; enqueue throws`() {
+    @Test func `with refuse, the operation is cancelled with the reason, and enqueue throws`() {
         let (queue, running) = full(.refuse)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         queue.addOperations(waiting, waitUntilFinished: false)
@@ -44,7 +44,7 @@ struct QueueLengthTests {
     }
 
     @Test(arguments: OperationKind.allCases)
-    func `drop oldest: the oldest that waits is cancelled, whatever kind it is`(kind: OperationKind) {
+    func `with dropOldest, the oldest waiting operation is cancelled, whatever its kind`(kind: OperationKind) {
         let (queue, running) = full(.dropOldest)
         let gauge = Gauge()
         let first = kind.make { gauge.enter() }
@@ -66,7 +66,7 @@ struct QueueLengthTests {
         #expect(third.timesFinished == 1 && fourth.timesFinished == 1)
     }
 
-    @Test func `wait: the adding thread is held until there is a place`() {
+    @Test func `with wait, the adding thread is blocked until there is room`() {
         let (queue, running) = full(.wait)
         let operations = (0..<50).map { _ in PausableTestOperation { $0.finish() } }
         let added = Locked(0)
@@ -86,7 +86,7 @@ struct QueueLengthTests {
         #expect(operations.filter { $0.timesFinished == 1 }.count == 50)
     }
 
-    @Test func `wait: a task waits without a thread, in order, and can be cancelled`() async throws {
+    @Test func `with wait, a task waits in order without a thread, and can be cancelled`() async throws {
         let (queue, running) = full(.wait)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         for operation in waiting { try await queue.enqueue(operation) }
@@ -105,7 +105,7 @@ struct QueueLengthTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test func `wait: a task that is cancelled before it waits throws and leaves the operation alone`() async throws {
+    @Test func `with wait, a task that is already cancelled throws and leaves the operation unchanged`() async throws {
         let (queue, running) = full(.wait)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         queue.addOperations(waiting, waitUntilFinished: false)
@@ -121,7 +121,7 @@ struct QueueLengthTests {
         #expect(drains(queue))
     }
 
-    @Test func `removing the bound admits all waiters`() {
+    @Test func `removing the limit admits all waiters`() {
         let (queue, running) = full(.wait)
         let operations = (0..<10).map { _ in PausableTestOperation() }
         let door = Door()
@@ -137,7 +137,7 @@ struct QueueLengthTests {
         #expect(drains(queue))
     }
 
-    @Test func `the length holds for many threads at a time`() {
+    @Test func `the maximum length is respected under concurrent additions`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 2
         queue.maximumLength = 5
@@ -175,7 +175,7 @@ struct QueueLengthTests {
         return (bound, waiters)
     }
 
-    @Test func `a waiter that leaves the line changes nothing for the others`() {
+    @Test func `a waiter that leaves does not affect the others`() {
         var (bound, waiters) = crowded(6)
         #expect([0, 3, 5, 3].map { bound.giveUp(waiters[$0]) } == [true, true, true, false])
         // A waiter that reuses the index of one that has left is still the last in line.
@@ -194,7 +194,7 @@ struct QueueLengthTests {
     }
 
     @Test(arguments: [false, true])
-    func `four times as many waiters leave in four times the time, and not in sixteen times`(oldestFirst: Bool) {
+    func `removing waiters takes linear time`(oldestFirst: Bool) {
         let times = [3_000, 12_000].map { count in
             leastThreadTime {
                 var (bound, waiters) = crowded(count)

@@ -18,7 +18,7 @@ struct QueueStartRateTests {
 
     private func running(_ operations: [PausableTestOperation]) -> Int { operations.filter(\.isExecuting).count }
 
-    @Test func aBurstStartsAtOnceAndTheOthersOneByOne() {
+    @Test func `a burst starts immediately, and the other operations start one by one`() {
         queue.maximumStartRate = StartRate(perSecond: 10, burst: 3)
         let all = operations(4, "a") + operations(4, "b")
         queue.addOperations(all, waitUntilFinished: false)
@@ -39,7 +39,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func eachHostHasItsOwnRate() {
+    @Test func `each host has its own rate`() {
         queue.maximumStartRatePerHost = StartRate(perSecond: 1)
         let (a, b, none) = (operations(3, "a"), operations(2, "b"), operations(5, nil))
         queue.addOperations(a + b + none, waitUntilFinished: false)
@@ -52,7 +52,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func aHostThatMayNotStartYetDelaysNoOtherAndWhatHasNoHostIsNotCounted() {
+    @Test func `a rate-limited host delays no other, and operations without a host do not count`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let (first, second, block) = (operations(1)[0], operations(1, "b")[0], operations(1, nil)[0])
         second.queuePriority = .veryHigh
@@ -73,7 +73,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func whatWaitsForItsStartKeepsItsOrderAndTheHigherPriorityComesFirst() {
+    @Test func `operations waiting for a start keep their order, and higher priorities start first`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let log = Log()
         let names: [(String, Operation.QueuePriority)] = [
@@ -92,7 +92,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func aDependencyIsStillWaitedForAndItsDependentTakesAStartOfItsOwn() {
+    @Test func `a dependency is awaited, and its dependent consumes its own start`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let all = operations(2)
         all[1].addDependency(all[0])
@@ -106,7 +106,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func anOperationThatWaitsForItsStartIsCancelledAtOnceAndTakesNone() {
+    @Test func `an operation waiting for a start is cancelled immediately and consumes none`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let all = operations(3)
         queue.addOperations(all, waitUntilFinished: false)
@@ -118,7 +118,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func aStartAfterAPauseCounts() {
+    @Test func `a start after a pause counts`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let operation = operations(1)[0]
         queue.addOperation(operation)
@@ -131,7 +131,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func aChangeOfTheRateWakesTheQueue() {
+    @Test func `changing the rate wakes the queue`() {
         for perHost in [true, false] {
             func set(_ rate: StartRate?) {
                 if perHost { queue.maximumStartRatePerHost = rate } else { queue.maximumStartRate = rate }
@@ -163,7 +163,7 @@ struct QueueStartRateTests {
         #expect(queue.maximumStartRate == nil && queue.maximumStartRatePerHost == nil)
     }
 
-    @Test func aTimerOfAnEarlierRateStartsNothing() {
+    @Test func `a timer of an earlier rate starts nothing`() {
         queue.maximumStartRatePerHost = StartRate(perSecond: 1)
         queue.maximumStartRate = StartRate(perSecond: 1)
         let all = operations(4)
@@ -184,7 +184,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func aHostIsRememberedAsLongAsItsRateAndNoLonger() {
+    @Test func `a host is remembered only as long as its rate requires`() {
         queue.maximumStartRatePerHost = StartRate(perSecond: 1)
         for round in 0..<3 {
             for number in 0..<1_000 {
@@ -204,7 +204,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func theSystemsClockStartsWhatWaits() {
+    @Test func `the system clock starts waiting operations`() {
         let queue = RequestOperationQueue()
         queue.maximumStartRate = StartRate(perSecond: 200)
         queue.maximumStartRatePerHost = StartRate(perSecond: 150, burst: 2)
@@ -244,7 +244,7 @@ struct QueueStartRateTests {
         return false
     }
 
-    @Test func underRandomLoadNoRateIsBrokenNothingIsLostAndNoStartIsWasted() {
+    @Test func `under random load, no rate is exceeded, and no operation or start is lost`() {
         var random = SplitMix64.printingSeed()
         for _ in 0..<PropertyBudget.rounds(15) {
             let rates = Rates(&random)
@@ -300,7 +300,7 @@ struct QueueStartRateTests {
         }
     }
 
-    @Test func aQueueThatAlwaysHasSomethingToStartReachesItsRate() {
+    @Test func `a queue that always has operations to start reaches its rate`() {
         queue.maximumStartRate = StartRate(perSecond: 8, burst: 2)
         let started = Locked(0)
         for number in 0..<1_000 {

@@ -119,21 +119,21 @@ struct QueueStressTests {
         }
     }
 
-    @Test func `eight threads enqueue, pause, resume, cancel and reorder: everything finishes once, the limit holds`() {
+    @Test func `under concurrent calls from eight threads, every operation finishes once within the limit`() {
         let field = Field()
         field.queue.maxConcurrentOperationCount = 5
         run(field) { _, _ in }
         #expect(field.gauge.most <= 5)
     }
 
-    @Test func `the same with operations that answer slowly`() {
+    @Test func `under concurrent calls, slow operations finish once within the limit`() {
         let field = Field(hesitates: true)
         field.queue.maxConcurrentOperationCount = 5
         run(field) { _, _ in }
         #expect(field.gauge.most <= 5)
     }
 
-    @Test func `the same while the limit and the rates change`() {
+    @Test func `under changes of the limit and the rates, every operation finishes once`() {
         let field = Field()
         run(field) { field, random in
             if Int.random(in: 0..<50, using: &random) == 0 {

@@ -7,7 +7,7 @@ import Testing
 
 /// Features of Convoy's queue beyond Foundation's.
 struct RequestOperationQueueTests {
-    @Test func `it has true operations and a true count`() {
+    @Test func `the queue reports its actual operations and their count`() {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operations = (0..<10).map { $0 % 2 == 0 ? ScheduledBlockOperation {} : BlockOperation {} }
@@ -21,7 +21,7 @@ struct RequestOperationQueueTests {
     }
 
     @Test(arguments: OperationKind.allCases)
-    func `an operation that has finished, or that is there already, is ignored`(kind: OperationKind) {
+    func `an operation that has finished or is already in the queue is ignored`(kind: OperationKind) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let finished = kind.make {}
@@ -38,7 +38,7 @@ struct RequestOperationQueueTests {
         #expect(gauge.total == 1)
     }
 
-    @Test func `an operation that can start inline does so on the thread that adds it`() {
+    @Test func `an operation that can start inline starts on the thread that adds it`() {
         let queue = RequestOperationQueue()
         let thread = Locked<Thread?>(nil)
         let operation = PausableTestOperation { _ in thread.withLock { $0 = Thread.current } }
@@ -48,7 +48,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test func `a limit per host holds, and does not hold back others`() {
+    @Test func `a limit per host applies without delaying other hosts`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCountPerHost = 2
         let (a, b) = (
@@ -66,7 +66,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test func `a paused operation gives its slot back, and a resumed one waits for a slot`() {
+    @Test func `a paused operation returns its slot, and a resumed one waits for a slot`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let gauge = Gauge()
@@ -84,7 +84,7 @@ struct RequestOperationQueueTests {
         #expect(gauge.most == 1)
     }
 
-    @Test func `pauseAll pauses what runs and what waits; resumeAll lets it go on`() {
+    @Test func `pauseAll pauses running and waiting operations, and resumeAll continues them`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 3
         let operations = (0..<8).map { _ in PausableTestOperation() }
@@ -108,7 +108,7 @@ struct RequestOperationQueueTests {
         #expect(operation.timesFinished == 1)
     }
 
-    @Test func `a priority that is changed after adding counts`() {
+    @Test func `a priority that is changed after adding takes effect`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         queue.isSuspended = true
@@ -124,7 +124,7 @@ struct RequestOperationQueueTests {
         #expect(log.all == ["3", "1", "2", "4", "0"])
     }
 
-    @Test func `quality of service stands in for a priority, unless the queue is serial`() {
+    @Test func `quality of service replaces an unset priority, except in a serial queue`() {
         for (limit, expected) in [(1, ["0", "1", "2"]), (2, ["1", "0", "2"])] {
             let queue = RequestOperationQueue()
             queue.maxConcurrentOperationCount = limit
@@ -147,7 +147,7 @@ struct RequestOperationQueueTests {
         }
     }
 
-    @Test func `a waiting operation rises by one priority each interval, so that nothing starves`() {
+    @Test func `a waiting operation rises by one priority per interval, so that none starves`() {
         let clock = ManualClock()
         let queue = RequestOperationQueue(clock: clock)
         #expect(queue.priorityAgingInterval == 30)
@@ -196,7 +196,7 @@ struct RequestOperationQueueTests {
         #expect(barrier.wait())
     }
 
-    @Test func `a cancelled barrier does not run, and lets what is behind it go on`() {
+    @Test func `a cancelled barrier does not run and releases the operations behind it`() {
         let queue = RequestOperationQueue()
         let first = PausableTestOperation()
         queue.addOperation(first)
@@ -209,7 +209,7 @@ struct RequestOperationQueueTests {
         #expect(log.all == ["second", "after"])
     }
 
-    @Test func `a cancelled foreign operation is not touched by what it depended on`() {
+    @Test func `a dependency that finishes later does not touch a cancelled foreign operation`() {
         let queue = RequestOperationQueue()
         let dependency = ScheduledBlockOperation {}
         for number in 0..<200 {
@@ -224,7 +224,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test func `blocked operations do not hold back those that start inline`() {
+    @Test func `blocked operations do not delay operations that start inline`() {
         let queue = RequestOperationQueue()
         let door = Door()
         for _ in 0..<100 { queue.addOperation { door.wait() } }
@@ -235,7 +235,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test func `a worker that blocks in one operation delays no other`() {
+    @Test func `a worker blocked in one operation delays no other`() {
         let queue = RequestOperationQueue()
         let (begun, door) = (Door(), Door())
         queue.addOperation {

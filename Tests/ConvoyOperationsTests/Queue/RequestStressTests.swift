@@ -21,7 +21,7 @@ import Testing
         let timesFinished = Atomic<Int>(0)
     }
 
-    @Test func `every operation finishes once and nothing is left`() throws {
+    @Test func `every operation finishes once and nothing is leaked`() throws {
         let seconds = Double(ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"] ?? "") ?? 1
         let server = try TestServer()
         server.route("GET", "/quick", .text("quick"))

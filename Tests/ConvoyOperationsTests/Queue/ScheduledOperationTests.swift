@@ -34,7 +34,7 @@ struct ScheduledOperationTests {
         #expect(operation.isFinished)
     }
 
-    @Test func `removing an unfinished dependency works in Foundation's queue too`() {
+    @Test func `removing an unfinished dependency also works in a Foundation queue`() {
         let queue = OperationQueue()
         let never = BlockOperation {}
         let operation = ScheduledBlockOperation {}
@@ -45,7 +45,7 @@ struct ScheduledOperationTests {
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `a dependency that is added to an enqueued operation is waited for`(kind: QueueKind) {
+    func `a dependency added to an enqueued operation delays it`(kind: QueueKind) {
         let queue = kind.make()
         queue.isSuspended = true
         let log = Log()
@@ -59,7 +59,7 @@ struct ScheduledOperationTests {
         #expect(log.all == ["first", "second"])
     }
 
-    @Test func `finished dependencies stay readable until the operation has finished`() {
+    @Test func `finished dependencies remain readable until the operation has finished`() {
         let queue = RequestOperationQueue()
         let seen = Locked(0)
         let first = ScheduledBlockOperation {}
@@ -76,7 +76,7 @@ struct ScheduledOperationTests {
         #expect(second.dependencies.isEmpty)
     }
 
-    @Test func `a dependency that has finished is not waited for, foreign or not`() {
+    @Test func `a finished dependency does not delay an operation, foreign or not`() {
         let operation = ScheduledBlockOperation {}
         let foreign = BlockOperation {}
         let own = ScheduledBlockOperation {}
@@ -88,7 +88,7 @@ struct ScheduledOperationTests {
         #expect(operation.dependencies.count == 2)
     }
 
-    @Test func `a foreign operation waits for one of Convoy's, without any queue of Convoy's`() {
+    @Test func `a foreign operation waits for one of Convoy's outside Convoy's queues`() {
         let queue = OperationQueue()
         let first = ScheduledBlockOperation {}
         let second = BlockOperation {}
@@ -100,7 +100,7 @@ struct ScheduledOperationTests {
         #expect(second.isFinished)
     }
 
-    @Test func `it finishes once, and then holds no block`() {
+    @Test func `an operation finishes once and then retains no block`() {
         let gauge = Gauge()
         let operation = ScheduledBlockOperation { gauge.enter() }
         let door = Door()
@@ -113,7 +113,7 @@ struct ScheduledOperationTests {
         #expect(operation.completionBlock == nil)
     }
 
-    @Test func `start() before its dependencies have finished does nothing`() {
+    @Test func `start() has no effect before the dependencies have finished`() {
         let operation = ScheduledBlockOperation {}
         operation.addDependency(BlockOperation {})
         operation.start()
@@ -121,7 +121,7 @@ struct ScheduledOperationTests {
     }
 
     @Test(arguments: ["one", "several", "behind a barrier"])
-    func `Foundation's queue evaluates isReady while it adds, and so is noticed`(way: String) {
+    func `a Foundation queue evaluates isReady while it adds an operation`(way: String) {
         let queue = OperationQueue()
         queue.isSuspended = true
         if way == "behind a barrier" {
@@ -142,7 +142,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test func `nothing else evaluates isReady: not dependents, not a barrier, not the operation itself`() {
+    @Test func `nothing else evaluates isReady: no dependent, no barrier, not the operation itself`() {
         let queue = OperationQueue()
         let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
         let dependency = BlockOperation {}
@@ -165,7 +165,7 @@ struct ScheduledOperationTests {
     }
 
     @Test(arguments: [true, false])
-    func `an operation that is dropped before its dependency finishes is not touched by it`(isForeign: Bool) {
+    func `an operation released before its dependency finishes is not touched by it`(isForeign: Bool) {
         let dependency: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
         for _ in 0..<200 {
             weak var gone: ScheduledBlockOperation?
@@ -181,7 +181,7 @@ struct ScheduledOperationTests {
     }
 
     @Test(arguments: [true, false])
-    func `dependencies are added and removed while others finish, and none is missed`(isForeign: Bool) {
+    func `dependencies added and removed while others finish are never missed`(isForeign: Bool) {
         let queue = RequestOperationQueue()
         for _ in 0..<2_000 {
             let first: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
@@ -197,7 +197,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test func `a chain of two hundred thousand is released without recursion`() {
+    @Test func `a chain of two hundred thousand operations is released without recursion`() {
         var last = ScheduledBlockOperation {}
         weak let first = last
         for _ in 0..<200_000 {
@@ -210,7 +210,7 @@ struct ScheduledOperationTests {
         #expect(first == nil)
     }
 
-    @Test func `operations that start inline and finish at once do not nest, however long the chain`() {
+    @Test func `operations that start inline and finish immediately do not nest in long chains`() {
         let queue = RequestOperationQueue()
         var previous: Operation?
         for _ in 0..<50_000 {
@@ -222,7 +222,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test func `a chain of twenty thousand runs, and one of foreign operations`() {
+    @Test func `a chain of twenty thousand operations runs, and so does a foreign one`() {
         for kind in OperationKind.allCases {
             let queue = RequestOperationQueue()
             queue.isSuspended = true

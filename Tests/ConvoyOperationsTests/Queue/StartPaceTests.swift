@@ -18,14 +18,14 @@ import Testing
         }
     }
 
-    @Test func afterTheBurstOneStartsInEachInterval() {
+    @Test func `after the burst, one operation starts in each interval`() {
         let pace = StartPace(StartRate(perSecond: 10, burst: 3))
         #expect(starts(pace, count: 6).map { $0 / 100_000_000 } == [0, 0, 0, 1, 2, 3])
         #expect(starts(StartPace(StartRate(perSecond: 4)), count: 3, from: 7) == [7, 250_000_007, 500_000_007])
         #expect(starts(StartPace(StartRate(perSecond: .infinity)), count: 3, from: 7) == [7, 7, 7])
     }
 
-    @Test func theIntervalsVaryByTheSpread() {
+    @Test func `the intervals vary by the spread`() {
         let times = starts(StartPace(StartRate(perSecond: 10, spread: 0.5)), count: 1000)
         let gaps = zip(times, times.dropFirst()).map { $1 - $0 }
         #expect(gaps.allSatisfy { (49_999_999...150_000_001).contains($0) })
@@ -33,7 +33,7 @@ import Testing
         #expect(StartRate(perSecond: 1, spread: -1).spread == 0 && StartRate(perSecond: 1, spread: 7).spread == 1)
     }
 
-    @Test func noTimeIsTooLong() {
+    @Test func `no interval is too long`() {
         for rate in [StartRate(perSecond: 1e-300), StartRate(perSecond: 1e-300, burst: .max)] {
             let pace = StartPace(rate)
             var due: UInt64 = 0
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func anotherRateOwesNoMoreThanItsOwnBurst() {
+    @Test func `a new rate waits no longer than its own burst allows`() {
         let hourly = StartPace(StartRate(perSecond: 1.0 / 3_600))
         let due = hourly.due(after: 0, startAt: 1_000)
         let quick = StartPace(StartRate(perSecond: 10, burst: 2))

@@ -16,7 +16,7 @@ import Testing
 
     private func deadline(hours: UInt64) -> UInt64 { clock.now + hours * Self.hour }
 
-    @Test func `timers fire in time, whatever was set before them or cancelled`() {
+    @Test func `timers fire on time, whatever timers were set before or cancelled`() {
         var timers: [any ClockTimer] = []
         let wrong = Atomic<Int>(0)
         for hours: UInt64 in [3, 2, 1, 4] {
@@ -37,7 +37,7 @@ import Testing
         #expect(again.wait() && clock.count == 0)
     }
 
-    @Test func `a cancelled timer releases what its block holds at once`() {
+    @Test func `a cancelled timer releases its block immediately`() {
         final class Held: Sendable {}
         weak var left: Held?
         do {
@@ -48,7 +48,7 @@ import Testing
         #expect(left == nil)
     }
 
-    @Test func `four times as many timers are cancelled in little more than four times the time`() {
+    @Test func `cancelling timers takes roughly linear time`() {
         let times = [5_000, 20_000].map { count in
             let clock = TimerQueue()
             return leastThreadTime {
@@ -60,7 +60,7 @@ import Testing
         #expect(times[1] < times[0] * 9, "\(times)")
     }
 
-    @Test func `when operations with a time limit have finished, their clock holds no timer`() async throws {
+    @Test func `a clock holds no timer after operations with a timeout have finished`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .text("x"))
         server.route("GET", "/stalls", .pattern(count: 1 << 20).stalls(afterBytes: 4096))
@@ -83,7 +83,7 @@ import Testing
         #expect(clock.count == 0)
     }
 
-    @Test func `a wait for a retry that ends early leaves no timer`() async throws {
+    @Test func `a retry wait that ends early leaves no timer`() async throws {
         let server = try TestServer()
         server.route("GET", "/busy", .status(503, headers: ["Retry-After": "1000"]))
         let operations = (0..<10).map { _ in
@@ -104,7 +104,7 @@ import Testing
         #expect(clock.count == 0)
     }
 
-    @Test func `the gate of a host has one timer, which goes when the gate is opened, or with the queue`() {
+    @Test func `a host's gate has one timer, which ends when the gate opens or the queue is released`() {
         let clock = ManualClock()
         do {
             let queue = RequestOperationQueue(clock: clock)

@@ -70,7 +70,9 @@ import Testing
         #expect(Self.places.onNetworkThread.isEmpty && Self.places.elsewhere > 0, "\(Self.places.onNetworkThread)")
     }
 
-    @Test(arguments: Kind.allCases, [1, 100]) func `when what it depends on has finished`(kind: Kind, slots: Int) {
+    @Test(arguments: Kind.allCases, [1, 100]) func `user getters run on another thread when a dependency has finished`(
+        kind: Kind, slots: Int
+    ) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = slots
         var operations: [Operation] = []
@@ -85,7 +87,9 @@ import Testing
         #expect(drains(queue))
     }
 
-    @Test(arguments: Kind.allCases) func `when another gives its slot back`(kind: Kind) {
+    @Test(arguments: Kind.allCases) func `user getters run on another thread when another operation returns its slot`(
+        kind: Kind
+    ) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operations = (0..<40).map { number in
@@ -96,7 +100,7 @@ import Testing
         #expect(drains(queue))
     }
 
-    @Test(arguments: [true, false]) func `in a queue of Foundation's`(isMixed: Bool) {
+    @Test(arguments: [true, false]) func `user getters run on another thread in a Foundation queue`(isMixed: Bool) {
         let queue = OperationQueue()
         let other = isMixed ? RequestOperationQueue() : queue
         var operations: [Operation] = []
@@ -112,7 +116,9 @@ import Testing
         #expect(drains(queue) && drains(other))
     }
 
-    @Test(arguments: [true, false]) func `when it is retried, paused and cancelled`(isQueued: Bool) throws {
+    @Test(arguments: [true, false]) func `user getters run on another thread on retry, pause and cancellation`(
+        isQueued: Bool
+    ) throws {
         let operations = (0..<10).map { number in
             let operation = UserRequest(request: URLRequest(url: server.url("/tired")))
             var policy = RetryPolicy()

@@ -33,7 +33,7 @@ import Testing
         return Double(MonotonicClock.now - start) / 1e9
     }
 
-    @Test func theOperationsOfAManagerShareItsLimit() async throws {
+    @Test func `the operations of a manager share its rate limit`() async throws {
         let rate = 3_000_000.0
         manager.receiveRateLimit = RateLimit(bytesPerSecond: Int64(rate))
         let manager = manager
@@ -51,7 +51,7 @@ import Testing
         #expect(taken >= least(4 * Self.size, at: rate))
     }
 
-    @Test func theLimitsOfAnOperationAndItsManagerHoldBoth() async throws {
+    @Test func `the limits of an operation and of its manager both apply`() async throws {
         let (loose, strict) = (RateLimit(bytesPerSecond: 100_000_000), RateLimit(bytesPerSecond: 1_000_000))
         for (ofManager, ofOperation) in [(loose, strict), (strict, loose)] {
             manager.receiveRateLimit = ofManager
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func uploadsAreLimitedOfAnyKind() async throws {
+    @Test func `uploads from files and from memory are limited`() async throws {
         let rate = 1_500_000.0
         manager.sendRateLimit = RateLimit(bytesPerSecond: Int64(rate))
         let body = PatternBytes.data(count: Self.size)
@@ -86,7 +86,7 @@ import Testing
         #expect(try manager.makeOperation(.get, "body").sendRateLimit == nil && manager.sendRateLimit != nil)
     }
 
-    @Test func aDownloadIntoAFileIsLimitedAndCanBePausedAndCancelledMeanwhile() async throws {
+    @Test func `a limited download into a file can be paused and cancelled`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-rates")
         let limit = RateLimit(bytesPerSecond: 1_000_000)
         manager.receiveRateLimit = limit
@@ -122,7 +122,7 @@ import Testing
         #expect((cancelled.operation.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func aLimitThatIsTakenAwayLetsAWaitingOperationFinish() async throws {
+    @Test func `removing a limit lets a waiting operation finish`() async throws {
         let limit = RateLimit(bytesPerSecond: 1)
         manager.receiveRateLimit = limit
         let operation = manager.get("body", success: nil)
@@ -132,7 +132,7 @@ import Testing
         #expect(operation.responseData == PatternBytes.data(count: Self.size))
     }
 
-    @Test func requestsThatAreOtherwiseIdenticalShareATransferOnlyUnderTheSameLimits() async throws {
+    @Test func `identical requests share a transfer only under the same limits`() async throws {
         let gate = TestServer.Gate()
         server.route("/same", .text("same").held(by: gate))
         manager.coalescesIdenticalRequests = true
@@ -149,7 +149,7 @@ import Testing
         #expect(server.requests.count == 3)
     }
 
-    @Test func aCopyOfAManagerHasTheSameLimitsAndTakesFromThem() {
+    @Test func `a copied manager shares the limits`() {
         manager.receiveRateLimit = RateLimit(bytesPerSecond: 1)
         manager.sendRateLimit = RateLimit(bytesPerSecond: 2)
         manager.stallLimit = StallLimit(bytesPerSecond: 3, duration: 4)
@@ -168,7 +168,7 @@ import Testing
         #expect(manager.maximumStartRate == nil && manager.maximumStartRatePerHost == nil)
     }
 
-    @Test func aTransferThatStallsIsRetriedAndGoesOnWhereItStopped() async throws {
+    @Test func `a stalled transfer is retried and resumes where it stopped`() async throws {
         let whole = TestServer.Response.pattern(count: Self.size).header("ETag", "\"one\"")
         var rest = TestServer.Response.pattern(count: Self.size - 200_000, offset: 200_000).header("ETag", "\"one\"")
         rest = rest.status(206).header("Content-Range", "bytes 200000-\(Self.size - 1)/\(Self.size)")
@@ -187,7 +187,7 @@ import Testing
         #expect(error.code == .timedOut && error.localizedDescription.contains("below 1000 bytes per second"))
     }
 
-    @Test func theQueueOfAManagerStartsNoMoreRequestsInASecondThanItMay() async throws {
+    @Test func `a manager's queue starts no more requests per second than allowed`() async throws {
         server.route("/small", .text("small"))
         server.route("/failing", inTurn: [.status(503), .text("at last")])
         manager.maximumStartRate = StartRate(perSecond: 50, burst: 2)

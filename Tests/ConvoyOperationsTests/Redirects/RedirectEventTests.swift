@@ -31,7 +31,7 @@ import Testing
         #expect(try await run(manager.makeOperation(.get, "end")).redirects.isEmpty)
     }
 
-    @Test func `followed redirects are listed in order, with what became of the method`() async throws {
+    @Test func `followed redirects are listed in order, with the changes of the method`() async throws {
         let operation = try await run(manager.makeOperation(.post, "a", parameters: ["x": 1]))
         #expect(operation.redirects.map(\.outcome) == [.followed, .followed])
         #expect(operation.redirects.map(\.from) == [server.url("/a"), server.url("/b")])
@@ -45,7 +45,7 @@ import Testing
                 && operation.redirects.last?.body == RedirectEvent.BodyOutcome.none)
     }
 
-    @Test func `a redirect that is kept as the response says so`() async throws {
+    @Test func `a redirect that is kept as the response is listed as kept`() async throws {
         let operation = try manager.makeOperation(.get, "a")
         operation.redirectHandler = { operation, request, _ in
             // Earlier redirects are available during the transfer.
@@ -57,7 +57,7 @@ import Testing
         #expect(operation.redirects.map(\.outcome) == [.followed, .keptAsResponse])
     }
 
-    @Test func `the last event of a refused one is why it failed`() async throws {
+    @Test func `the last event of a refused redirect is the reason for the failure`() async throws {
         server.redirect("/b", to: "ftp://h/?access_token=s3cret", status: 302)
         let operation = try await run(manager.makeOperation(.get, "a"))
         let error = try #require(operation.error as? URLError)
@@ -79,7 +79,7 @@ import Testing
         #expect(first.redirects.count == 2 && first.redirects == second.redirects)
     }
 
-    @Test func `events are those of the latest try`() async throws {
+    @Test func `the events are those of the latest attempt`() async throws {
         server.route("GET", "/end", inTurn: [.status(503), .text("there")])
         let operation = try manager.makeOperation(.get, "a")
         operation.retryPolicy = RetryPolicy(maximumRetryCount: 1)
@@ -90,7 +90,7 @@ import Testing
     // MARK: Bodies
 
     @Test(arguments: ["PUT", "POST", "PATCH", "DELETE"], [301, 302, 303, 307, 308])
-    func `a body is sent again where the method is kept`(method: String, status: Int) async throws {
+    func `a body is sent again if the method is preserved`(method: String, status: Int) async throws {
         server.redirect("/start", to: "/end", status: status)
         var request = URLRequest(url: server.url("/start"))
         request.httpMethod = method
@@ -108,7 +108,7 @@ import Testing
         #expect(server.requests.map(\.method) == ["HEAD", "HEAD"] && operation.redirects.map(\.method) == ["HEAD"])
     }
 
-    @Test func `a stream that can be replayed is sent again`() async throws {
+    @Test func `a replayable stream is sent again`() async throws {
         let operation = manager.post(
             "b", constructingBody: { $0.appendPart(formData: Data("part".utf8), name: "p") }, success: nil)
         try await operation.finished()
@@ -116,7 +116,7 @@ import Testing
         #expect(operation.redirects.map(\.body) == [.sentAgain])
     }
 
-    @Test func `a stream that cannot be replayed is an error, and said to be`() async throws {
+    @Test func `a stream that cannot be replayed fails with that reason`() async throws {
         var request = URLRequest(url: server.url("/b"))
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(data: Data("once".utf8))
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: [false, true], [false, true])
-    func `a body goes to another origin only where the handler, or the setting, says so`(
+    func `a body is sent to another origin only if the handler or the setting allows it`(
         hasHandler: Bool, isSet: Bool
     ) async throws {
         let other = try TestServer()

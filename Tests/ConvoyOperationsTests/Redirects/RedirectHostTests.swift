@@ -55,7 +55,7 @@ import Testing
 
     // MARK: Gates and budgets
 
-    @Test func `the gate of the host closes that has answered`() throws {
+    @Test func `the gate of the host that responded is closed`() throws {
         second.route("GET", "/busy", inTurn: [.status(429).header("Retry-After", "3"), .text("at last")])
         let busy = add(first.url("/to/busy"), policy())
         #expect(eventually { busy.operation.retryCount == 1 && !busy.operation.isExecuting })
@@ -71,7 +71,7 @@ import Testing
         #expect(queue.closedGates.isEmpty)
     }
 
-    @Test func `a wait at the gate of the other host is reported to a monitor, and holds no slot of a host`() throws {
+    @Test func `a wait at the other host's gate is reported to a monitor and holds no host slot`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         queue.closeGate(forHost: name(second), until: clock.now + 60_000_000_000)
         let events = RetryEvents()
@@ -92,7 +92,7 @@ import Testing
         #expect(probe.outcome() == Probe.succeeded)
     }
 
-    @Test func `a host behind a redirect that refuses its connections has its gate closed`() throws {
+    @Test func `the gate of a redirect target that refuses connections is closed`() throws {
         second.stop()
         let probe = add(first.url("/to/quick"), policy(1))
         #expect(eventually { probe.operation.retryCount == 1 && !probe.operation.isExecuting })
@@ -102,7 +102,7 @@ import Testing
         #expect(probe.outcome() == Probe.cancelled)
     }
 
-    @Test func `a retry is paid from the budget of the host that has failed`() throws {
+    @Test func `a retry is charged to the budget of the host that failed`() throws {
         second.route("GET", "/busy", .status(500))
         let budget = RetryBudget(share: 0, reserve: 1)
         let probe = Probe(first.url("/to/busy"))
@@ -114,7 +114,7 @@ import Testing
         #expect(budget.withdraw(forHost: name(first)))
     }
 
-    @Test func `a redirect that is kept as the response, and fails, counts for the host that has sent it`() throws {
+    @Test func `a redirect kept as the response that fails is charged to the host that sent it`() throws {
         let place = second.url("/quick").absoluteString
         first.route("GET", "/kept", .pattern(count: 100).status(302).header("Location", place).truncated(afterBytes: 10))
         let budget = RetryBudget(share: 0, reserve: 1)
@@ -133,7 +133,7 @@ import Testing
 
     // MARK: Limits
 
-    @Test func `two hosts that redirect to a third never give it more than its limit at once`() throws {
+    @Test func `two hosts that redirect to a third never exceed its limit`() throws {
         let others = [first, try TestServer()]
         queue.maxConcurrentOperationCountPerHost = 2
         second.route("GET", "/slow", .text("slow").delayed(0.005))
@@ -156,7 +156,7 @@ import Testing
         for probe in probes { #expect(probe.outcome() == Probe.succeeded) }
     }
 
-    @Test func `those that wait for the other host are no more than the queue has slots`() throws {
+    @Test func `operations that wait for the other host occupy at most the queue's slots`() throws {
         queue.maxConcurrentOperationCount = 3
         queue.closeGate(forHost: name(second), until: clock.now + 60_000_000_000)
         let probes = (0..<20).map { _ in add(first.url("/to/quick"), policy()) }
@@ -172,7 +172,7 @@ import Testing
         #expect(eventually { queue.queuedOperationCount == 0 })
     }
 
-    @Test func `one that waits for the other host does not wait for a rate that is used up`() throws {
+    @Test func `an operation that waits for the other host ignores an exhausted start rate`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         queue.maximumStartRate = StartRate(perSecond: 0.001, burst: 2)
         queue.maximumStartRatePerHost = StartRate(perSecond: 0.001)
@@ -184,7 +184,7 @@ import Testing
         for probe in [holder, moved] { #expect(probe.outcome() == Probe.succeeded) }
     }
 
-    @Test func `one that waits for the other host has given the slot of its own host back`() throws {
+    @Test func `an operation that waits for the other host has returned its own host's slot`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         queue.maxConcurrentOperationCount = 3
         let holder = add(second.url("/held"))
@@ -201,7 +201,7 @@ import Testing
         #expect(second.statistics.peakActiveRequestCount == 1)
     }
 
-    @Test func `one that waits for the other host goes on in a suspended queue`() throws {
+    @Test func `an operation that waits for the other host continues in a suspended queue`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         let holder = add(second.url("/held"))
         try second.waitForRequests(count: 1, timeout: patience)
@@ -217,7 +217,7 @@ import Testing
         #expect(second.statistics.peakActiveRequestCount == 1)
     }
 
-    @Test func `one that waits for the other host can be cancelled, paused and out of time`() throws {
+    @Test func `an operation that waits for the other host can be cancelled, paused or time out`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         let holder = add(second.url("/held"))
         try second.waitForRequests(count: 1, timeout: patience)
@@ -243,7 +243,7 @@ import Testing
         #expect(first.requests("/to/quick").count == 4)
     }
 
-    @Test func `one that begins again at once does so with a slot of its own host`() throws {
+    @Test func `an operation that restarts immediately uses a slot of its own host`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         let content = PatternBytes.data(count: 100_000)
         let count = Locked(0)

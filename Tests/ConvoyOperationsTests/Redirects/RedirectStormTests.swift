@@ -60,7 +60,7 @@ import Testing
         return servers
     }
 
-    @Test func `each finishes once, and no host has more than its limit, whatever is cancelled and paused`() throws {
+    @Test func `each operation finishes once, and no host exceeds its limit, under pauses and cancels`() throws {
         var random = SplitMix64.printingSeed()
         let board = Board()
         let servers = try Self.makeServers(board)

@@ -68,12 +68,12 @@ import Testing
     }
 
     @Test(arguments: ServerBehaviour.chosen)
-    func `a download that is paused in its middle ends as the table says`(behaviour: ServerBehaviour) throws {
+    func `a download paused halfway ends as the table specifies`(behaviour: ServerBehaviour) throws {
         try check(behaviour, from: try TestServer())
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `a download that is paused in its middle over HTTP/2 ends as the table says`() throws {
+    func `a download paused halfway over HTTP/2 ends as the table specifies`() throws {
         let server = try TestServer()
         let nginx = try Nginx(forwardingTo: server.port)
         for behaviour in ServerBehaviour.chosen where behaviour.passesNginx {

@@ -36,7 +36,7 @@ import Testing
         #expect(operation.error == nil && operation.responseData == ValidatorServer.body, "\(byte): \(operation)")
     }
 
-    @Test func `a response is confirmed with the bytes of its tag, out of memory`() async throws {
+    @Test func `a response in memory is validated with the exact bytes of its tag`() async throws {
         let cache = HTTPCache()
         for (byte, tag, isSendable) in ValidatorServer.tags {
             server.tag = tag
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a response is confirmed with the bytes of its tag, from a disk and after a restart`() async throws {
+    @Test func `a response on disk is validated with the exact bytes of its tag after a restart`() async throws {
         let folder = directory.file("cache")
         for round in 0..<3 {
             let cache = try HTTPCache(directory: folder, memoryCapacity: 0)
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func `an operation goes on behind what it has with the bytes of the tag, or starts over`() async throws {
+    @Test func `an operation resumes with the exact bytes of the tag, or starts over`() async throws {
         for (byte, tag, isSendable) in ValidatorServer.tags {
             server.tag = tag
             server.cutNext()
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `a value of the caller's own is still checked`() async {
+    @Test func `a caller's own validator is still checked`() async {
         var request = URLRequest(url: server.url("own"))
         request.setValue("\"a\u{1}b\"", forHTTPHeaderField: "If-None-Match")
         let operation = HTTPRequestOperation(request: request)

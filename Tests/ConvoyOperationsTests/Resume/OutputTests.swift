@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a retry after a status goes on with an open output`(isFile: Bool) throws {
+    func `a retry after an error status continues with an open output`(isFile: Bool) throws {
         server.route("GET", "/busy", inTurn: [.text("busy", status: 503), .text("hello")])
         let foreign = SlowOutputStream()
         let probe = Probe(
@@ -38,7 +38,7 @@ import Testing
         #expect(probe.operation.retryCount == 1)
     }
 
-    @Test func `a retry after a status overwrites what an operation that takes any status has written`() throws {
+    @Test func `a retry overwrites the error body that an operation accepting any status has written`() throws {
         server.route("GET", "/busy", inTurn: [.text("a long excuse", status: 503), .text("hello")])
         let probe = Probe(server.url("/busy"), output: FileOutputStream(fileURL: directory.file("out")))
         var serializer = HTTPResponseSerializer()
@@ -74,7 +74,7 @@ import Testing
         return probe
     }
 
-    @Test func `an operation that takes any status has the error's body in its output, and no part before it`() throws {
+    @Test func `an operation that accepts any status has only the error body in its output`() throws {
         let probe = try resumeAnsweredWithAnError { operation in
             var serializer = HTTPResponseSerializer()
             serializer.acceptableStatusCodes = nil
@@ -85,14 +85,14 @@ import Testing
         #expect(contents("out") == "out of order")
     }
 
-    @Test func `an operation that accepts only success fails, and its output has the first part`() throws {
+    @Test func `an operation that accepts only success fails with the first part in its output`() throws {
         let probe = try resumeAnsweredWithAnError { _ in }
         #expect(probe.operation.error != nil)
         #expect(probe.operation.responseString == "out of order")
         #expect(try Data(contentsOf: directory.file("out")).count == 50_000)
     }
 
-    @Test func `after an error and a retry, the response is that of the whole body`() throws {
+    @Test func `after an error and a retry, the response describes the complete body`() throws {
         let whole = Data(repeating: 7, count: 100_000)
         server.route(
             "GET", "/file",
@@ -111,7 +111,7 @@ import Testing
         #expect(probe.operation.responseData == whole)
     }
 
-    @Test func `a file is not changed until there is something to write`() throws {
+    @Test func `a file is unchanged until there are bytes to write`() throws {
         server.route("GET", "/missing", .text("not here", status: 404))
         server.route("GET", "/empty", .bytes(Data()))
         _ = try directory.write(Data("old".utf8), to: "out")
@@ -127,7 +127,7 @@ import Testing
         #expect(contents("out") == "")
     }
 
-    @Test func `a new file is made when a response is accepted, and not before`() throws {
+    @Test func `a new file is created only when a response is accepted`() throws {
         server.route("GET", "/missing", .text("not here", status: 404))
         server.route("GET", "/empty", .bytes(Data()))
         for (path, isMade) in [("/missing", false), ("/empty", true)] {
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `a pipe that appears in the place of a new file holds up no other transfer`() throws {
+    @Test func `a pipe that replaces a new file delays no other transfer`() throws {
         let pipe = directory.file("pipe")
         server.route("GET", "/late") { _ in
             mkfifo(pipe.path, 0o600) == 0 ? .text("late") : .text("", status: 500)
@@ -149,7 +149,7 @@ import Testing
         #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
     }
 
-    @Test func `nothing is sent for a file that cannot be made`() throws {
+    @Test func `nothing is sent if the file cannot be created`() throws {
         server.route("POST", "/fine", .text("fine"))
         let file = directory.file("nowhere").appendingPathComponent("out")
         let probe = Probe(server.url("/fine"), method: "POST", output: FileOutputStream(fileURL: file))
@@ -159,7 +159,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `what was written to an open file before the operation stays before the body`() throws {
+    @Test func `bytes written to an open file before the operation stay before the body`() throws {
         server.route("GET", "/body", .text("body"))
         let stream = FileOutputStream(fileURL: directory.file("out"))
         stream.open()
@@ -172,7 +172,7 @@ import Testing
         #expect(stream.streamStatus == .closed && stream.streamError == nil)
     }
 
-    @Test func `a file stream is a stream of its own, too`() throws {
+    @Test func `a file stream can also be used on its own`() throws {
         let stream = FileOutputStream(fileURL: try directory.write(Data("old".utf8), to: "out"))
         #expect(stream.streamStatus == .notOpen && stream.write([1], maxLength: 1) == -1)
         #expect(throws: POSIXError.self) { try stream.rewind() }
@@ -200,7 +200,7 @@ import Testing
         #expect(stream.failure == POSIXError(.ENOENT) && stream.streamStatus == .error)
     }
 
-    @Test func `a cancel while the request is prepared leaves the output alone`() throws {
+    @Test func `cancelling while the request is prepared leaves the output unchanged`() throws {
         server.route("GET", "/file", .text("new"))
         _ = try directory.write(Data("old".utf8), to: "out")
         let probe = Probe(server.url("/file"), output: FileOutputStream(fileURL: directory.file("out")))
@@ -218,7 +218,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a pipe that is not read delays no other transfer, no timeout and no cancel`() throws {
+    @Test func `a pipe that is not read delays no other transfer, timeout or cancellation`() throws {
         server.route("GET", "/big", .pattern(count: 4 << 20))
         server.route("GET", "/fine", .text("fine"))
         let pipe = directory.file("pipe")
@@ -257,7 +257,7 @@ import Testing
         #expect(unopened.outcome() == Probe.cancelled)
     }
 
-    @Test func `no code of a stream of the user's runs on the network thread`() throws {
+    @Test func `a user's stream runs no code on the network thread`() throws {
         // The first response does not end before it is paused.
         let gate = TestServer.Gate()
         server.servePattern(count: 300_000, at: "/file", etag: nil) { _, response in
@@ -287,7 +287,7 @@ import Testing
         #expect(!stream.threads.contains("Convoy.Network"), "\(stream.threads)")
     }
 
-    @Test func `no code of a serializer of the user's runs on the network thread`() throws {
+    @Test func `a user's serializer runs no code on the network thread`() throws {
         server.route("GET", "/fine", .text("fine"))
         let serializer = WatchedSerializer()
         let probe = Probe(server.url("/fine"), output: FileOutputStream(fileURL: directory.file("out")))
@@ -298,7 +298,7 @@ import Testing
         #expect(!WatchedSerializer.threads.withLock { $0 }.isEmpty)
     }
 
-    @Test func `no code of a subclass of the user's runs on the network thread`() throws {
+    @Test func `a user's subclass runs no code on the network thread`() throws {
         server.route("GET", "/fine", .text("fine"))
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
@@ -314,7 +314,7 @@ import Testing
     }
 
     @Test(arguments: [("HEAD", 200), ("GET", 304)])
-    func `a response without a body is not too long, whatever it announces`(method: String, status: Int) throws {
+    func `a response without a body is never too long, whatever length it announces`(method: String, status: Int) throws {
         server.route(method, "/large", .raw("HTTP/1.1 \(status) X\r\nContent-Length: 1000000\r\n\r\n"))
         let probe = Probe(server.url("/large"), method: method)
         probe.operation.maximumBodySize = 1000
@@ -325,7 +325,7 @@ import Testing
         #expect(probe.outcome() == Probe.succeeded, "\(String(describing: probe.error))")
     }
 
-    @Test func `a stream that has started over may hold less than before, and even nothing`() throws {
+    @Test func `a stream that starts over may hold fewer bytes than before, or none`() throws {
         let stream = SlowRewindableStream(slowness: 0)
         let sink = ForeignStream(stream)
         let head = ResponseHead(url: try #require(URL(string: "http://a.test/")), statusCode: 200, headers: [])

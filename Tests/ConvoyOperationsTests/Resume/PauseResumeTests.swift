@@ -50,7 +50,7 @@ import Testing
         #expect(data?.withUnsafeBytes { PatternBytes.matches($0, offset: 0) } == true)
     }
 
-    @Test func `at random moments from the loopback server`() throws {
+    @Test func `a download paused at random moments is correct from the loopback server`() throws {
         let server = try TestServer()
         // Slow enough for the handler's queue to pause it in the middle.
         server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"") { _, response in
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `at random moments from nginx`() throws {
+    func `a download paused at random moments is correct from nginx`() throws {
         let nginx = try Nginx()
         _ = try nginx.add(PatternBytes.data(count: Self.size), as: "file.bin")
         let directory = try TemporaryDirectory()
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `a compressed body starts over and is whole`() throws {
+    func `a compressed body starts over and is complete`() throws {
         let nginx = try Nginx()
         let text = Data((0..<2_000_000).map { UInt8(truncatingIfNeeded: $0 / 1_000 + 32) })
         _ = try nginx.add(text, as: "text.txt")
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(arguments: [TestServer.RangeBehaviour.ignored, .wrongOffset(by: 7), .wrongTotal, .noContentRange, .unsatisfiable])
-    func `a server that gets ranges wrong is asked for the whole`(ranges: TestServer.RangeBehaviour) throws {
+    func `a server with wrong ranges is asked for the complete body`(ranges: TestServer.RangeBehaviour) throws {
         let server = try TestServer()
         server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"", ranges: ranges)
         var random = SplitMix64(seed: 3)
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func `an ETag that changes in between gives the new file alone`() throws {
+    @Test func `an ETag that changes during a pause yields only the new file`() throws {
         let server = try TestServer()
         let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: Self.size / 2))
         // It cannot be complete before the pause.
@@ -115,7 +115,7 @@ import Testing
         #expect(probe.operation.responseData == new)
     }
 
-    @Test func `a file stream starts over without a leftover`() throws {
+    @Test func `a file stream starts over without leftover bytes`() throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: 1_000))
@@ -128,7 +128,7 @@ import Testing
         #expect(try Data(contentsOf: directory.file("out")) == new)
     }
 
-    @Test func `a stream that cannot start over fails rather than hold wrong bytes`() throws {
+    @Test func `a stream that cannot be rewound fails rather than keep wrong bytes`() throws {
         let server = try TestServer()
         server.serve(Data(repeating: 1, count: Self.size), at: "/file", etag: "\"old\"", ranges: .ignored)
         let directory = try TemporaryDirectory()
@@ -143,7 +143,7 @@ import Testing
         #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
     }
 
-    @Test func `everything already there of an unknown length is fetched again`() throws {
+    @Test func `a complete body of unknown length is fetched again`() throws {
         let server = try TestServer()
         let whole = Data("the whole of it".utf8)
         // All bytes, but no end; then a server that has exactly these bytes.
@@ -160,7 +160,7 @@ import Testing
         #expect(server.requests.map { $0.headers["Range"] } == [nil, "bytes=15-", nil])
     }
 
-    @Test func `without a validator nothing is appended`() throws {
+    @Test func `nothing is appended without a validator`() throws {
         let server = try TestServer()
         server.servePattern(count: Self.size, at: "/file")
         let probe = try download(server.url("/file"), pausingAt: [5_000_000])
@@ -168,7 +168,7 @@ import Testing
         #expect(server.requests.allSatisfy { $0.headers["Range"] == nil })
     }
 
-    @Test func `an error on resume is the outcome and its body is not in the file`() throws {
+    @Test func `an error on resume is the outcome, and its body is not in the file`() throws {
         let server = try TestServer()
         server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"")
         let directory = try TemporaryDirectory()

@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(arguments: ["/file", "/empty"])
-    func `what was received is committed once, before the operation finishes`(_ path: String) throws {
+    func `the received body is committed once, before the operation finishes`(_ path: String) throws {
         let sink = ProvisionalSink()
         let probe = Probe(server.url(path), into: sink)
         let wasFinished = Guarded<Bool?>(nil)
@@ -36,7 +36,7 @@ import Testing
         #expect(sink.calls == ["open", "synchronize", "commit", "discard"])
     }
 
-    @Test func `an operation whose sink cannot commit fails, and what depends on it is not sent`() throws {
+    @Test func `an operation whose sink cannot commit fails, and its dependents are not sent`() throws {
         let sink = ProvisionalSink()
         sink.onCommit = { throw POSIXError(.EEXIST) }
         let probe = Probe(server.url("/file"), into: sink)
@@ -63,7 +63,7 @@ import Testing
         #expect(sink.calls == ["open"] + (path == "/file" ? ["synchronize"] : []) + ["discard"])
     }
 
-    @Test func `a pause while the sink commits lasts until the resume, and a cancel changes nothing`() throws {
+    @Test func `a pause during the commit lasts until the resume, and a cancellation changes nothing`() throws {
         for cancels in [false, true] {
             let sink = ProvisionalSink()
             let (isCommitting, goesOn) = (Signal(), Signal())
@@ -87,7 +87,7 @@ import Testing
     enum End: CaseIterable { case cancel, expire }
 
     @Test(arguments: End.allCases)
-    func `an operation that ends while its sink commits has the outcome of the commit`(end: End) throws {
+    func `an operation that ends during the commit has the outcome of the commit`(end: End) throws {
         for fails in [false, true] {
             let sink = ProvisionalSink()
             let (isCommitting, goesOn) = (Signal(), Signal())
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(arguments: End.allCases)
-    func `a commit that never ends is given up, and its sink is discarded only when it has ended`(end: End) throws {
+    func `a commit that never ends is abandoned, and its sink is discarded after it has ended`(end: End) throws {
         let sink = ProvisionalSink()
         let (isCommitting, goesOn) = (Signal(), Signal())
         sink.onCommit = {
@@ -150,9 +150,7 @@ import Testing
     }
 
     @Test(arguments: ProvisionalSinkTests.End.allCases)
-    func `an operation that ends while its file is synchronized has ended, and there is no file`(
-        end: ProvisionalSinkTests.End
-    ) throws {
+    func `an operation that ends while its file is synchronized leaves no file`(end: ProvisionalSinkTests.End) throws {
         let (isSynchronizing, goesOn, isOver) = (Signal(), Signal(), Signal())
         var calls = FileCalls()
         calls.synchronizeData = { descriptor in
@@ -199,7 +197,7 @@ import Testing
         #expect(error?.code == .cannotCloseFile)
     }
 
-    @Test func `a file that takes another's place does so when it is whole, and an error leaves nothing`() throws {
+    @Test func `a file replaces another only when complete, and an error leaves nothing`() throws {
         let file = try directory.write(Data("old".utf8), to: "out")
         for (path, size) in [("/missing", 3), ("/file", 100_000)] {
             let probe = Probe(server.url(path), into: FileSink(replacing: file))

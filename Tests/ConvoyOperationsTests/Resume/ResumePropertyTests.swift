@@ -16,7 +16,7 @@ import Testing
     /// The number of concurrent cases: most of them wait for a slice, a pause or a timeout.
     private static let width = 16
 
-    @Test func `the bytes are right or the operation fails once`() throws {
+    @Test func `the bytes are correct, or the operation fails once`() throws {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
         let count = Self.environment["CONVOY_RESUMES"].flatMap { Int($0) } ?? 600
         let numbers = Self.environment["CONVOY_RESUME"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)

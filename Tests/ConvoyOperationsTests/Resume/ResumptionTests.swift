@@ -42,7 +42,7 @@ import Testing
         #expect(try tagged().evaluate(withDate) == .append(total: 1000))
     }
 
-    @Test func `an answer with another validator, or without the one that was there, starts over`() throws {
+    @Test func `a response with a missing or different validator starts over`() throws {
         let other = "Wed, 21 Oct 2015 07:29:00 GMT"
         for fields in [
             [("ETag", "\"b\"")], [("ETag", "W/\"a\"")], [], [("Last-Modified", Self.old)],
@@ -52,12 +52,12 @@ import Testing
         }
     }
 
-    @Test func `validators are compared by their bytes`() throws {
+    @Test func `validators are compared byte for byte`() throws {
         let composed = try #require(try resumption([("ETag", "\"\u{E9}\""), ("Content-Length", "1000")]))
         #expect(try composed.evaluate(part("bytes 500-999/1000", [("ETag", "\"e\u{301}\"")])) == .askForWhole)
     }
 
-    @Test func `a date that is the only validator must be there again`() throws {
+    @Test func `a date that is the only validator must be present again`() throws {
         let dated = try #require(try resumption([("Last-Modified", Self.old), Self.date, ("Content-Length", "1000")]))
         #expect(try dated.evaluate(part("bytes 500-999/1000", [("Last-Modified", Self.old)])) == .append(total: 1000))
         #expect(try dated.evaluate(part("bytes 500-999/1000", [])) == .askForWhole)
@@ -66,7 +66,7 @@ import Testing
                 == .askForWhole)
     }
 
-    @Test func `the range and the total of the answer count if the length was not known`() throws {
+    @Test func `the response's range and total apply if the length was unknown`() throws {
         let unknown = try tagged(length: nil)
         #expect(try unknown.evaluate(part()) == .append(total: 1000))
         for range in [
@@ -88,13 +88,13 @@ import Testing
         #expect(try tagged(length: nil).evaluate(right) == .append(total: 1000))
     }
 
-    @Test func `a total that an earlier answer stated holds for the next`() throws {
+    @Test func `a total stated by an earlier response remains valid`() throws {
         let later = try #require(try resumption([("ETag", "\"a\"")], total: 1000))
         #expect(try later.evaluate(part("bytes 500-1999/2000")) == .askForWhole)
         #expect(try later.evaluate(part()) == .append(total: 1000))
     }
 
-    @Test func `validators belong to a place`() throws {
+    @Test func `validators apply only to the same URL`() throws {
         #expect(try tagged().evaluate(part(at: "http://127.0.0.1/other")) == .askForWhole)
         #expect(try tagged().evaluate(part(at: "http://localhost/file")) == .askForWhole)
         #expect(try tagged().evaluate(part(at: Self.place + "#fragment")) == .append(total: 1000))
@@ -109,7 +109,7 @@ import Testing
         #expect(try tagged(length: 500).evaluate(head(416, [])) == .askForWhole)
     }
 
-    @Test func `a part that calls itself the whole is no answer`() throws {
+    @Test func `a partial response marked as complete is rejected`() throws {
         let tag = [("ETag", "\"a\"")]
         for status in [200, 203, 226] {
             for range in ["bytes 500-999/1000", "bytes 0-499/1000", "bytes 500-999/*", "500-999/1000", ""] {
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `the same strong tag with another length is no answer, and then an error`() throws {
+    @Test func `the same strong tag with another length is rejected, and then an error`() throws {
         for length in ["0", "1", "999", "1001"] {
             let answer = try head(200, [("ETag", "\"a\""), ("Content-Length", length)])
             #expect(try tagged().evaluate(answer) == .askForWhole, "\(length)")
@@ -149,13 +149,13 @@ import Testing
     }
 
     @Test(arguments: [201, 202, 204, 205, 207, 208, 299])
-    func `a success that is no file is no answer to a range`(status: Int) throws {
+    func `a success that is not the file is rejected as the response to a range`(status: Int) throws {
         #expect(try tagged().evaluate(head(status, [("ETag", "\"a\"")])) == .askForWhole)
         #expect(try tagged().evaluateWhole(head(status, [])) == .startOver)
     }
 
     @Test(arguments: [(200, true), (299, true), (300, false)])
-    func `what is known of a body counts until a success brings it with its length`(status: Int, endsIt: Bool) throws {
+    func `the known length is kept until a success replaces it`(status: Int, endsIt: Bool) throws {
         let request = TransferRequest.foundation(URLRequest(url: try #require(URL(string: Self.place))))
         let first = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])
         var body = ReceivedBody()
@@ -172,7 +172,7 @@ import Testing
         #expect(verdict == (endsIt ? .startOver : .contradiction))
     }
 
-    @Test func `several parts in one body are not spliced in`() throws {
+    @Test func `multiple ranges in one body are not spliced in`() throws {
         for type in ["multipart/byteranges; boundary=x", "Multipart/ByteRanges", "multipart/byteranges;x=y"] {
             let answer = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Content-Type", type)])
             #expect(try tagged().evaluate(answer) == .askForWhole, "\(type)")
@@ -181,7 +181,7 @@ import Testing
         #expect(try tagged().evaluate(plain) == .append(total: 1000))
     }
 
-    @Test func `without a certain validator nothing is resumed`() throws {
+    @Test func `nothing is resumed without a reliable validator`() throws {
         for fields in [
             [], [("ETag", "W/\"a\"")], [("ETag", "a")], [("ETag", "\"")],
             [("Last-Modified", Self.old)],  // and no Date to compare it with
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["POST", "HEAD", "get"]) func `only what GET has brought is continued`(method: String) throws {
+    @Test(arguments: ["POST", "HEAD", "get"]) func `only a GET is resumed`(method: String) throws {
         var request = URLRequest(url: try #require(URL(string: Self.place)))
         request.httpMethod = method
         let head = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])

@@ -67,7 +67,7 @@ import Testing
         #expect(threads.close.last == true)
     }
 
-    @Test func `the contents of a file are discarded on a worker thread, which also closes it`() throws {
+    @Test func `a file's contents are discarded on a worker thread, which also closes it`() throws {
         _ = try directory.write(Data(count: 3 << 20), to: "old")
         let threads = try threads("old")
         #expect(threads.empty == [false])
@@ -76,7 +76,7 @@ import Testing
         #expect(threads.close.last == false)
     }
 
-    @Test func `writes leave the network thread after one that takes long`() throws {
+    @Test func `writes move off the network thread after a slow one`() throws {
         let now = Guarded<MonotonicTime>(0)
         let threads = try threads("slow") {
             now.withLock { $0 }

@@ -41,7 +41,7 @@ import Testing
         eventually { probe.operation.retryCount == 1 && !probe.operation.isExecuting }
     }
 
-    @Test func `an hour of Retry-After holds others for a minute and only those with a policy`() throws {
+    @Test func `a Retry-After of an hour delays other operations by a minute, if they have a policy`() throws {
         let busy = probe("/busy", policy())
         #expect(waitsForItsRetry(busy))
         #expect(probe("/quick", nil).outcome() == Probe.succeeded)
@@ -58,9 +58,7 @@ import Testing
         #expect(busy.outcome() == Probe.succeeded)
     }
 
-    @Test func `a monitor learns that the operation waits at the gate and until when, and the retry handler is not called`()
-        throws
-    {
+    @Test func `a monitor is notified of a wait at the gate and its end, but not the retry handler`() throws {
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let events = RetryEvents()
         let other = Probe(server.url("/quick"))
@@ -86,7 +84,7 @@ import Testing
         queue.cancelAllOperations()
     }
 
-    @Test(arguments: [0.0, 10, 3600]) func `the policy says for how long a gate closes at most`(duration: Double) throws {
+    @Test(arguments: [0.0, 10, 3600]) func `the policy limits how long a gate stays closed`(duration: Double) throws {
         #expect(waitsForItsRetry(probe("/busy", policy(gate: duration))))
         let other = probe("/quick", policy())
         if duration > 0 {
@@ -98,7 +96,7 @@ import Testing
         queue.cancelAllOperations()
     }
 
-    @Test func `a second refusal keeps the gate closed for no more than a minute from then`() throws {
+    @Test func `a second refusal keeps the gate closed for at most another minute`() throws {
         server.route("GET", "/late", .status(503).header("Retry-After", "3600").held(by: gate))
         let late = probe("/late", policy())
         try server.waitForRequests(count: 1, timeout: 100)

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `three hundred files arrive though the server restarts for three seconds`() throws {
+    @Test func `three hundred files arrive despite a server restart of three seconds`() throws {
         let nginx = try Nginx()
         let content = Data(repeating: 7, count: 50_000)
         for number in 0..<300 { try nginx.add(content, as: "\(number)") }
@@ -69,7 +69,7 @@ import Testing
         #expect(refusals.refused < 60, "\(refusals.refused) tries")
     }
 
-    @Test func `a host that is gone fails all in about the time of one`() throws {
+    @Test func `an unreachable host fails all operations in about the time of one`() throws {
         let url = URL(string: "http://127.0.0.1:\(try LoopbackPort.free())/")
         let queue = RequestOperationQueue()
         var policy = RetryPolicy(maximumRetryCount: 3)

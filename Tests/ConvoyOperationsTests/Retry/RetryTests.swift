@@ -46,7 +46,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a lost connection is retried and the last failure is the error`() throws {
+    @Test func `a lost connection is retried, and the last failure is the error`() throws {
         server.route("GET", "/x", .text("x").resetBeforeHead())
         let probe = try run("/x", policy(2))
         #expect(probe.error?.code == .networkConnectionLost)
@@ -62,7 +62,7 @@ import Testing
         #expect(probe.error?.code == .cannotConnectToHost && probe.operation.retryCount == 2)
     }
 
-    @Test func `a body that can be read once is sent once`() throws {
+    @Test func `a one-shot body is sent once`() throws {
         server.route("PUT", "/x", .status(503))
         let events = RetryEvents()
         let probe = Probe(server.url("/x"), method: "PUT")
@@ -76,7 +76,7 @@ import Testing
     }
 
     /// libcurl itself would send the request again, but cannot rewind a body of this length.
-    @Test func `a long body that can be read again is sent again over another connection`() throws {
+    @Test func `a long replayable body is sent again over another connection`() throws {
         let data = PatternBytes.data(count: 1 << 20)
         server.route("GET", "/x", .text("x"))
         server.route("PUT", "/x", inTurn: [.status(200).resetBeforeHead(), .text("stored")])
@@ -111,7 +111,7 @@ import Testing
         #expect(decisions.last == .giveUp(.tooManyRetries))
     }
 
-    @Test func `an operation does not wait for longer than it has`() throws {
+    @Test func `an operation does not wait longer than its timeout allows`() throws {
         server.route("GET", "/x", .status(503).header("Retry-After", "3000"))
         let probe = Probe(server.url("/x"))
         probe.operation.retryPolicy = policy()
@@ -137,12 +137,12 @@ import Testing
         #expect(probe.outcome() == Probe.succeeded)
     }
 
-    @Test func `a server that asks to wait too long gets no retry`() throws {
+    @Test func `a server that requests too long a delay gets no retry`() throws {
         server.route("GET", "/x", .status(503).header("Retry-After", "86400"))
         #expect(try run("/x", policy()).operation.retryCount == 0)
     }
 
-    @Test func `a retried download continues where it stopped`() throws {
+    @Test func `a retried download resumes where it stopped`() throws {
         let content = PatternBytes.data(count: 2_000_000)
         let isFirst = Atomic<Bool>(true)
         server.serve(content, at: "/file", etag: "\"v1\"") { _, response in
@@ -154,7 +154,7 @@ import Testing
         #expect(range.hasPrefix("bytes=") && range != "bytes=0-")
     }
 
-    @Test func `a download that gets further with each retry does not use them up`() throws {
+    @Test func `retries that make progress do not count`() throws {
         let content = PatternBytes.data(count: 2_000_000)
         server.serve(content, at: "/file", etag: "\"v1\"") { _, response in response.truncated(afterBytes: 200_000) }
         let probe = try run("/file", policy(2))
@@ -162,7 +162,7 @@ import Testing
         #expect(probe.operation.retryCount > 2)
     }
 
-    @Test func `the first byte of a short body is progress`() throws {
+    @Test func `the first byte of a short body counts as progress`() throws {
         let content = PatternBytes.data(count: 10)
         let count = Atomic<Int>(0)
         server.serve(content, at: "/file", etag: "\"v1\"") { _, response in
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test(arguments: [100, 15_000, 1_500_000])
-    func `retries that bring no more than the ones before count`(length: Int) throws {
+    func `retries without progress count`(length: Int) throws {
         let content = PatternBytes.data(count: 2_000_000)
         // Without a validator, each attempt starts over.
         server.serve(content, at: "/file", etag: nil) { _, response in response.truncated(afterBytes: length) }
@@ -187,8 +187,7 @@ import Testing
         #expect(probe.operation.retryCount == 2 && server.requests.count == 3)
     }
 
-    @Test(arguments: [429, 503]) func `a server that is overloaded is left alone for half of the step at least`(status: Int)
-    {
+    @Test(arguments: [429, 503]) func `an overloaded server gets at least half of the backoff delay`(status: Int) {
         func delay(_ random: Double, after: TimeInterval? = nil, status: Int) -> TimeInterval? {
             let failure = RetryPolicy.FailedAttempt(
                 method: "GET", statusCode: status, retryCount: 1, countedRetries: 1, elapsed: 0, retryAfter: after,
@@ -216,7 +215,7 @@ import Testing
         return policy.evaluate(failure, random: random)?.decision
     }
 
-    @Test func `what a server asks for is exceeded by a random time of a second at most`() {
+    @Test func `a requested delay is exceeded by at most one random second`() {
         // The sixth step is 16 s long.
         #expect(decision(503, countedRetries: 5, random: 1) == .retry(after: 16))
         #expect(decision(503, countedRetries: 5, after: 10, random: 1) == .retry(after: 11))
@@ -224,7 +223,7 @@ import Testing
         #expect(decision(503, countedRetries: 5, after: 10, random: 0) == .retry(after: 10))
     }
 
-    @Test func `a retry that would begin after the longest duration is not made`() {
+    @Test func `a retry that would begin after the maximum duration is not made`() {
         // The second step is one second long.
         #expect(decision(500, elapsed: 9, limit: 10, random: 1) == .retry(after: 1))
         #expect(decision(500, elapsed: 9.25, limit: 10, random: 1) == .giveUp(.tookTooLong))
@@ -269,7 +268,7 @@ import Testing
         }
     }
 
-    @Test func `the budget keeps an outage from being amplified`() throws {
+    @Test func `the budget prevents retries from amplifying an outage`() throws {
         server.route("GET", "/x", .status(500))
         let shared = policy(100, reserve: 5)
         let probes = (0..<20).map { _ in
@@ -282,7 +281,7 @@ import Testing
         #expect(server.requests.count == 25)
     }
 
-    @Test func `what the budget ends says so`() throws {
+    @Test func `a failure caused by an exhausted budget contains that reason`() throws {
         server.route("GET", "/x", .text("x").resetBeforeHead())
         server.route("GET", "/y", .status(500))
         for path in ["/x", "/y"] {
@@ -296,7 +295,7 @@ import Testing
         }
     }
 
-    @Test func `five retries are five without a budget of the user's`() throws {
+    @Test func `without a budget, five retries are five for each operation`() throws {
         server.route("GET", "/x", .status(500))
         let probes = (0..<20).map { _ in
             let probe = Probe(server.url("/x"))
@@ -313,7 +312,7 @@ import Testing
         #expect(server.requests.count == 120)
     }
 
-    @Test func `an outage sees a handful of requests and then everything succeeds`() throws {
+    @Test func `during an outage only a few requests are sent, and then everything succeeds`() throws {
         let began = Locked<Date?>(nil)
         server.route("GET", "/x") { request in
             let first = began.withLock { first in

@@ -56,7 +56,9 @@ import Testing
         return policy
     }
 
-    @Test(arguments: ["GET", "POST", "PATCH"]) func `it is sent again at once without a policy`(method: String) {
+    @Test(arguments: ["GET", "POST", "PATCH"]) func `an unsent request is sent again immediately without a policy`(
+        method: String
+    ) {
         let attempt = Attempt(url, method, [.unsent, .unsent, .answer])
         #expect(attempt.run())
         #expect(attempt.operation.error == nil && attempt.operation.statusCode == 200)
@@ -64,7 +66,7 @@ import Testing
         #expect(attempt.decisions == [.retry(after: 0), .retry(after: 0)] && attempt.counts == [0, 1])
     }
 
-    @Test func `a response that may have been cut off is asked for again over HTTP 1, once`() {
+    @Test func `a response that may have been truncated is requested again over HTTP/1, once`() {
         let attempt = Attempt(url, "GET", [.unproven, .answer])
         #expect(attempt.run())
         #expect(attempt.operation.error == nil && attempt.operation.responseData?.isEmpty != false)
@@ -76,14 +78,14 @@ import Testing
         #expect(other.errorCode == .networkConnectionLost && other.transport.paths.count == 2)
     }
 
-    @Test func `three times in a row at most`() {
+    @Test func `an unsent request is sent again at most three times in a row`() {
         let attempt = Attempt(url, "POST", Array(repeating: .unsent, count: 10))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 4)
         #expect(attempt.decisions == Array(repeating: .retry(after: 0), count: 3) + [.giveUp(.tooManyRetries)])
     }
 
-    @Test func `it counts neither against the policy's number nor against its budget`() {
+    @Test func `resending counts neither as a retry nor against the budget`() {
         let script: [ScriptedTransport.End] = [.unsent, .unsent, .unsent, .lost, .unsent, .unsent, .answer]
         let attempt = Attempt(url, "GET", script, policy: policy(1, reserve: 1))
         #expect(attempt.run())
@@ -91,21 +93,21 @@ import Testing
         #expect(attempt.decisions == Array(repeating: .retry(after: 0), count: 6) && attempt.counts == Array(0..<6))
     }
 
-    @Test func `when that is not enough the policy decides whatever the method`() {
+    @Test func `after three attempts the policy decides, whatever the method`() {
         let attempt = Attempt(url, "POST", Array(repeating: .unsent, count: 10), policy: policy(2))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 6)
         #expect(attempt.decisions.last == .giveUp(.tooManyRetries))
     }
 
-    @Test func `a request that is not idempotent and was sent is never sent again whatever the policy says`() {
+    @Test func `a non-idempotent request that was sent is never repeated, whatever the policy`() {
         let attempt = Attempt(url, "POST", [.unsent, .lost], policy: policy(5))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 2)
         #expect(attempt.decisions == [.retry(after: 0), .giveUp(.notIdempotent)])
     }
 
-    @Test func `unless the user says that it is idempotent`() {
+    @Test func `a request that the user declares idempotent is repeated`() {
         var policy = policy(5)
         policy.idempotentMethods.insert("POST")
         let attempt = Attempt(url, "POST", [.lost, .lost, .answer], policy: policy)
@@ -113,7 +115,7 @@ import Testing
         #expect(attempt.operation.error == nil && attempt.transport.paths.count == 3)
     }
 
-    @Test func `without a policy nothing else is sent again`() {
+    @Test func `without a policy, no other request is repeated`() {
         for end in [ScriptedTransport.End.lost, .refused] {
             let attempt = Attempt(url, "GET", [end])
             #expect(attempt.run())
@@ -121,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `a body that can be read once is not sent again and a replayable one is`() throws {
+    @Test func `a one-shot body is not sent again, but a replayable one is`() throws {
         let once = Attempt(url, "POST", [.unsent, .answer], body: InputStream(data: Data("once".utf8)))
         #expect(once.run())
         #expect(once.errorCode == .networkConnectionLost && once.transport.bodies == [Data("once".utf8)])
@@ -165,7 +167,7 @@ import Testing
         #expect(transport.paths == ["/x/first", "/x/first", "/x/first", "/x/second"])
     }
 
-    @Test func `a pause and a cancel that come meanwhile are honoured`() throws {
+    @Test func `pausing and cancelling during a retry are respected`() throws {
         for isPaused in [true, false] {
             let attempt = Attempt(url, "POST", [.unsent, .answer])
             let operation = attempt.operation
@@ -186,7 +188,7 @@ import Testing
         }
     }
 
-    @Test func `a redirected request was sent`() throws {
+    @Test func `a redirected request counts as sent`() throws {
         let server = try TestServer()
         let nobody = try LoopbackPort.free()
         server.redirect("/moved", to: "http://127.0.0.1:\(nobody)/x", status: 307)

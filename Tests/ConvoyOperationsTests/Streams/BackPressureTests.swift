@@ -11,7 +11,7 @@ import Testing
     /// Returns the memory allocated beyond `before`, in bytes.
     private func growth(since before: Int) -> Int { ProcessMeters.allocatedBytes - before }
 
-    @Test func `a slow reader of an endless response holds less than 1 MiB, and the sender waits`() async throws {
+    @Test func `a slow reader of an endless response buffers less than 1 MiB, and the sender waits`() async throws {
         let sender = try EndlessSender()
         defer { sender.stop() }
         let manager = HTTPRequestOperationManager(baseURL: sender.url, completionQueue: testQueue)
@@ -43,7 +43,7 @@ import Testing
         #expect(sent < 32 << 20)
     }
 
-    @Test func `a transfer that waited for its reader goes on to its end`() async throws {
+    @Test func `a transfer that waited for its reader continues to its end`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .pattern(count: 40 << 20))
         let manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "\(Nginx.installHint)"))
-    func `over HTTP2 a server that is not read sends no more than the window`() async throws {
+    func `over HTTP/2, a server whose stream is not read sends no more than the window`() async throws {
         let sender = try EndlessSender()
         let nginx = try Nginx(forwardingTo: sender.port)
         defer {

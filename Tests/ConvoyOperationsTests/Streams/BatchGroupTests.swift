@@ -24,7 +24,7 @@ import Testing
         try paths.map { try manager.makeOperation(.get, $0) }
     }
 
-    @Test func `members come in the order in which they finish, failed ones too`() async throws {
+    @Test func `members arrive in the order in which they finish, including failed ones`() async throws {
         let gate = TestServer.Gate()
         server.route("GET", "/slow", .text("slow").held(by: gate))
         server.route("GET", "/quick", .text("quick"))
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `leaving cancels those that are left, and waits for them`(throwing: Bool) async throws {
+    func `leaving the loop cancels the remaining members and waits for them`(throwing: Bool) async throws {
         server.route("GET", "/quick", .text("quick"))
         server.route("GET", "/never", .text("never").stalls(afterBytes: 1))
         let members = try operations(["never", "quick", "never"])
@@ -78,7 +78,7 @@ import Testing
         #expect(members.allSatisfy { $0.isFinished && $0.isCancelled })
     }
 
-    @Test func `a batch of nothing ends at once`() async throws {
+    @Test func `an empty batch ends immediately`() async throws {
         let count = try await manager.withBatch(of: [HTTPRequestOperation]()) { finished in
             await finished.reduce(0) { count, _ in count + 1 }
         }

@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(arguments: 1...9)
-    func `LF, CR and CR LF end a line, and empty lines are lines`(size: Int) throws {
+    func `LF, CR and CR LF end a line, and empty lines count`(size: Int) throws {
         #expect(try lines("a\nb\r\nc\rd\n\n\r\n\r\re", by: size) == ["a", "b", "c", "d", "", "", "", "", "e"])
         #expect(try lines("", by: size) == [])
         #expect(try lines("\n", by: size) == [""])
@@ -42,14 +42,14 @@ import Testing
     }
 
     @Test(arguments: [1, 4, 11, 100])
-    func `a line that is too long is an error, with and without its end`(size: Int) throws {
+    func `a line that is too long is an error, with and without its terminator`(size: Int) throws {
         #expect(try lines("0123456789\n0123456789", by: size, limit: 10).count == 2)
         for text in ["0123456789a", "0123456789a\n", "x\n0123456789a\r\n"] {
             #expect(throws: ResponseBytesError.lineTooLong(limit: 10)) { try lines(text, by: size, limit: 10) }
         }
     }
 
-    @Test func `bytes that are no UTF-8 are replaced`() throws {
+    @Test func `bytes that are not UTF-8 are replaced`() throws {
         var splitter = LineSplitter(maximumLength: 10)
         splitter.add(Data([0x61, 0xFF, 0x62, 0x0A]))
         let line = try splitter.next()

@@ -18,7 +18,7 @@ import Testing
         manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
     }
 
-    @Test func `leaving the loop ends the transfer, though the sequence is still referenced`() async throws {
+    @Test func `leaving the loop ends the transfer even if the sequence is still referenced`() async throws {
         let sender = try EndlessSender()
         defer { sender.stop() }
         let (bytes, _) = try await manager.bytes(.get, try #require(sender.url))
@@ -36,7 +36,7 @@ import Testing
         #expect(bytes.operation.isCancelled)
     }
 
-    @Test func `a transfer that was left takes its connection with it, and later ones keep theirs`() async throws {
+    @Test func `an abandoned transfer closes its connection, and later ones keep theirs`() async throws {
         server.route("GET", "/x", .pattern(count: 10_000).stalls(afterBytes: 1000))
         server.route("GET", "/small", .text("a"))
         let (bytes, _) = try await manager.bytes(.get, "x")
@@ -46,7 +46,7 @@ import Testing
         #expect(server.statistics.totalConnectionCount == 2)
     }
 
-    @Test func `a transfer that waits for a reader goes on when the reader is gone`() throws {
+    @Test func `a transfer that waits for a reader ends when the reader is gone`() throws {
         let pipe = ResponsePipe()
         [UInt8](repeating: 0, count: ResponsePipe.capacity).withUnsafeBytes { pipe.write($0) }
         let calls = Locked(0)
@@ -96,7 +96,7 @@ import Testing
         #expect(bytes.operation.isCancelled && bytes.operation.isFinished)
     }
 
-    @Test func `a task that is cancelled before sends nothing`() async throws {
+    @Test func `a task that is already cancelled sends nothing`() async throws {
         server.route("GET", "/x", .text("a"))
         let manager = manager
         let listener = StoryListener()
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func `cancelling the operation ends the loop of another task`() async throws {
+    @Test func `cancelling the operation ends the loop in another task`() async throws {
         server.route("GET", "/x", .bytes(Data("a\nb\n".utf8)).stalls(afterBytes: 2))
         let (bytes, _) = try await manager.bytes(.get, "x")
         let error = await #expect(throws: URLError.self) {
@@ -125,7 +125,7 @@ import Testing
         #expect(error?.code == .cancelled)
     }
 
-    @Test func `a body that is cut off throws after the bytes that have come`() async throws {
+    @Test func `a truncated body throws after the received bytes`() async throws {
         server.route("GET", "/x", .pattern(count: 1000).truncated(afterBytes: 600))
         let (bytes, _) = try await manager.bytes(.get, "x")
         var data = Data()
@@ -134,7 +134,7 @@ import Testing
         #expect(data == PatternBytes.data(count: 600))
     }
 
-    @Test func `an operation that was read and finished is released`() async throws {
+    @Test func `an operation that was read and has finished is released`() async throws {
         server.route("GET", "/x", .pattern(count: 1_000_000))
         weak var operation: URLConnectionOperation?
         func read() async throws {

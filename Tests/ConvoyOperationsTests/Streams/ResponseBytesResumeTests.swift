@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 100_000, 3_000_000])
-    func `a paused operation goes on where it was`(position: Int) async throws {
+    func `a paused operation resumes where it stopped`(position: Int) async throws {
         // The first attempt does not end before it is stopped.
         server.servePattern(count: Self.size, at: "/x", etag: "\"v1\"") { request, response in
             request.headers["Range"] == nil ? response.stalls(afterBytes: Self.size - 1) : response
@@ -39,7 +39,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `a retry goes on behind the bytes that have come`() async throws {
+    @Test func `a retry continues after the received bytes`() async throws {
         server.servePattern(count: Self.size, at: "/x", etag: "\"v1\"") { request, response in
             request.headers["Range"] == nil ? response.resets(afterBytes: 1_000_000) : response
         }
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a body that can only come from its start fails where bytes were read`(isPaused: Bool) async throws {
+    func `a body that can only start over fails if bytes have been read`(isPaused: Bool) async throws {
         server.servePattern(count: Self.size, at: "/x", ranges: .ignored) { request, response in
             isPaused ? response.stalls(afterBytes: Self.size - 1) : response.resets(afterBytes: 1_000_000)
         }
@@ -79,7 +79,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `what was not read yet may come from its start again`() async throws {
+    @Test func `unread bytes may be fetched again from the start`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/x", inTurn: [.pattern(count: 50_000).heldBody(by: gate, afterBytes: 20_000), .pattern(count: 50_000)])

@@ -29,7 +29,7 @@ import Testing
         return data
     }
 
-    @Test func `bytes come in their order, and the response before them`() async throws {
+    @Test func `bytes arrive in order, after the response`() async throws {
         server.route("GET", "/x", .pattern(count: 300_000).header("X-Name", "value"))
         let (bytes, response) = try await manager.bytes(.get, "x")
         #expect(response.statusCode == 200 && response.value(forHTTPHeaderField: "X-Name") == "value")
@@ -39,7 +39,7 @@ import Testing
         #expect(bytes.operation.isFinished && bytes.operation.error == nil && bytes.operation.responseData == nil)
     }
 
-    @Test func `chunks have all bytes of a long body`() async throws {
+    @Test func `chunks contain all bytes of a long body`() async throws {
         let count = 200 << 20
         server.route("GET", "/x", .pattern(count: count))
         let (bytes, _) = try await manager.bytes(.get, "x")
@@ -51,7 +51,7 @@ import Testing
         #expect(total == count && isRight)
     }
 
-    @Test func `lines come as they are sent, not when the response ends`() async throws {
+    @Test func `lines arrive as they are sent, before the response ends`() async throws {
         let gate = TestServer.Gate()
         server.route("GET", "/x", .bytes(Data("eins\nzwei\ndrei".utf8)).heldBody(by: gate, afterBytes: 7))
         let (bytes, _) = try await manager.bytes(.get, "x")
@@ -75,7 +75,7 @@ import Testing
         #expect(bytes.operation.isCancelled)
     }
 
-    @Test func `a status that is not acceptable throws as the other forms do, and keeps its body`() async throws {
+    @Test func `an unacceptable status throws as in the other APIs, and keeps its body`() async throws {
         server.route("GET", "/x", .json(text: #"{"reason": "gone"}"#, status: 404))
         manager.responseSerializer = JSONResponseSerializer()
         let expected = await #expect(throws: (any Error).self) { try await manager.get("x") }
@@ -90,14 +90,14 @@ import Testing
         await #expect(throws: (any Error).self) { _ = try await manager.bytes(.get, "x") }
     }
 
-    @Test func `a content type is nothing to bytes`() async throws {
+    @Test func `reading bytes ignores the content type`() async throws {
         server.route("GET", "/x", .text("plain"))
         manager.responseSerializer = JSONResponseSerializer()
         let (bytes, _) = try await manager.bytes(.get, "x")
         #expect(try await all(bytes.chunks) == Data("plain".utf8))
     }
 
-    @Test func `bodies come decoded`() async throws {
+    @Test func `bodies arrive decoded`() async throws {
         var random = SplitMix64(seed: 1)
         let body = Data((0..<500_000).map { _ in UInt8.random(in: 0...15, using: &random) }) + Data(count: 3_000_000)
         let compressed = try #require(try Gzip.compress(body))
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `the bytes can be iterated over once`() async throws {
+    @Test func `the bytes can be iterated over only once`() async throws {
         server.route("GET", "/x", .bytes(Data("a\nb\n".utf8)))
         let (bytes, _) = try await manager.bytes(.get, "x")
         var iterator = bytes.lines.makeAsyncIterator()
@@ -148,7 +148,7 @@ import Testing
         #expect(server.requests.map(\.path) == ["/first", "/second", "/third"])
     }
 
-    @Test func `an operation that was not started is started by its loop`() async throws {
+    @Test func `a loop starts an operation that was not started`() async throws {
         server.route("GET", "/x", .text("a\nb"))
         let bytes = try HTTPRequestOperation(request: URLRequest(url: server.url("/x"))).bytes()
         var lines: [String] = []
@@ -156,7 +156,7 @@ import Testing
         #expect(lines == ["a", "b"])
     }
 
-    @Test func `bytes that come too late or go elsewhere are refused`() async throws {
+    @Test func `reading bytes too late or with another destination is refused`() async throws {
         server.route("GET", "/x", .text("a"))
         let finished = try operation("x")
         try await finished.finished()
@@ -170,7 +170,7 @@ import Testing
         #expect(try await all(bytes.chunks) == Data("a".utf8))
     }
 
-    @Test func `identical requests of which one is read do not share a transfer`() async throws {
+    @Test func `a request that is read as bytes does not share a transfer`() async throws {
         server.route("GET", "/x", .pattern(count: 20_000_000))
         manager.coalescesIdenticalRequests = true
         let (bytes, _) = try await manager.bytes(.get, "x")

@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: [nil, 3_000_000] as [Int64?])
-    func `the pieces are the body, in chunks or with their length`(length: Int64?) async throws {
+    func `the elements form the body, in chunks or with a known length`(length: Int64?) async throws {
         server.route("PUT", "/x", .text("ok"))
         let asked = Counter()
         try await manager.upload(
@@ -74,7 +74,7 @@ import Testing
         #expect(asked.value == 31)
     }
 
-    @Test func `arrays of bytes and empty pieces are pieces too, and the value of the response is decoded`() async throws {
+    @Test func `byte arrays and empty elements are valid, and the response's value is decoded`() async throws {
         server.route("POST", "/x", .json(text: #"{"id": 7}"#))
         struct Answer: Decodable { let id: Int }
         let pieces = AsyncStream<[UInt8]> { continuation in
@@ -86,13 +86,13 @@ import Testing
         #expect(server.requests.first?.body == Data([1, 2, 3]))
     }
 
-    @Test func `nothing but empty pieces is an empty body`() async throws {
+    @Test func `a sequence of empty elements is an empty body`() async throws {
         server.route("POST", "/x", .text("ok"))
         try await manager.upload("x", from: AsyncStream<Data> { $0.finish() })
         #expect(server.requests.first?.bodyLength == 0)
     }
 
-    @Test func `the bytes of a response are uploaded while they come`() async throws {
+    @Test func `the bytes of a response are uploaded as they arrive`() async throws {
         server.route("GET", "/from", .pattern(count: 5_000_000))
         server.route("POST", "/to", .text("ok"))
         let (bytes, _) = try await manager.bytes(.get, "from")
@@ -100,7 +100,7 @@ import Testing
         #expect(server.requests.last?.body == PatternBytes.data(count: 5_000_000))
     }
 
-    @Test(arguments: [0, 3]) func `an error of the sequence is the error of the operation`(count: Int) async throws {
+    @Test(arguments: [0, 3]) func `an error of the sequence is the operation's error`(count: Int) async throws {
         server.route("POST", "/x", .text("ok"))
         manager.retryPolicy = RetryPolicy()
         let broken = Broken(reason: "no more")
@@ -113,19 +113,20 @@ import Testing
         }
     }
 
-    @Test(arguments: [2_000, 4_000] as [Int64]) func `another length than was said is an error`(length: Int64) async throws {
+    @Test(arguments: [2_000, 4_000] as [Int64]) func `a length other than announced is an error`(length: Int64) async throws
+    {
         server.route("POST", "/x", .text("ok"))
         let pieces = Pieces(count: 3, size: 1_000, asked: Counter())
         let error = await #expect(throws: URLError.self) { try await manager.upload("x", from: pieces, length: length) }
         #expect(error?.code == .requestBodyStreamExhausted)
     }
 
-    @Test func `a negative length is refused`() async throws {
+    @Test func `a negative length is rejected`() async throws {
         let pieces = Pieces(count: 3, size: 1_000, asked: Counter())
         await #expect(throws: (any Error).self) { try await manager.upload("x", from: pieces, length: -1) }
     }
 
-    @Test func `nothing is asked of the sequence while the server takes nothing`() async throws {
+    @Test func `nothing is requested from the sequence while the server reads nothing`() async throws {
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         let asked = Counter()
@@ -162,7 +163,9 @@ import Testing
         try await waitUntil("the end of the iteration") { ended.value == 1 }
     }
 
-    @Test(arguments: [true, false]) func `a redirect has the body again if it can be made anew`(isAnew: Bool) async throws {
+    @Test(arguments: [true, false]) func `a redirect sends the body again if it can be created again`(
+        isAnew: Bool
+    ) async throws {
         server.route("POST", "/old", .redirect(to: "/new", status: 307))
         server.route("POST", "/new", .text("ok"))
         let made = Counter()
@@ -182,7 +185,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func `a retry has the body again if it can be made anew`(isAnew: Bool) async throws {
+    @Test(arguments: [true, false]) func `a retry sends the body again if it can be created again`(isAnew: Bool) async throws
+    {
         server.route("PUT", "/x", inTurn: [.text("later", status: 503), .text("ok")])
         var policy = RetryPolicy()
         policy.initialDelay = 0.01
@@ -197,7 +201,7 @@ import Testing
         }
     }
 
-    @Test func `a sequence is read as a stream too`() async throws {
+    @Test func `a sequence can also be read as a stream`() async throws {
         let stream = SequenceBodyStream(SequencePump { Pieces(count: 3, size: 1000, asked: Counter()) })
         struct Box: @unchecked Sendable { let stream: InputStream }
         let box = Box(stream: stream)

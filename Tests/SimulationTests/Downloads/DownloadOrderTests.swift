@@ -4,7 +4,7 @@ import Testing
 /// A download with every order of user calls and server events. Calls of the file system are not divided into steps.
 /// The variables are those of `OrderTests`.
 @Suite struct DownloadOrderTests {
-    @Test func `every order of a user and a server keeps all promises`() {
+    @Test func `every order of user and server events keeps all promises`() {
         OrderTests.tryAll(DownloadScenario.all(calls: OrderTests.calls - 1))
     }
 
@@ -13,7 +13,7 @@ import Testing
     }
 
     /// All bytes have arrived, so the other part is stopped, and then none of the pieces is correct.
-    @Test func `what was stopped by the download itself is not why it fails`() {
+    @Test func `a connection stopped by the download itself is not the reason for a failure`() {
         var scenario = DownloadScenario(replies: [], users: [[.start, .resume], [.resume]])
         (scenario.segments, scenario.hasWrongPieces) = (2, true)
         let (play, _) = Schedule(scenario, [0, 0, 0, 0, 0, 1, 2, 3]).play()
@@ -22,7 +22,7 @@ import Testing
 
     /// A paused download of a changed file has fewer bytes of the new version than of the old one, which is kept until
     /// it has more.
-    @Test func `what is not to be claimed yet is not synchronized again and again`() throws {
+    @Test func `bytes that cannot be claimed yet are not synchronized repeatedly`() throws {
         var scenario = DownloadScenario(replies: [.lost, .changed], users: [[.start, .pause, .pause, .resume, .pause]])
         (scenario.segments, scenario.isLate) = (3, true)
         let picks = [0, 0, 0, 1, 0, 2] + [Int](repeating: 0, count: 17) + [1, 1, 1, 1, 1]

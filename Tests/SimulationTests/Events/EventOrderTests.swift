@@ -3,7 +3,7 @@ import Testing
 
 /// An event source with every order of user calls and server events. The variables are those of `OrderTests`.
 @Suite struct EventOrderTests {
-    @Test func `every order of a user and a server keeps all promises`() {
+    @Test func `every order of user and server events keeps all promises`() {
         OrderTests.tryAll(EventScenario.all(calls: OrderTests.calls - 1))
     }
 

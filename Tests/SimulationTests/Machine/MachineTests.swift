@@ -28,7 +28,7 @@ import Testing
 
     private static let concurrent = DispatchQueue(label: "concurrent", attributes: .concurrent)
 
-    @Test func `a serial queue keeps the order and a concurrent one does not`() {
+    @Test func `a serial queue preserves the order, and a concurrent one does not`() {
         let serial = DispatchQueue(label: "serial")
         let first = orders { _, tell in
             serial.submit { tell("a") }
@@ -43,7 +43,7 @@ import Testing
         #expect(second == ["a b c", "a c b", "b a c", "b c a", "c a b", "c b a"])
     }
 
-    @Test func `a call is given up before it begins, while it runs, or not at all`() {
+    @Test func `a call is abandoned before it begins, while it runs, or not at all`() {
         let found = orders { _, tell in
             let call = BlockingCall()
             BlockingWorkers.shared.perform(call) { tell(call.finish() ? "is wanted" : "is not wanted") }
@@ -52,7 +52,7 @@ import Testing
         #expect(found == ["is wanted", "given up", "given up is not wanted"])
     }
 
-    @Test func `what a thread holds back comes before what it does next`() {
+    @Test func `blocks that a thread holds back run before its next ones`() {
         let serial = DispatchQueue(label: "serial")
         let other = DispatchQueue(label: "other")
         let found = orders { machine, tell in
@@ -71,7 +71,7 @@ import Testing
         #expect(found.allSatisfy { $0.split(separator: " ").filter { $0 != "-" } == ["a", "b", "c", "d", "e"] })
     }
 
-    @Test func `timers fire when their time has come, unless they are cancelled`() {
+    @Test func `timers fire when they are due unless they are cancelled`() {
         let found = orders { machine, tell in
             machine.clock.schedule(at: 3_000_000_000) { tell("later") }
             machine.clock.schedule(at: 2_000_000_000) { tell("sooner") }

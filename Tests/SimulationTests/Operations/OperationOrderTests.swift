@@ -4,7 +4,7 @@ import Testing
 /// Operations, their queue and their batches, with every order of user calls and server events. The variables are those
 /// of `OrderTests`.
 @Suite struct OperationOrderTests {
-    @Test func `every order of a user and a server keeps all promises`() {
+    @Test func `every order of user and server events keeps all promises`() {
         OrderTests.tryAll(OperationScenario.all(calls: OrderTests.calls))
     }
 
@@ -12,7 +12,7 @@ import Testing
         try OrderTests.tryRandom(OperationScenario.drawn)
     }
 
-    @Test func `a schedule is played the same way each time`() {
+    @Test func `a schedule is replayed in the same way each time`() {
         var random = SplitMix64.printingSeed()
         for _ in 0..<50 {
             let scenario = OperationScenario.drawn(&random)

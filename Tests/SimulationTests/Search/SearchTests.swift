@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `a bound of the depth is noticed`() {
+    @Test func `the search respects a depth limit`() {
         var search = Search<Counting>()
         let finding = search.tryAll(Counting(users: [5, 5], isAtomic: true), depth: 3)
         #expect(finding?.text == nil)
@@ -62,7 +62,7 @@ import Testing
         #expect(search.wholeCount == 0)
     }
 
-    @Test func `a count that is lost is found in some order`() throws {
+    @Test func `a lost increment is found in some order`() throws {
         var search = Search<Counting>()
         let found = search.tryAll(Counting(users: [1, 1]), depth: 100)
         let finding = try #require(found)
@@ -70,7 +70,7 @@ import Testing
         #expect(Set(finding.steps.dropFirst(2)) == ["user 0 writes 1", "user 1 writes 1"])
     }
 
-    @Test func `what is found is made simple and can be replayed`() throws {
+    @Test func `a finding is simplified and can be replayed`() throws {
         var random = SplitMix64(seed: 5)
         var search = Search<Counting>()
         var found: Finding<Counting>?
