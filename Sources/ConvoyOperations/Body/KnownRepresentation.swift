@@ -43,7 +43,7 @@ package struct KnownRepresentation: Sendable, Equatable {
         (self.validators, self.length, self.received) = (validators, length, received)
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
     /// The meaning of a response to a range request.
     package enum Answer: Equatable, Sendable {

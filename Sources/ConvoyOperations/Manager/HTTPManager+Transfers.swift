@@ -89,7 +89,7 @@ extension HTTPManager {
             operationManager.makeOperation(call, body: .stream(stream, length: length)).reporting(to: progress), as: .upload)
     }
 
-    // MARK: Forms with parts
+    // MARK: Multipart forms
 
     /// Posts a multipart form (RFC 7578), and returns the value of the response. `constructingBody` appends the parts,
     /// and is called before anything is sent.

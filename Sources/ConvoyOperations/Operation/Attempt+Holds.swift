@@ -46,7 +46,7 @@ extension Attempt {
         operation.waitAgainAfterRedirect(of: self)
     }
 
-    // MARK: Decisions about a response
+    // MARK: Response decisions
 
     /// Holds the transfer until a delegate has decided about the response.
     func wait(

@@ -26,7 +26,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The transport of all attempts, chosen before the connection is opened.
     @exclusivity(unchecked) var transport: (any Transport)?
 
-    // MARK: Used by one thread at a time
+    // MARK: Used by one thread only
 
     /// The operation's settings when the attempt began.
     @exclusivity(unchecked) var settings: PreparedSettings

@@ -160,7 +160,7 @@ struct OperationCore: ~Copyable {
     /// Internal blocks to run when the delivery is complete.
     var hooks: [@Sendable () -> Void] = []
 
-    // MARK: What few operations have
+    // MARK: Rarely used state
 
     /// State that few operations need, created when its first member is set. Guarded by the operation's lock.
     final class Extras: @unchecked Sendable {

@@ -67,7 +67,7 @@ struct ReceivedBody: ~Copyable {
     /// Records that a truncated response asking for credentials is the result: the next attempt receives it completely.
     mutating func requestQuestion() { isQuestionResult = true }
 
-    // MARK: Answers
+    // MARK: Responses
 
     /// Returns the effect of a response on the bytes already received.
     func evaluate(_ response: ResponseHead) -> Resumption.Verdict {

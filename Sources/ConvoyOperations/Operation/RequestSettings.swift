@@ -110,7 +110,7 @@ public struct RequestSettings: Sendable {
         return settings
     }
 
-    // MARK: Changing them behind a lock
+    // MARK: Locked changes
 
     /// Updates settings behind a lock. The lock is not held while user code runs, which includes the update and the
     /// release of replaced values.
@@ -295,7 +295,7 @@ extension RequestSettings {
         }
         var storedResponses: ResponseCacheReference?
 
-        // MARK: Who the client is
+        // MARK: Client identity
 
         /// The user name and password for servers that require them. They are sent only if the server challenges this
         /// request or has challenged an earlier one. nil by default. A request with its own `Authorization` field is

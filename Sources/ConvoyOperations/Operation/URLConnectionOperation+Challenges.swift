@@ -135,7 +135,7 @@ extension URLConnectionOperation {
         Target(url).flatMap(connectionConfiguration.proxyServer)
     }
 
-    // MARK: Answers
+    // MARK: Responding to challenges
 
     private func answer(
         _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: Attempt.Settlement, _ attempt: Attempt

@@ -180,7 +180,7 @@ final class HandledCache: ResponseCache {
     var salt: String { base.salt }
 }
 
-// MARK: The types of handlers
+// MARK: Handler types
 
 /// How an operation reacts to a failed or cancelled dependency.
 public enum DependencyFailurePolicy: Sendable, Hashable {

@@ -87,7 +87,7 @@ extension DispatchQueue {
     }
 }
 
-// MARK: Settings that are changed too late
+// MARK: Late settings
 
 extension URLConnectionOperation {
     /// Warns in a debug build about a change that comes too late.

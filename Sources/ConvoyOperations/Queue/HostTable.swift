@@ -192,7 +192,7 @@ package final class HostKey: Sendable {
         bytes = ContiguousArray(name.utf8)
     }
 
-    // MARK: Making
+    // MARK: Creating
 
     /// Returns the key of a host name in the form of ``name``.
     package static func named(_ name: String) -> HostKey {

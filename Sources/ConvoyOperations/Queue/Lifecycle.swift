@@ -336,7 +336,7 @@ package struct Lifecycle: Hashable, Sendable {
     }
 }
 
-// MARK: - In one word
+// MARK: - Compact representation
 
 extension Lifecycle {
     /// The whole lifecycle packed into one word, for an atomic.

@@ -99,7 +99,7 @@ extension ReadyLanes {
         update(host)
     }
 
-    // MARK: Telling waiting operations
+    // MARK: Notifying waiting operations
 
     /// Records that a closed gate may have to be reported to an operation in a lane and to those after it.
     mutating func noteUntold(_ slot: Int32, host: Int32, level: Int) {

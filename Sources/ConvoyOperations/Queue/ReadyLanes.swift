@@ -235,7 +235,7 @@ struct ReadyLanes: ~Copyable {
         unlinkFromLane(slot, host: entries[Int(slot)].host, level: PriorityLevel.redirected)
     }
 
-    // MARK: Ends
+    // MARK: Removing operations
 
     /// Releases the slot of a running operation.
     mutating func didStop(_ slot: Int32) {
@@ -246,7 +246,7 @@ struct ReadyLanes: ~Copyable {
         update(host)
     }
 
-    // MARK: Age
+    // MARK: Aging
 
     /// Whether operations of several levels wait, so that age matters.
     var isMixed: Bool { levels.isMixed }

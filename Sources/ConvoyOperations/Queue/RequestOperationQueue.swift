@@ -222,7 +222,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// nothing else updates that tree concurrently.
     override open var progress: Progress { scheduler.progress }
 
-    // MARK: For the other files
+    // MARK: Internal members
 
     var state: ContendedLock<QueueState> { scheduler.state }
 

@@ -308,7 +308,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Finishes an operation that works once. Only the first call has an effect.
     final func workDidEnd() { advance(by: .workCompleted(lifecycle.value.attemptNumber)) }
 
-    // MARK: A user's code
+    // MARK: User code
 
     /// Whether the class is the library's own, not a user's subclass, which may override `isReady`, `isFinished` or
     /// `isCancelled`.

@@ -230,7 +230,7 @@ final class Scheduler: @unchecked Sendable {
         setTimer(for: .gate(ObjectIdentifier(host)), of: host)
     }
 
-    // MARK: Rates of starts
+    // MARK: Start rates
 
     /// Changes a start rate, passing the current time in nanoseconds.
     func changePace(_ change: (inout ReadyLanes, UInt64) -> Void) {

@@ -9,7 +9,7 @@ import Testing
     private struct Simulation {
         var state = ActivityState()
         var now = 0
-        /// What was shown and hidden, and when.
+        /// The times at which activity was shown and hidden.
         var shown: [String] = []
         /// The running delays, including those that no longer apply.
         var timers: [(due: Int, number: UInt)] = []

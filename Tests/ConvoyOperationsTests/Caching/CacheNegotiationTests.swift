@@ -54,7 +54,7 @@ import Testing
         #expect(try await get("/x").responseData == body)
     }
 
-    // MARK: Who the client is
+    // MARK: Client identity
 
     @Test func `a stored 401 with a used nonce does not lock out a valid user`() async throws {
         let nonces = Locked<(made: Int, used: Set<String>)>((0, []))

@@ -137,7 +137,7 @@ import Testing
         #expect(try await get("/file").responseData == PatternBytes.data(count: 2_000_000))
     }
 
-    // MARK: What changes something
+    // MARK: Unsafe requests
 
     @Test func `an upload invalidates the stored response, unless it is rejected`() async throws {
         server.route("GET", "/x", .text("body").header("Cache-Control", "max-age=600"))

@@ -121,7 +121,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         try await expectSame(request)
     }
 
-    // MARK: The way, and who the client is
+    // MARK: Route and client identity
 
     /// Runs the command of an operation.
     private func run(_ operation: HTTPRequestOperation) throws -> String {

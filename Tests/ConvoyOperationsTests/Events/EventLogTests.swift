@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What is logged about operations, and what is not.
+/// Log messages about operations.
 @Suite struct EventLogTests {
     private struct Line: Sendable {
         let level: EventLogLevel

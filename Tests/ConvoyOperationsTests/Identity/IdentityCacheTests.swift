@@ -165,7 +165,7 @@ import Testing
         ])
     }
 
-    // MARK: Asking again
+    // MARK: Revalidation
 
     @Test func `a stale response is revalidated for its own identity, also in the background`() async throws {
         server.route("GET", "/stale") { request in

@@ -71,7 +71,7 @@ import Testing
             return spec
         }
 
-        // MARK: What is to be kept apart, said once more and in other words
+        // MARK: An independent definition of distinct identities
 
         /// The store and the certificate by content, whichever object contains them.
         private var storeMeant: Int? { store == 3 ? 2 : store }
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    // MARK: Making them
+    // MARK: Creating requests
 
     private func configuration(_ spec: Spec) throws -> ConnectionConfiguration {
         var configuration = ConnectionConfiguration(sensitiveHeaders: ["x-tenant"])

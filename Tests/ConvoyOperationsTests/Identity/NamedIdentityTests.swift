@@ -187,7 +187,7 @@ import Testing
         #expect(one != other)
     }
 
-    // MARK: What changes without being stored
+    // MARK: Unsafe requests
 
     @Test(.enabled(if: Libcurl.hasNTLM, "this libcurl has no NTLM"))
     func `an unsafe request of a connection's own user invalidates the stored response`() async throws {

@@ -110,7 +110,7 @@ import Testing
         let end = StartMoment.timeNow
         #expect(!whole.isFinished)
         network.serve()
-        try eventually("the end of the whole") {
+        try eventually("the end of the operation") {
             events.withLock { $0 }.contains { if case .finished = $0.kind { true } else { false } }
         }
         let ended = events.withLock { $0 }.filter { if case .requestEnded(1, nil, nil) = $0.kind { true } else { false } }

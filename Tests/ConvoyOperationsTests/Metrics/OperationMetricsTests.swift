@@ -214,7 +214,7 @@ import Testing
         gate.open()
     }
 
-    // MARK: Storms
+    // MARK: Concurrent calls
 
     @Test func `the metrics of many operations stay consistent under concurrent calls`() async throws {
         manager.maxConcurrentOperationCount = 4

@@ -134,7 +134,7 @@ import Testing
         #expect(network.connectionCount == 1 && !operation.isScheduled)
     }
 
-    // MARK: Awaited first, enqueued a moment later
+    // MARK: Awaited, then enqueued
 
     @Test(arguments: QueueKind.allCases)
     func `a manager ignores an operation that is already awaited`(kind: QueueKind) async throws {

@@ -172,7 +172,7 @@ import Testing
         try eventually(timeout: 20, "the queue to be released") { left == nil }
     }
 
-    // MARK: Others that learn of the end
+    // MARK: Other observers of the end
 
     /// The handlers may run while the queue is still removing the operation. Waiting for the handlers waits for both.
     @Test func `an operation has left its queue when its handlers have run`() throws {

@@ -19,7 +19,7 @@ import Testing
         server.route("GET", "/json", .json(text: #"{"token": "x"}"#))
     }
 
-    // MARK: 1: it finishes exactly once, whatever comes when
+    // MARK: 1: an operation finishes exactly once, in any order of events
 
     @Test func `resuming an operation that was never started runs it once it is enqueued`() {
         let probe = Probe(server.url("/quick"))
@@ -240,7 +240,7 @@ import Testing
         #expect(group.wait(timeout: .now()) == .success)
     }
 
-    // MARK: 8: nothing is held
+    // MARK: 8: nothing is retained
 
     @Test(arguments: ["finished", "cancelled"])
     func `a retained operation retains no closures after its handlers have run`(ending: String) throws {
@@ -275,7 +275,7 @@ import Testing
         #expect(operation.isFinished && operation.completionBlock == nil && operation.dependencies.isEmpty)
     }
 
-    // MARK: 9: mistakes of the caller
+    // MARK: 9: caller errors
 
     @Test(arguments: [
         "ftp://127.0.0.1/x", "file:///etc/passwd", "http:///nohost", "relative", "gopher://127.0.0.1/",

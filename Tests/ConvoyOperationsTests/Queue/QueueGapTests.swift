@@ -223,7 +223,7 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    // MARK: Several threads
+    // MARK: Concurrent threads
 
     private static let rounds = 3_000
 

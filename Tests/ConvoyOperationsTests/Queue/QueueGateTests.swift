@@ -274,7 +274,7 @@ struct QueueGateTests {
         for operation in operations { operation.finish() }
     }
 
-    // MARK: Telling
+    // MARK: Notifications
 
     @Test func `waiting operations are notified once of the time, before or after the closing`() {
         queue.maxConcurrentOperationCount = 1

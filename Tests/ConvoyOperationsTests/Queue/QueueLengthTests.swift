@@ -163,7 +163,7 @@ struct QueueLengthTests {
         #expect((3...7).contains(longest.load(ordering: .relaxed)))
     }
 
-    // MARK: The line of waiters
+    // MARK: The queue of waiters
 
     /// Returns a bound with a single place, which is taken, and the given number of waiters.
     private func crowded(_ count: Int) -> (LengthBound, [LengthWaiter]) {

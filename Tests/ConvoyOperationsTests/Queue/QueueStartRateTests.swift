@@ -215,7 +215,7 @@ struct QueueStartRateTests {
         #expect(DispatchTime.now().uptimeNanoseconds - start.uptimeNanoseconds >= 18 * 1_000_000_000 / 150)
     }
 
-    // MARK: At random
+    // MARK: Random load
 
     private struct Rates {
         var overall: StartRate?

@@ -115,7 +115,7 @@ final class ResumeRun: @unchecked Sendable {
     /// Whether further ends were reported after the check.
     var lateFault: Fault? { tally.isBeyondOnce ? .toldNotOnce : nil }
 
-    // MARK: Driving it
+    // MARK: Running
 
     private func listen() -> DispatchSemaphore {
         let done = DispatchSemaphore(value: 0)
@@ -159,7 +159,7 @@ final class ResumeRun: @unchecked Sendable {
         }
     }
 
-    // MARK: Checking it
+    // MARK: Checking
 
     private func evaluate() -> Verdict {
         let judged = judgeOutcome()

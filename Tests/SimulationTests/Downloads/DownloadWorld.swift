@@ -97,7 +97,7 @@ final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
         }
     }
 
-    // MARK: What users do
+    // MARK: User actions
 
     private func perform(_ call: DownloadScenario.Call) {
         tell(call.rawValue)

@@ -96,7 +96,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
 
     private func isDependent(_ operation: URLConnectionOperation) -> Bool { dependents.contains { $0 === operation } }
 
-    // MARK: What users do
+    // MARK: User actions
 
     private func perform(_ call: EventScenario.Call) {
         tell(call.rawValue)

@@ -69,7 +69,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
 
     func add(_ source: any StepSource) { sources.append(source) }
 
-    // MARK: What is handed over
+    // MARK: Submitted blocks
 
     func submit(_ block: @escaping @Sendable () -> Void, to queue: DispatchQueue) {
         let identity = ObjectIdentifier(queue)

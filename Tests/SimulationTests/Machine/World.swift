@@ -22,7 +22,7 @@ class World: @unchecked Sendable {
         closer = machine.makeThread("the end")
     }
 
-    // MARK: For what happens in it
+    // MARK: For subclasses
 
     /// Starts the simulation.
     func setUp() {}
@@ -76,7 +76,7 @@ class World: @unchecked Sendable {
             stepCount += 1
             checkStep()
         }
-        if fault == nil { report("it ends", "the number of steps is unlimited") }
+        if fault == nil { report("it ends", "the steps never end") }
     }
 
     private func checkThatNothingGoesOn() {

@@ -60,7 +60,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
         queue?.addOperation(operation)
     }
 
-    // MARK: What users do
+    // MARK: User actions
 
     private func perform(_ call: OperationScenario.Call) {
         tell(call.text)

@@ -145,7 +145,7 @@ final class Witness: @unchecked Sendable {
             })
     }
 
-    // MARK: What is seen
+    // MARK: Observations
 
     var hasBegun: Bool { connectionCount > 0 || isInQueue }
     /// Whether the handler that comes last has run.
