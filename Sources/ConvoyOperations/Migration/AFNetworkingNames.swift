@@ -68,7 +68,7 @@ extension NetworkReachabilityManager {
     public var reachableViaWiFi: Bool { isReachableViaWiFi }
 
     /// Sets the handler for status changes.
-    @available(*, unavailable, renamed: "setter:reachabilityStatusChangeHandler(_:)", message: "Also handle a wire.")
+    @available(*, unavailable, renamed: "setter:reachabilityStatusChangeHandler(_:)", message: "Handle .reachableViaWire.")
     public func setReachabilityStatusChangeBlock(_ block: ((NetworkReachabilityStatus) -> Void)?) {}
 }
 

@@ -160,7 +160,7 @@ import Testing
         #expect(try await get(manager("eve"), "stale", headers: ["Authorization": "Bearer e"]).responseString == "Bearer e")
     }
 
-    @Test func `the policy and the address also count in addition to the name`() async throws {
+    @Test func `the policy and the address count in addition to the name`() async throws {
         let staging = try TestServer()
         for (server, name) in [(server, "production"), (staging, "staging")] {
             server.route("GET", "/place", .text(name).header("Cache-Control", "max-age=600"))
