@@ -33,7 +33,8 @@ extension CookieStore {
         let bytes = try Self.contents(of: file.path)
         var report = NetscapeCookieReport()
         // Process the file by line, because a list of all lines would use many times its memory.
-        var rest: ArraySlice<UInt8>? = bytes[...]
+        // Some editors begin a file with a byte order mark.
+        var rest: ArraySlice<UInt8>? = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes[...]
         var index = -1
         while let text = rest {
             let end = text.firstIndex(of: UInt8(ascii: "\n"))

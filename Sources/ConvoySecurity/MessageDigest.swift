@@ -18,7 +18,9 @@ public final class MessageDigest {
             switch algorithm {
             case .md5: EVP_md5()
             case .sha1: EVP_sha1()
+            case .sha224: EVP_sha224()
             case .sha256: EVP_sha256()
+            case .sha384: EVP_sha384()
             case .sha512: EVP_sha512()
             }
         self.algorithm = algorithm
@@ -76,15 +78,19 @@ extension Data {
 
 /// A hash function for file checksums. The cases are ordered by strength.
 ///
-/// SHA-256 and SHA-512 verify that a file is the one its publisher hashed. SHA-1 and MD5 detect accidental damage but
+/// The algorithms from SHA-224 on verify that a file is the one its publisher hashed. SHA-1 and MD5 detect accidental damage but
 /// not deliberate changes, because an attacker can create two files with the same digest.
 public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
     /// MD5 (RFC 1321).
     case md5 = "md5"
     /// SHA-1 (RFC 3174).
     case sha1 = "sha-1"
+    /// SHA-224 (RFC 6234).
+    case sha224 = "sha-224"
     /// SHA-256 (RFC 6234).
     case sha256 = "sha-256"
+    /// SHA-384 (RFC 6234).
+    case sha384 = "sha-384"
     /// SHA-512 (RFC 6234).
     case sha512 = "sha-512"
 
@@ -97,7 +103,9 @@ public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
         switch String(decoding: letters, as: UTF8.self) {
         case "md5": self = .md5
         case "sha", "sha1": self = .sha1
+        case "sha224", "sha2224": self = .sha224
         case "sha256", "sha2256": self = .sha256
+        case "sha384", "sha2384": self = .sha384
         case "sha512", "sha2512": self = .sha512
         default: return nil
         }
@@ -114,7 +122,9 @@ public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .md5: 16
         case .sha1: 20
+        case .sha224: 28
         case .sha256: 32
+        case .sha384: 48
         case .sha512: 64
         }
     }

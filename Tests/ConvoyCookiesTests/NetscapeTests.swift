@@ -41,6 +41,13 @@ import Testing
         #expect(try kept(CookieStore(netscapeFile: file)) == kept(store))
     }
 
+    @Test func `a byte order mark before the first cookie is skipped`() throws {
+        try Data("\u{FEFF}example.org\tFALSE\t/\tFALSE\t0\ta\t1\n".utf8).write(to: file)
+        let store = CookieStore()
+        #expect(try store.read(netscapeFile: file) == NetscapeCookieReport(cookieCount: 1))
+        #expect(store.cookies.map(\.name) == ["a"])
+    }
+
     @Test("Cookies that the format cannot represent are returned")
     func leftOut() throws {
         let store = CookieStore()

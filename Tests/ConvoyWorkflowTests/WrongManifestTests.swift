@@ -201,7 +201,8 @@ import Testing
             "m.yaml:5:24: maxBytes must be a number of bytes, or a size such as 500kB, 50MB or 1MiB"),
         Mistake(one("    expect: {sha256: abc}"), "m.yaml:5:22: a sha-256 has 64 hexadecimal digits"),
         Mistake(
-            one("    expect: {checksum: crc=1}"), #"m.yaml:5:24: unknown checksum "crc"; use md5, sha-1, sha-256, sha-512"#),
+            one("    expect: {checksum: crc=1}"),
+            #"m.yaml:5:24: unknown checksum "crc"; use md5, sha-1, sha-224, sha-256, sha-384, sha-512"#),
         Mistake(one("    expect: {json: {a: 1}}"), #"m.yaml:5:21: invalid JSON Pointer "a": it must begin with /"#),
         Mistake(
             one("    expect: {json: {/a: {equal: 1}}}"),

@@ -4,8 +4,8 @@ import Foundation
 
 /// The name under which a response is saved if none is specified.
 public enum SuggestedName {
-    /// The name if neither the response nor the URL contains one.
-    public static let fallback = "download"
+    /// The name if neither the response nor the URL contains one: usually, the URL is that of a directory.
+    public static let fallback = "index.html"
 
     /// Returns a safe file name for the body of a response: the name in `Content-Disposition` (RFC 6266), otherwise the
     /// last path component of the response's URL, after all redirects, otherwise ``fallback``.
@@ -25,10 +25,11 @@ public enum SuggestedName {
         return name(for: head.url, maximumLength: maximumLength) ?? fallback
     }
 
-    /// Returns a safe file name from the last path component of a URL, if any.
+    /// Returns a safe file name from the last path component of a URL; nil if the path is empty or ends with a slash.
     public static func name(for url: URL, maximumLength: Int = FileName.maximumLength) -> String? {
         let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""
-        guard let component = Array(path.utf8).split(separator: UInt8(ascii: "/")).last else { return nil }
+        let components = Array(path.utf8).split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        guard let component = components.last, !component.isEmpty else { return nil }
         // An encoded slash is not a separator in the URL, but would be one in the file system.
         return FileName.safe(ASCII.text(PercentEncoding.decoded(component)[...]), maximumLength: maximumLength)
     }

@@ -132,12 +132,16 @@ enum OptionTable {
             """
             They are replaced only when the new files are complete. Directories, devices and pipes \
             are never overwritten. Without this option, an existing file is an error, and nothing \
-            is sent for it.
+            is sent for it. An interrupted download is also replaced if the server now sends another \
+            type of file, such as a login page, or a shorter one; without this option, that is an error.
             """),
         .value(
             "checksum", nil, "ALGORITHM=HEX", in: .files, of: [.get], once: true,
             "verify the file: sha-256=... (one URL)",
-            "The algorithms are md5, sha-1, sha-256 and sha-512. A file whose checksum does not match is removed."),
+            """
+            The algorithms are md5, sha-1, sha-224, sha-256, sha-384 and sha-512. A file whose \
+            checksum does not match is removed.
+            """),
         .value(
             "checksum-file", nil, "FILE", completes: .file, in: .files, of: [.get], once: true,
             "verify files against a list, as from sha256sum",
@@ -180,9 +184,9 @@ enum OptionTable {
             "checksum", nil, "ALGORITHM[=HEX]", in: .files, of: [.put], once: true,
             "verify FILE (sha-256=...) or chunks (sha-256)",
             """
-            The algorithms are md5, sha-1, sha-256 and sha-512. Without =HEX, the server verifies \
-            each chunk with the algorithm. With =HEX, FILE (only one) is verified before its last \
-            bytes are sent.
+            The algorithms are md5, sha-1, sha-224, sha-256, sha-384 and sha-512. Without =HEX, the \
+            server verifies each chunk with the algorithm. With =HEX, FILE (only one) is verified \
+            before its last bytes are sent.
             """),
         .value(
             "resume", nil, "WHEN", completes: .oneOf(["auto", "always", "never"]), in: .files, of: [.put], once: true,

@@ -74,7 +74,9 @@ extension ChecksumAlgorithm {
         switch self {
         case .md5: "md5"
         case .sha1: "sha1"
+        case .sha224: "sha224"
         case .sha256: "sha256"
+        case .sha384: "sha384"
         case .sha512: "sha512"
         }
     }
@@ -82,7 +84,7 @@ extension ChecksumAlgorithm {
     /// The name in `Repr-Digest` and `Content-Digest` (RFC 9530); nil for algorithms that must not be used.
     var digestName: String? {
         switch self {
-        case .md5, .sha1: nil
+        case .md5, .sha1, .sha224, .sha384: nil
         case .sha256: "sha-256"
         case .sha512: "sha-512"
         }

@@ -8,7 +8,10 @@ struct ChecksumTests {
     private static let digits: [ChecksumAlgorithm: String] = [
         .md5: "900150983cd24fb0d6963f7d28e17f72",
         .sha1: "a9993e364706816aba3e25717850c26c9cd0d89d",
+        .sha224: "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7",
         .sha256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        .sha384: "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed"
+            + "8086072ba1e7cc2358baeca134c825a7",
         .sha512: "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
             + "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
     ]
@@ -65,7 +68,7 @@ struct ChecksumTests {
     @Test func `error descriptions are short and list the supported algorithms`() {
         let long = ChecksumError.unknownAlgorithm(String(repeating: "x", count: 1_000_000))
         #expect(long.description.utf8.count < 400)
-        #expect(long.localizedDescription.hasSuffix("md5, sha-1, sha-256, sha-512."))
+        #expect(long.localizedDescription.hasSuffix("md5, sha-1, sha-224, sha-256, sha-384, sha-512."))
         #expect(
             ChecksumError.wrongLength(.sha256, digits: 40).description
                 == "A sha-256 digest has 64 hexadecimal digits, not 40.")

@@ -85,6 +85,15 @@ import Testing
         #expect(bench.scratch.names == ["same", "same.1", "same.2"])
     }
 
+    @Test(arguments: [("/", "index.html"), ("/dir/", "index.html"), ("/dir/a.txt", "a.txt")])
+    func `-J saves a response without a suggested name as without -J`(_ path: String, _ name: String) async throws {
+        bench.server.route(path, .text("x"))
+        #expect(try await bench.get("-J", bench.url(path)).status == 0)
+        #expect(bench.scratch.names == [name])
+        #expect(try await bench.get("-f", bench.url(path)).status == 0)
+        #expect(bench.scratch.names == [name])
+    }
+
     @Test(arguments: [[], ["-c"], ["--no-clobber"], ["-f"]])
     func `a name that is too long is known before anything is sent`(_ options: [String]) async throws {
         let name = String(repeating: "n", count: 256)
