@@ -190,4 +190,25 @@ import Testing
         #expect(run.status == 0, "\(run.errors) \(run.output)")
         #expect(run.output.contains("\"status\":302") && run.output.contains("\"status\":307"))
     }
+
+    @Test(arguments: [
+        "app://open/7", "mailto:a@b.example", "http://user:password@127.0.0.1/", "http://[", "//other.invalid:99999/", "",
+    ])
+    func `a redirect that would be refused is also the response`(_ location: String) async throws {
+        server.route("/moved", .redirect(to: location, status: 302))
+        let url = server.url("/moved").absoluteString
+        let sent = try await ToolProcess.run(
+            ["send", "--max-redirs", "0", "--expect", "status=302", "--capture", "s=status", "GET", url], in: scratch.url)
+        #expect(sent.status == 0 && sent.output == "302\n", "\(sent.errors)")
+        let followed = try await ToolProcess.run(["send", "--expect", "status=302", "GET", url], in: scratch.url)
+        #expect(followed.status != 0, "\(followed.output)")
+        try scratch.write(
+            """
+            baseURL: \(server.url("/").absoluteString)
+            requests:
+              a: {get: moved, max-redirs: 0, expect: {status: 302}}
+            """, to: "m.yaml")
+        let run = try await ToolProcess.run(["run", "m.yaml"], in: scratch.url)
+        #expect(run.status == 0, "\(run.errors)")
+    }
 }

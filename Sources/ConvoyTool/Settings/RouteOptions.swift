@@ -58,12 +58,10 @@ struct RouteOptions {
         if !addresses.isEmpty { configuration.addressOverrides = addresses }
         if let source { configuration.connectionSource = source }
         if let unixSocket { configuration.unixSocket = unixSocket }
-        if let maximumRedirects { configuration.maximumRedirects = maximumRedirects }
-    }
-
-    /// With `--max-redirs 0`, a redirect is returned as the response.
-    func apply(to operation: HTTPRequestOperation) {
-        if maximumRedirects == 0 { operation.followsRedirects(false) }
+        if let maximumRedirects {
+            configuration.maximumRedirects = maximumRedirects
+            configuration.returnsRedirects = maximumRedirects == 0
+        }
     }
 
     private static func proxy(_ text: String, except exceptions: String?) throws(ToolError) -> ProxySelection {

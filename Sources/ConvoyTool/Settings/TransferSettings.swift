@@ -27,7 +27,6 @@ struct TransferSettings {
         speed.apply(to: &configuration)
         trace.apply(to: operation, &configuration, number: number, heard: heard)
         operation.connectionConfiguration = configuration
-        routes.apply(to: operation)
         login.apply(to: operation, try Login.taken(from: url)?.login)
         cookies.apply(to: operation)
     }

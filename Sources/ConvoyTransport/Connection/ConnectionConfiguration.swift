@@ -11,6 +11,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         var keepsHeadersAcrossOrigins: Set<String> = []
         var sendsBodiesAcrossOrigins = false
         var maximumRedirects = 20
+        var returnsRedirects = false
         var allowsRedirectToPlainText = false
         /// nil for the standard names.
         var itemNames: SecretClassifier.ItemNames?
@@ -89,6 +90,13 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     public var maximumRedirects: Int {
         get { settings.maximumRedirects }
         set { settings.maximumRedirects = newValue }
+    }
+
+    /// Whether each redirect is delivered as the response, also one that the rules would refuse, such as one to another
+    /// scheme. False by default.
+    package var returnsRedirects: Bool {
+        get { settings.returnsRedirects }
+        set { settings.returnsRedirects = newValue }
     }
 
     /// Whether to allow redirects from https to http, where anyone on the network path can read and modify the request
@@ -314,6 +322,7 @@ extension ConnectionConfiguration: CustomStringConvertible {
     /// The settings in one line, without secrets. The client identity is shown only as being present or not.
     public var description: String {
         var parts = ["usesHTTP2: \(usesHTTP2)", "maximumRedirects: \(maximumRedirects)"]
+        if returnsRedirects { parts.append("returnsRedirects") }
         if allowsRedirectToPlainText { parts.append("allowsRedirectToPlainText") }
         if !sensitiveHeaders.isEmpty { parts.append("sensitiveHeaders: \(sensitiveHeaders.sorted())") }
         if !keepsHeadersAcrossOrigins.isEmpty {

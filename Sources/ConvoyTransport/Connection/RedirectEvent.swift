@@ -10,7 +10,7 @@ public struct RedirectEvent: Sendable, Hashable {
         case followed
         /// The redirect handler returned another request, which was sent.
         case changedByHandler
-        /// The redirect handler returned nil, so the redirect is delivered as the response.
+        /// The redirect is delivered as the response, because the redirect handler returned nil.
         case keptAsResponse
         /// The transfer failed because of the redirect.
         case refused(Refusal)

@@ -38,6 +38,17 @@ struct RedirectRules {
         case noRedirect
         case follow(Redirect)
         case refuse(RedirectEvent, RedirectEvent.Refusal)
+
+        /// The event if the redirect is delivered as the response; nil if there is no redirect.
+        var eventAsResponse: RedirectEvent? {
+            switch self {
+            case .noRedirect: return nil
+            case .follow(let redirect): return redirect.event(sending: nil)
+            case .refuse(var event, _):
+                event.outcome = .keptAsResponse
+                return event
+            }
+        }
     }
 
     /// - Parameter followed: The number of redirects followed so far.

@@ -10,7 +10,15 @@ extension URLConnection {
         guard RedirectRules.isRedirect(response.statusCode) else { return nil }
         var rules = RedirectRules(configuration)
         if configuration.routing.hsts != nil { rules.upgrade = { self.upgraded($0) } }
-        switch rules.evaluate(response, to: exchange.request.urlRequest, followed: followedRedirects) {
+        let verdict = rules.evaluate(response, to: exchange.request.urlRequest, followed: followedRedirects)
+        if configuration.returnsRedirects {
+            if let event = verdict.eventAsResponse {
+                traceRedirect(event)
+                delegate?.connection(self, didHandle: event)
+            }
+            return nil
+        }
+        switch verdict {
         case .noRedirect: return nil
         case .follow(let redirect): return redirect
         case .refuse(let event, let refusal):

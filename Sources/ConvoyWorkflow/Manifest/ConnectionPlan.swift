@@ -15,7 +15,6 @@ struct ConnectionPlan: Sendable {
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
     /// Whether redirects are followed, or nil if it is not specified.
-    private var followsRedirects: Bool?
     /// The user in the form `NAME:PASSWORD`.
     private var user: Template?
     /// The rate limit that is shared by all requests with this value: the items of a request, or all requests.
@@ -45,7 +44,6 @@ struct ConnectionPlan: Sendable {
             operation.updateSettings { $0.connectionConfiguration.receiveRateLimits.append(own) }
         }
         if let maximumTime { operation.totalTimeout = maximumTime }
-        if let followsRedirects { operation.followsRedirects(followsRedirects) }
         if let logins { operation.credentialStore = logins }
         if let user {
             let text = try user.text(in: scope)
@@ -152,8 +150,7 @@ struct ConnectionPlan: Sendable {
         if let value = fields["http1.1"], try value.bool("http1.1") { changes.append { $0.usesHTTP2 = false } }
         if let value = fields["max-redirs"] {
             let count = try value.integer("max-redirs", in: 0...1000)
-            changes.append { $0.maximumRedirects = count }
-            followsRedirects = count > 0
+            changes.append { ($0.maximumRedirects, $0.returnsRedirects) = (count, count == 0) }
         }
     }
 
@@ -233,18 +230,5 @@ struct ConnectionPlan: Sendable {
 
     private func pinText(_ value: ManifestValue) throws(SecurityTextError) -> String {
         if case .string(let text) = value.json { text } else { "" }
-    }
-}
-
-extension HTTPRequestOperation {
-    /// Follows redirects, or returns a redirect as the response.
-    package func followsRedirects(_ follows: Bool) {
-        guard !follows else {
-            redirectHandler = nil
-            return
-        }
-        redirectHandler = { _, _, _ in nil }
-        // A limit of 0 would make a redirect an error.
-        connectionConfiguration.maximumRedirects = 1
     }
 }

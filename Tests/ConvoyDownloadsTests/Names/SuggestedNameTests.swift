@@ -12,7 +12,8 @@ struct SuggestedNameTests {
 
     @Test(arguments: [
         ("http://h/a/b.txt", "b.txt"), ("http://h/a.txt?b=/c#/d", "a.txt"), ("http://h/a%20b", "a b"),
-        ("http://h/a/", "index.html"), ("http://h/a//", "index.html"), ("http://h", "index.html"), ("http://h/?a", "index.html"),
+        ("http://h/a/", "index.html"), ("http://h/a//", "index.html"), ("http://h", "index.html"),
+        ("http://h/?a", "index.html"),
         ("http://h/%2Fetc%2Fpasswd", "passwd"), ("http://h/a%5Cb", "b"), ("http://h/x/%2e%2e%2f", "index.html"),
         ("http://h/.bashrc", "_bashrc"), ("http://h/caf%C3%A9", "café"), ("http://h/caf%E9", "café"),
         ("http://h/a%00b", "a_b"), ("http://h/100%25", "100%"), ("http://h/a;v=1", "a;v=1"),
