@@ -36,7 +36,7 @@ import Testing
         try JSONDecoder().decode(Archive.self, from: bench.scratch.data(name)).log
     }
 
-    @Test func `the requests of downloads are in the archive, also those that failed`() async throws {
+    @Test func `the archive contains all requests, including failed ones`() async throws {
         _ = bench.serve(5000, at: "/a")
         bench.server.route("/moved", .redirect(to: "/a"))
         let result = try await bench.get(
@@ -47,7 +47,7 @@ import Testing
         #expect(log.entries.map(\.response.status).sorted() == [200, 200, 302, 404])
     }
 
-    @Test func `a redirect is an entry of its own, without its secrets`() async throws {
+    @Test func `a redirect is recorded as a separate entry with its secrets masked`() async throws {
         _ = bench.serve(5000, at: "/a")
         bench.server.route("/moved", .redirect(to: "/a"))
         #expect(try await bench.get("--har", "out.har", "-o", "b", bench.url("/moved?token=hidden")).status == 0)
@@ -58,7 +58,7 @@ import Testing
         #expect(log.entries.first?.request.url.hasSuffix("/moved?token=***") == true)
     }
 
-    @Test func `the archive is there after an interruption, too, and replaces an older one`() async throws {
+    @Test func `an interrupted run still writes the archive and replaces an older one`() async throws {
         try Data("old".utf8).write(to: bench.scratch.url.appendingPathComponent("out.har"))
         let gate = TestServer.Gate()
         bench.server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -68,7 +68,7 @@ import Testing
         #expect(try archive().entries.map(\.response.status) == [200])
     }
 
-    @Test func `a place where no archive can be is seen before anything is sent`() async throws {
+    @Test func `an archive path that is not writable is reported before anything is sent`() async throws {
         _ = bench.serve(10, at: "/a")
         for (place, status) in [("none/out.har", 8), ("", 2)] {
             let result = try await bench.get("--har", place, bench.url("/a"))
@@ -82,7 +82,7 @@ import Testing
         #expect(bench.server.requests.isEmpty)
     }
 
-    @Test func `what a transfer waits for is reported`() async throws {
+    @Test func `--verbose reports what a transfer is waiting for`() async throws {
         let count = Locked(0)
         bench.server.route("/late") { _ in
             let isFirst = count.withLock { count in

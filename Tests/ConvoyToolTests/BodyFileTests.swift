@@ -18,7 +18,7 @@ import Testing
         try Array(text.utf8).withUnsafeBytes { try body.write($0) }
     }
 
-    @Test func `writing after the end creates no file`() {
+    @Test func `writing to a discarded body does not create a file`() {
         let body = body()
         body.discard()
         #expect(throws: URLError.self) { try write("late", to: body) }
@@ -26,7 +26,7 @@ import Testing
         #expect(scratch.names.isEmpty)
     }
 
-    @Test func `a body that is discarded without a commit removes its file, and one that is committed keeps it`() throws {
+    @Test func `discarding an uncommitted body removes its file; committing keeps it`() throws {
         let dropped = body()
         try write("a", to: dropped)
         #expect(scratch.names == ["file.part"])

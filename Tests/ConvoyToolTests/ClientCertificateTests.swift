@@ -9,7 +9,7 @@ import Testing
 
     init() throws { ground = try TrustGround() }
 
-    @Test func `--cert presents a certificate: PEM in two files or one, and PKCS#12`() async throws {
+    @Test func `--cert accepts PEM in one or two files, and PKCS#12`() async throws {
         let (server, ada) = try members()
         try ada.write(to: files.url, name: "ada")
         try files.write(ada.privateKeyPEM + ada.chainPEM, to: "both.pem")
@@ -25,7 +25,7 @@ import Testing
         #expect(server.requests.count == 3)
     }
 
-    @Test func `a server that requires a certificate and gets none, or one that it does not know, says so`() async throws {
+    @Test func `a missing or rejected client certificate is reported`() async throws {
         let (server, _) = try members()
         expectRefusal(
             try await get("--cacert", authority, url: server.url("/file")), "requires a client certificate",
@@ -37,7 +37,7 @@ import Testing
             "rejected the client certificate", at: server)
     }
 
-    @Test func `--cert and --key that cannot be used are usage errors, before anything is connected`() async throws {
+    @Test func `unusable --cert and --key files are usage errors, detected before connecting`() async throws {
         let ada = try root.issue(.client("ada"))
         try ada.write(to: files.url, name: "ada")
         try root.issue(.client("bob")).write(to: files.url, name: "bob")
@@ -64,7 +64,7 @@ import Testing
         return "--cacert \(authority) --cert \(path("ada.pem")) --key \(path("ada.key"))"
     }
 
-    @Test func `a passphrase is asked for once, at the terminal, and not shown`() async throws {
+    @Test func `the passphrase is requested once at the terminal and not echoed`() async throws {
         let (server, ada) = try members()
         let options = try encrypted(ada)
         let terminal = try PseudoTerminal()
@@ -85,7 +85,7 @@ import Testing
         #expect(!(result.output + result.errors).contains("Passphrase"))
     }
 
-    @Test func `a PKCS#12 file's passphrase is asked for, also while the manifest comes by standard input`() async throws {
+    @Test func `the PKCS#12 passphrase is requested even if standard input provides the manifest`() async throws {
         let (server, ada) = try members()
         try ada.pkcs12(passphrase: "secret").write(to: files.url.appendingPathComponent("ada.pfx"))
         try files.write(#"{"requests": [{"id": "a", "url": "\#(server.url("/file"))", "output": "file"}]}"#, to: "m.json")
@@ -100,7 +100,7 @@ import Testing
         #expect(try result.objects().count == 1)
     }
 
-    @Test func `a wrong passphrase is a usage error, and the terminal is restored`() async throws {
+    @Test func `a wrong passphrase is a usage error and restores the terminal`() async throws {
         let (server, ada) = try members()
         let options = try encrypted(ada)
         for answer in ["wrong\n", "\n", "\u{4}"] {
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test(arguments: [("\u{3}", SIGINT), ("\u{1C}", SIGQUIT)])
-    func `Ctrl-C at the question ends the program, and the terminal is restored`(
+    func `Ctrl-C at the passphrase prompt ends the program and restores the terminal`(
         key: String, signal: Int32
     ) async throws {
         let options = try encrypted(root.issue(.client("ada")))
@@ -138,7 +138,7 @@ import Testing
         #expect(server.statistics.totalConnectionCount == 0 && scratch.names.isEmpty)
     }
 
-    @Test func `a SIGTERM at the question ends the program, and the terminal is restored`() async throws {
+    @Test func `SIGTERM at the passphrase prompt ends the program and restores the terminal`() async throws {
         let options = try encrypted(root.issue(.client("ada")))
         let terminal = try PseudoTerminal()
         let kill = "( \(ToolProcess.shellWait(for: "[ -e \(path("go")) ]")); kill -TERM $$ ) &"
@@ -151,7 +151,7 @@ import Testing
         #expect(try terminal.isEchoing)
     }
 
-    @Test func `Ctrl-Z at the question restores the terminal, and the question is asked again`() async throws {
+    @Test func `Ctrl-Z at the passphrase prompt restores the terminal; resuming prompts again`() async throws {
         let (server, ada) = try members()
         let options = try encrypted(ada)
         let terminal = try PseudoTerminal()
@@ -178,7 +178,7 @@ import Testing
         #expect(!terminal.text.contains("half"))
     }
 
-    @Test func `without a terminal there is no question, and that is a usage error`() async throws {
+    @Test func `an encrypted key without a terminal is a usage error`() async throws {
         let (server, ada) = try members()
         let options = try encrypted(ada)
         let result = try await ToolProcess.run(
@@ -189,7 +189,7 @@ import Testing
         #expect(server.statistics.totalConnectionCount == 0)
     }
 
-    @Test func `a passphrase is not asked for in vain: other mistakes are found first`() async throws {
+    @Test func `other usage errors are reported before the passphrase is requested`() async throws {
         let options = try encrypted(root.issue(.client("ada")))
         try files.write("{", to: "m.json")
         for rest in [

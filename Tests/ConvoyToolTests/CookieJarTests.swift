@@ -32,7 +32,7 @@ import Testing
         try await ToolProcess.run(["get", "-f"] + arguments + [address(path)], in: scratch.url)
     }
 
-    @Test func `a run has the cookies of its own requests, and another one does not`() async throws {
+    @Test func `cookies are shared within a run, but not between runs`() async throws {
         #expect(try await run([]).status == 0)
         #expect(try scratch.text("report") == "sid=s3cret; now=1")
         #expect(try await get("/report").status == 0)
@@ -40,7 +40,7 @@ import Testing
         #expect(!scratch.names.contains("jar"))
     }
 
-    @Test func `a file carries them to other runs and to curl, and only its owner reads it`() async throws {
+    @Test func `--cookie-jar shares cookies with other runs and curl; only the owner can read it`() async throws {
         let result = try await run(["--cookie-jar", "jar"])
         #expect(result.status == 0 && !(result.output + result.errors).contains("s3cret"))
         let mode = try FileManager.default.attributesOfItem(atPath: scratch.url.appendingPathComponent("jar").path)
@@ -57,13 +57,13 @@ import Testing
         #expect(try scratch.text("report").contains("sid=s3cret"))
     }
 
-    @Test func `a redirect's cookies go to its target`() async throws {
+    @Test func `cookies set by a redirect are sent to its target`() async throws {
         server.route("/gate", .status(302).header("Location", "/report").header("Set-Cookie", "gate=open; Path=/"))
         #expect(try await get("/gate").status == 0)
         #expect(try scratch.text("gate") == "gate=open")
     }
 
-    @Test func `a failed or interrupted run keeps the cookies that there are`() async throws {
+    @Test func `a failed or interrupted run saves the cookies it has received`() async throws {
         server.route("/missing", .status(404).header("Set-Cookie", "seen=1; Path=/"))
         #expect(try await get("/missing", "--cookie-jar", "jar").status == 7)
         #expect(try scratch.text("jar").contains("\tseen\t1\n"))
@@ -79,7 +79,7 @@ import Testing
         #expect(jar.contains("\tseen\t1\n") && jar.contains("\theld\t1\n"))
     }
 
-    @Test func `a file that is something else is not replaced`() async throws {
+    @Test func `a file that is not a cookie jar is not replaced`() async throws {
         try scratch.write("dear diary,\n", to: "diary")
         let result = try await get("/report", "--cookie-jar", "diary")
         #expect(result.status == 2 && result.errors.contains("line 1 of diary is not a cookie"), "\(result.errors)")
@@ -93,7 +93,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a link leads to the file, which is replaced`() async throws {
+    @Test func `a symbolic link is kept, and its target is replaced`() async throws {
         try scratch.makeDirectory("home")
         try scratch.write("", to: "home/jar")
         try FileManager.default.createSymbolicLink(
@@ -104,7 +104,7 @@ import Testing
         #expect(kind[.type] as? FileAttributeType == .typeSymbolicLink)
     }
 
-    @Test func `lines that no server may set are reported, and left out`() async throws {
+    @Test func `cookies that no server may set are reported and skipped`() async throws {
         try scratch.write(".com\tTRUE\t/\tFALSE\t0\ta\t1\n127.0.0.1\tFALSE\t/\tFALSE\t0\tb\t2\n", to: "jar")
         let result = try await get("/report", "--cookie-jar", "jar")
         #expect(result.status == 0 && result.errors.contains("skipped cookies that no server may set, in line 1"))

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @Suite(.serialized) struct DemoTests {
-    @Test func `the demo shows all its parts, succeeds, and takes less than 20 seconds`() async throws {
+    @Test func `the demo shows all its parts and succeeds within 20 seconds`() async throws {
         let scratch = try Scratch()
         // A proxy that does not respond, as on a machine without a network.
         let environment = ["TMPDIR": scratch.url.path, "http_proxy": "http://127.0.0.1:1"]
@@ -19,7 +19,7 @@ import Testing
         #expect(scratch.names.isEmpty, "the file of the demo is removed")
     }
 
-    @Test func `the demo draws bars on a terminal, and restores the cursor`() async throws {
+    @Test func `the demo draws bars on a terminal and restores the cursor`() async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(["demo"], in: scratch.url, columns: 80)
         #expect(result.status == 0, "\(result.output)")
@@ -30,7 +30,7 @@ import Testing
         #expect(hidden > 1)
     }
 
-    @Test func `an interrupted demo ends at once, and leaves nothing`() async throws {
+    @Test func `an interrupted demo ends immediately and leaves no files behind`() async throws {
         let scratch = try Scratch()
         let tool = try ToolProcess(["demo"], in: scratch.url, environment: ["TMPDIR": scratch.url.path])
         try await tool.waitForOutput("A batch")

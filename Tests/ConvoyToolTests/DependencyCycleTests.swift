@@ -3,7 +3,7 @@ import Testing
 @testable import ConvoyTool
 
 @Suite(.serialized) struct DependencyCycleTests {
-    @Test func `a cycle is reported with its members, and a diamond is not a cycle`() {
+    @Test func `a cycle is reported with its members; a diamond is not a cycle`() {
         let diamond = ["a": ["b", "c"], "b": ["d"], "c": ["d"], "d": []]
         #expect(DependencyCycle.find(in: diamond, order: ["a", "b", "c", "d"]) == nil)
         let ring = ["a": ["b"], "b": ["c"], "c": ["a"]]

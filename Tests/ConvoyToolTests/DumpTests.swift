@@ -79,7 +79,7 @@ import Testing
         operation.authenticator = Authenticator(token: AccessToken("s3cret")) { _ in AccessToken("s3cret") }
     }
 
-    @Test func `settings and stores`() throws {
+    @Test func `settings and stores print no secrets`() throws {
         let configuration = try configuration()
         expectNoSecret(in: configuration)
         expectNoSecret(in: configuration.proxy)
@@ -102,7 +102,7 @@ import Testing
         expectNoSecret(in: session)
     }
 
-    @Test func `who the client is`() {
+    @Test func `credentials and tokens print no secrets`() {
         let token = AccessToken("s3cret", refreshToken: "s3cret")
         expectNoSecret(in: token)
         expectNoSecret(in: Authenticator(token: token) { _ in token })
@@ -111,7 +111,7 @@ import Testing
         expectNoSecret(in: Optional(AuthenticationDisposition.useToken("s3cret")) as Any)
     }
 
-    @Test func `operations and what is made of them`() throws {
+    @Test func `operations and values derived from them print no secrets`() throws {
         let operation = HTTPRequestOperation(request: try request())
         try fill(operation)
         expectNoSecret(in: operation)
@@ -144,7 +144,7 @@ import Testing
 
     private final class API: HTTPRequestOperationManager, @unchecked Sendable { let key = "own" }
 
-    @Test func `managers and tasks`() throws {
+    @Test func `managers and tasks print no secrets`() throws {
         let url = try #require(URL(string: "http://127.0.0.1:9/"))
         for manager in [HTTPRequestOperationManager(baseURL: url), API(baseURL: url)] {
             manager.requestSerializer = serializer()
@@ -163,7 +163,7 @@ import Testing
         expectNoSecret(in: session.dataTask(with: try request()))
     }
 
-    @Test func `what comes of requests`() async throws {
+    @Test func `the results of requests print no secrets`() async throws {
         let server = try TestServer()
         server.route(
             nil, "/x",

@@ -21,7 +21,7 @@ import Testing
         bench.server.route(path, inTurn: streams + [.status(204)])
     }
 
-    @Test func `events are lines, with their type unless it is the usual one`() async throws {
+    @Test func `events are printed as lines, prefixed with their type unless it is "message"`() async throws {
         serve("data: one\n\ndata: two\ndata: lines\n\nevent: price\ndata: 3\n\n")
         let result = try await events(bench.url("/live"))
         #expect(result.status == 0, "\(result.errors)")
@@ -29,7 +29,7 @@ import Testing
         #expect(result.errors == "convoy: the server closed the stream; reconnecting in 0.010 s\n")
     }
 
-    @Test func `events are lines of JSON, of one type, from behind an id, up to a number`() async throws {
+    @Test func `--json, --type, --last-id and --count select and format the events`() async throws {
         serve(
             "id: 7\nevent: a\ndata: x\ndata: \"y\"\n\nevent: b\ndata: no\n\n",
             "id: 8\nevent: a\ndata: z\n\nevent: a\ndata: w\n\n")
@@ -43,14 +43,14 @@ import Testing
         #expect(bench.server.requests.map { $0.headers["Last-Event-ID"] } == ["6", "7"])
     }
 
-    @Test func `one type needs no name before its data, and nothing reaches the terminal that it would obey`() async throws {
+    @Test func `with --type, the type prefix is omitted; control characters are removed`() async throws {
         serve("event: price\ndata: 3\u{1B}[2J\n\nevent: other\ndata: 4\n\n")
         let result = try await events("-t", "price", "-q", bench.url("/live"))
         #expect(result.status == 0 && result.outputLines.count == 1)
         #expect(result.output.hasPrefix("3") && !result.output.contains("\u{1B}"))
     }
 
-    @Test func `what is no stream of events is an error, with its status`() async throws {
+    @Test func `a response that is not an event stream is an error`() async throws {
         bench.server.route("/page", .text("hello"))
         let page = try await events(bench.url("/page"))
         #expect(page.status == 1 && page.errors.contains("not text/event-stream"), "\(page.errors)")
@@ -61,7 +61,7 @@ import Testing
         #expect(try await events().status == 2)
     }
 
-    @Test func `Ctrl-C ends it by that signal, and keeps the cookies`() async throws {
+    @Test func `Ctrl-C ends the program with SIGINT and saves the cookies`() async throws {
         let text = "data: one\n\n"
         bench.server.route(
             "/open",
@@ -75,7 +75,7 @@ import Testing
         #expect(String(decoding: try bench.scratch.data("jar"), as: UTF8.self).contains("\ta\tb"))
     }
 
-    @Test func `output that is not read any more ends it`() async throws {
+    @Test func `the program ends when its output is no longer read`() async throws {
         bench.server.route(
             "/open", .chunked(Array(repeating: Data("data: x\n\n".utf8), count: 100_000), type: "text/event-stream"))
         let result = try await ToolProcess.run(

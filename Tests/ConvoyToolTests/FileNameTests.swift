@@ -15,7 +15,7 @@ import Testing
         ("http://h/%2E%CC%81bashrc", "_\u{301}bashrc"), ("http://h/-%CC%81rf", "_\u{301}rf"),
         ("http://h/%20%CC%81", "_\u{301}"), ("http://h/%E2%80%8B", "_\u{200B}"),
     ])
-    func `names come from the path, and are safe`(_ url: String, _ name: String) throws {
+    func `names are derived from the URL path and sanitized`(_ url: String, _ name: String) throws {
         #expect(FileNames.name(for: try #require(URL(string: url))) == name)
     }
 
@@ -46,12 +46,12 @@ import Testing
         }
     }
 
-    @Test func `a space at the cut is removed too`() {
+    @Test func `a space before the cut is removed`() {
         let name = FileNames.sanitised(String(repeating: "a", count: 239) + " b" + String(repeating: "c", count: 20))
         #expect(name == String(repeating: "a", count: 239))
     }
 
-    @Test func `naming many equal URLs takes time in proportion to their number`() {
+    @Test func `naming many equal URLs takes linear time`() {
         func time(_ count: Int) -> Int {
             leastThreadTime {
                 var names = FileNameAllocator()
@@ -62,7 +62,7 @@ import Testing
         #expect(time(5000) < time(500) * 50)
     }
 
-    @Test func `no two names are the same, partial files included`() {
+    @Test func `names are unique, including those of partial files`() {
         var names = FileNameAllocator()
         #expect(
             ["a.txt", "a.txt", "a.txt", "b", "b", "a.txt.part", "c.part", "c"].map { names.take($0) }

@@ -18,7 +18,7 @@ import Testing
             ["get"] + arguments + paths.map { server.url($0).absoluteString }, in: scratch.url)
     }
 
-    @Test func `a file is downloaded under its name, byte for byte`() async throws {
+    @Test func `a file is downloaded byte for byte under the name in its URL`() async throws {
         server.route("/a/data.bin", .pattern(count: 3_000_000))
         let result = try await get(paths: "/a/data.bin?x=1#y")
         #expect(result.status == 0)
@@ -29,7 +29,7 @@ import Testing
         #expect(try scratch.data("data.bin") == PatternBytes.data(count: 3_000_000))
     }
 
-    @Test func `JSON has everything about each download, and messages go to standard error`() async throws {
+    @Test func `--json describes each download, and messages go to standard error`() async throws {
         server.route("/a", .pattern(count: 500_000))
         server.route("/b", .text("gone", status: 404))
         let result = try await get("--json", "-d", "new/deep", paths: "/a", "/b")
@@ -53,7 +53,7 @@ import Testing
         #expect(result.outputLines.allSatisfy { $0.hasPrefix(#"{"url":"#) && $0.contains(#""error":"#) })
     }
 
-    @Test func `an error response and a closed port leave no file, and what has come of a lost body stays`() async throws {
+    @Test func `failed downloads leave no files, except the received part of a lost body`() async throws {
         server.route("/missing", .text("gone", status: 404))
         server.route("/cut", .pattern(count: 100_000).header("ETag", "\"1\"").truncated(afterBytes: 50_000))
         server.route("/reset", .pattern(count: 100_000).header("ETag", "\"1\"").resets(afterBytes: 50_000))
@@ -74,13 +74,13 @@ import Testing
         #expect(!scratch.names.contains("stall"))
     }
 
-    @Test func `an empty body is an empty file`() async throws {
+    @Test func `an empty body creates an empty file`() async throws {
         server.route("/nothing", .bytes(Data()))
         #expect(try await get(paths: "/nothing").status == 0)
         #expect(try scratch.data("nothing").isEmpty)
     }
 
-    @Test func `two URLs with the same name get two files, and the output says so`() async throws {
+    @Test func `two URLs with the same name are saved as two files, and the output says so`() async throws {
         server.route("/a/file.tar.gz", .text("first"))
         server.route("/b/file.tar.gz", .text("second"))
         let result = try await get("--jobs=1", paths: "/a/file.tar.gz", "/b/file.tar.gz")
@@ -91,7 +91,7 @@ import Testing
         #expect(result.output.contains("/b/file.tar.gz goes to file.1.tar.gz"))
     }
 
-    @Test func `an existing file is not changed, unless it is to be replaced`() async throws {
+    @Test func `an existing file is replaced only with --force`() async throws {
         server.route("/file", .text("new"))
         try scratch.write("old", to: "file")
         let refused = try await get(paths: "/file")
@@ -119,7 +119,7 @@ import Testing
         #expect(scratch.names == ["file"])
     }
 
-    @Test func `two runs do not write the same file, not even when it may be replaced`() async throws {
+    @Test func `two runs never write the same file, even with --force`() async throws {
         let gate = TestServer.Gate()
         server.route("/first/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
         server.route("/second/file", .text("second"))
@@ -134,7 +134,7 @@ import Testing
         #expect(scratch.names == ["file"])
     }
 
-    @Test func `headers arrive, even if a name is repeated`() async throws {
+    @Test func `given headers are sent, even if a name is repeated`() async throws {
         server.echo(at: "/echo")
         let result = try await get(
             "-H", "X-One: a b", "--header=X-Two: 1", "-HX-Two:2", "--user-agent", "me/1", paths: "/echo")
@@ -145,14 +145,14 @@ import Testing
         #expect(request.headers["User-Agent"] == "me/1")
     }
 
-    @Test func `cookies of two headers are joined with semicolons`() async throws {
+    @Test func `Cookie headers are joined with semicolons`() async throws {
         server.echo(at: "/echo")
         let result = try await get("-H", "Cookie: a=1", "-H", "cookie: b=2", paths: "/echo")
         #expect(result.status == 0, "\(result.errors)")
         #expect(server.requests.first?.headers.values(for: "Cookie") == ["a=1; b=2"])
     }
 
-    @Test func `--user-agent replaces a header of that name, ignoring case`() async throws {
+    @Test func `--user-agent replaces a given User-Agent header, ignoring case`() async throws {
         server.echo(at: "/echo")
         let result = try await get("-H", "user-agent: X", "--user-agent", "Y", paths: "/echo")
         #expect(result.status == 0, "\(result.errors)")
@@ -160,14 +160,14 @@ import Testing
     }
 
     @Test(arguments: ["Content-Type", "authorization", "Host", "User-Agent"])
-    func `repeating a header that is allowed only once is a usage error`(_ name: String) async throws {
+    func `repeating a single-value header is a usage error`(_ name: String) async throws {
         let result = try await get("-H", "\(name): a", "-H", "\(name.uppercased()): b", paths: "/echo")
         #expect(result.status == 2)
         #expect(result.errors.contains("given twice"))
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `what is sent does not depend on who runs it`() async throws {
+    @Test func `requests do not depend on the user's locale`() async throws {
         server.echo(at: "/echo")
         let url = server.url("/echo").absoluteString
         try scratch.write(#"{"requests": [{"id": "a", "url": "\#(url)"}]}"#, to: "m.json")
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test(arguments: ["X: a\r\nY: b", "X: a\r\n", "X\n: a", "X Y: a", ": a", "X: \u{1B}[2J"])
-    func `a header that cannot be sent is a usage error, and nothing is sent`(_ header: String) async throws {
+    func `an invalid header is a usage error, and nothing is sent`(_ header: String) async throws {
         server.route("/file", .text("x"))
         let result = try await get("--header", header, paths: "/file")
         #expect(result.status == 2)
@@ -191,7 +191,7 @@ import Testing
         #expect(scratch.names.isEmpty)
     }
 
-    @Test func `a header does not follow a redirect to another origin`() async throws {
+    @Test func `a custom header is not sent to another origin after a redirect`() async throws {
         let other = try TestServer()
         other.route("/there", .text("x"))
         server.redirect("/here", to: other.url("/there").absoluteString)
@@ -204,7 +204,7 @@ import Testing
         #expect(server.requests.first?.headers["X-Key"] == "secret")
     }
 
-    @Test func `no more downloads run at a time than --jobs allows`() async throws {
+    @Test func `--jobs limits concurrent downloads`() async throws {
         let paths = (0..<12).map { "/n/\($0)" }
         for path in paths { server.route(path, .text("x").delayed(0.05)) }
         let result = try await ToolProcess.run(
@@ -216,7 +216,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-    func `a signal ends all downloads, and keeps what has come`(_ signal: Int32) async throws {
+    func `a signal ends all downloads and keeps the received bytes`(_ signal: Int32) async throws {
         let gate = TestServer.Gate()
         server.route("/held/*", .pattern(count: 100_000).header("ETag", "\"1\"").heldBody(by: gate, afterBytes: 50_000))
         let urls = (0..<4).map { server.url("/held/\($0)").absoluteString }
@@ -233,7 +233,7 @@ import Testing
         #expect(try result.objects().allSatisfy { $0["error"] as? String == "cancelled" })
     }
 
-    @Test func `the user of a URL is sent to that server only, and a header that is given comes first`() async throws {
+    @Test func `credentials in a URL are sent to that server only, unless a header overrides them`() async throws {
         let other = try TestServer()
         other.route("/b", .text("x"))
         let redirect = TestServer.Response.redirect(to: other.url("/b").absoluteString)
@@ -249,7 +249,7 @@ import Testing
         #expect(given.status == 0 && server.requests.last?.headers["Authorization"] == "mine")
     }
 
-    @Test func `no password and no control character is printed`() async throws {
+    @Test func `passwords and control characters are not printed`() async throws {
         server.route("/secret", .text("no", status: 403))
         server.route("/%1B%5B2Jx%E2%80%AEy", .text("x"))
         let secret = server.url("/secret").absoluteString.replacing("http://", with: "http://ada:pa55@")
@@ -265,7 +265,7 @@ import Testing
         "http://ada:pa55@127.0.0.1:1/x", "http://ada:pa55@", "ftp://ada:pa55@h/", "http://ada:pa55@h:99999/",
         "http://ada:pa55/wd@h/", "http://ada:pa%0055@h\u{7}/", "//ada:pa55@h/", "HTTP://ada:b@pa55@h/",
     ])
-    func `a password is not printed, in a good URL or a bad one`(_ url: String) async throws {
+    func `passwords in valid and invalid URLs are not printed`(_ url: String) async throws {
         try scratch.write(#"{"baseURL": "\#(url)", "requests": [{"id": "a", "url": "x"}]}"#, to: "base.json")
         try scratch.write(
             #"{"baseURL": "http://127.0.0.1:1/", "requests": [{"id": "a", "url": "\#(url)"}]}"#, to: "url.json")
@@ -279,7 +279,7 @@ import Testing
     @Test(arguments: [
         "/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/", "/%2E%CC%81bashrc", "/a%CC%81.txt",
     ])
-    func `a name from a URL stays in its directory, and is not hidden`(_ path: String) async throws {
+    func `a name from a URL stays in the output directory and is not hidden`(_ path: String) async throws {
         server.route("/*", .text("x"))
         let result = try await get("-d", "in", paths: path)
         #expect(result.status == 0, "\(result.errors)")
@@ -290,7 +290,7 @@ import Testing
     }
 
     @Test(arguments: ["file", "file.convoypart"])
-    func `something other than a file is not replaced, and nothing is sent`(_ name: String) async throws {
+    func `a destination that is not a regular file is kept, and nothing is sent`(_ name: String) async throws {
         server.route("/file", .text("new"))
         try scratch.makeDirectory(name)
         let result = try await get("--force", paths: "/file")
@@ -300,7 +300,7 @@ import Testing
         #expect(scratch.names == [name])
     }
 
-    @Test func `nothing is written through a link`() async throws {
+    @Test func `a symbolic link is not followed when writing`() async throws {
         server.route("/file", .pattern(count: 1_000_000))
         try scratch.write("theirs", to: "other")
         try FileManager.default.createSymbolicLink(
@@ -310,7 +310,7 @@ import Testing
         #expect(scratch.names == ["file.convoypart", "other"])
     }
 
-    @Test func `a file that cannot be written completely is reported, and what has come stays`() async throws {
+    @Test func `a failed write is reported and keeps the received bytes`() async throws {
         server.route("/file", .pattern(count: 1_000_000).header("ETag", "\"1\""))
         let result = try await ToolProcess.run(
             command: "ulimit -f 100; exec $convoy get '\(server.url("/file"))'", in: scratch.url)
@@ -321,7 +321,7 @@ import Testing
         #expect(try scratch.data("file") == PatternBytes.data(count: 1_000_000))
     }
 
-    @Test func `progress bars are drawn on a terminal, one line each, and removed at the end`() async throws {
+    @Test func `progress bars are drawn on a terminal, one per line, and removed at the end`() async throws {
         server.route("/slow/*", .pattern(count: 400_000).bandwidth(bytesPerSecond: 800_000))
         let urls = ["one", "two", "three"].map { server.url("/slow/\($0)").absoluteString }
         let result = try await ToolProcess.run(["get"] + urls, in: scratch.url, columns: 72)
@@ -339,7 +339,7 @@ import Testing
         }
     }
 
-    @Test func `the program ends cleanly if the reader of its output goes away`() async throws {
+    @Test func `the program exits with an error when the reader of its output disappears`() async throws {
         let gate = TestServer.Gate()
         server.route("/quick", .text("x"))
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -352,7 +352,7 @@ import Testing
         #expect(scratch.names.filter { !$0.hasPrefix("held.convoy") } == ["quick"])
     }
 
-    @Test func `if the output cannot be written, the program reports that, and how many did not finish`() async throws {
+    @Test func `a failed write to standard output is reported with the number of unfinished downloads`() async throws {
         let gate = TestServer.Gate()
         server.route("/quick", .text("x"))
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -366,7 +366,7 @@ import Testing
     }
 
     @Test(arguments: ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-    func `a closed standard stream is not mistaken for a file or a socket`(_ closed: String) async throws {
+    func `a file or socket never reuses the descriptor of a closed standard stream`(_ closed: String) async throws {
         let gate = TestServer.Gate()
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let command = """

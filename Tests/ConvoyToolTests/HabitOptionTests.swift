@@ -18,14 +18,14 @@ import Testing
         (["get", "-x16", "URL"], "-s N"), (["get", "-w", "%{http_code}", "URL"], "--json"),
         (["http://h/x"], "convoy get URL"), (["example.com/x"], "convoy send GET URL"), (["send", "POST"], "no URL"),
     ])
-    func `a habit has its sentence`(arguments: [String], text: String) async throws {
+    func `a familiar option of another tool produces a helpful message`(arguments: [String], text: String) async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(arguments.map { $0 == "URL" ? "http://127.0.0.1:1/" : $0 }, in: scratch.url)
         #expect(result.status == 2 && result.errorLines.count == 1)
         #expect(result.errors.contains(text), "\(result.errors)")
     }
 
-    @Test func `a URL without a method is a GET, or a POST with a body`() async throws {
+    @Test func `convoy send URL sends a GET, or a POST if it has a body`() async throws {
         let server = try TestServer(), scratch = try Scratch()
         server.route(nil, "/x", .text("x"))
         let url = server.url("/x").absoluteString, local = "localhost:\(server.port)/x"

@@ -5,14 +5,14 @@ import Testing
 @testable import ConvoyTool
 
 @Suite struct JSONValueTests {
-    @Test func `the numbers of a manifest keep their digits`() throws {
+    @Test func `numbers in a manifest keep their digits`() throws {
         let value = try JSONValue(parsing: Data(#"{"p": [1.10, 12345678901234567.89, 18446744073709551616, 7]}"#.utf8))
         let request = try JSONRequestSerializer().request(
             method: .post, url: URL(fileURLWithPath: "/"), parameters: value.parameters)
         #expect(request.httpBody == Data(#"{"p":[1.10,12345678901234567.89,18446744073709551616,7]}"#.utf8))
     }
 
-    @Test func `a value knows its position, and a member the position of its key`() throws {
+    @Test func `values and keys know their positions`() throws {
         let root = try JSONValue(parsing: Data("{\n \"a\": [\n  7, null]}".utf8))
         guard case .object(let members) = root.content, case .array(let values) = members[0].value.content else {
             Issue.record("no array in an object")
@@ -24,7 +24,7 @@ import Testing
         #expect(!values[0].isNull && values[1].isNull)
     }
 
-    @Test func `a manifest is nested a hundred deep at most`() {
+    @Test func `a manifest can be nested at most 100 levels deep`() {
         func nested(_ depth: Int) -> Data {
             Data((String(repeating: "[", count: depth) + String(repeating: "]", count: depth)).utf8)
         }

@@ -24,7 +24,7 @@ import Testing
 
     private var url: String { server.url("/file").absoluteString }
 
-    @Test func `a login goes to one server only`() async throws {
+    @Test func `--user is sent to one server only`() async throws {
         let other = try TestServer()
         other.route("/file", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
         let theirs = other.url("/file").absoluteString
@@ -40,7 +40,7 @@ import Testing
         #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
-    @Test func `a server that asks is answered, and one that does not ask receives nothing`() async throws {
+    @Test func `credentials are sent only after a challenge`() async throws {
         server.route("/open", .text("open"))
         // This URL comes first: after a challenge, the login is sent preemptively to neighbouring paths (RFC 7617, section
         // 2.2).
@@ -53,7 +53,7 @@ import Testing
         #expect(wrong.status == 7 && wrong.errors.contains("401") && !wrong.errors.contains("wrong"))
     }
 
-    @Test func `the user of a URL counts for that URL, and its password is not printed`() async throws {
+    @Test func `credentials in a URL apply to that URL only, and the password is not printed`() async throws {
         let other = try TestServer()
         other.route("/other", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
         let inURL = url.replacing("http://", with: "http://ada:se%3Acret@")
@@ -66,7 +66,7 @@ import Testing
         #expect(other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
-    @Test func `netrc is read when it is asked for, and not when others can read it`() async throws {
+    @Test func `netrc is read only on request, and only if other users cannot read it`() async throws {
         try scratch.write("machine 127.0.0.1 login ada password se:cret\n", to: "netrc")
         let netrc = scratch.url.appendingPathComponent("netrc")
         chmod(netrc.path, 0o600)
@@ -80,14 +80,14 @@ import Testing
         #expect(missing.status == 2 && missing.errors.contains("none"), "\(missing.errors)")
     }
 
-    @Test func `a manifest's requests are authenticated, too`() async throws {
+    @Test func `requests in a manifest are authenticated`() async throws {
         try scratch.write(#"{"requests": [{"id": "a", "url": "\#(url)", "output": "a.txt"}]}"#, to: "m.json")
         let result = try await ToolProcess.run(["run", "--user", "ada:se:cret", "m.json"], in: scratch.url)
         #expect(result.status == 0, "\(result.errors)")
         #expect(try scratch.data("a.txt") == Data("let in".utf8))
     }
 
-    @Test func `a password that is missing is asked for at the terminal, and not shown`() async throws {
+    @Test func `a missing password is requested at the terminal and not echoed`() async throws {
         let terminal = try PseudoTerminal()
         let tool = try ToolProcess(command: terminal.command("exec $convoy get -u ada \(url)"), in: scratch.url)
         try await terminal.waitFor("Password for ada: ")
@@ -98,7 +98,7 @@ import Testing
         #expect(try scratch.text("file") == "let in" && terminal.isEchoing)
     }
 
-    @Test func `a login in a manifest's base URL is for that server`() async throws {
+    @Test func `credentials in a manifest's base URL are sent to that server only`() async throws {
         let other = try TestServer()
         other.route("/other", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
         let base = server.url.absoluteString.replacing("http://", with: "http://ada:se%3Acret@")
@@ -110,7 +110,7 @@ import Testing
         #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
-    @Test func `--user comes before the URL's login, and a netrc file has the password of a URL with only a user`()
+    @Test func `--user overrides the URL's credentials, and netrc completes a URL without a password`()
         async throws
     {
         let file = scratch.url.appendingPathComponent("netrc")
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `mistakes are usage errors, and nothing is sent`() async throws {
+    @Test func `invalid option values are usage errors, and nothing is sent`() async throws {
         for (arguments, text) in [
             (["--user", ""], "--user needs a name"), (["--connect-to", "a:80:b"], "--connect-to takes"),
             (["--proxy", "ftp://x"], "--proxy: "), (["--resolve", "a:b:c"], "--resolve takes"),

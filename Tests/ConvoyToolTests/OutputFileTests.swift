@@ -43,8 +43,8 @@ import Testing
         return lstat(scratch.url.appendingPathComponent(name).path, &facts) == 0 ? facts.st_mode & S_IFMT : 0
     }
 
-    @Test(arguments: outputs) func `a link stays, and its file is replaced with its permissions`(output: Output) async throws
-    {
+    @Test(arguments: outputs)
+    func `a symbolic link is kept, and its target is replaced with the same permissions`(output: Output) async throws {
         try scratch.write("old", to: "file")
         chmod(scratch.url.appendingPathComponent("file").path, 0o640)
         try FileManager.default.createSymbolicLink(
@@ -59,7 +59,7 @@ import Testing
         #expect(names.allSatisfy { !$0.hasSuffix(".convoy") })
     }
 
-    @Test(arguments: outputs) func `a pipe stays, and its reader gets the text`(output: Output) async throws {
+    @Test(arguments: outputs) func `a pipe is kept, and its reader receives the output`(output: Output) async throws {
         let pipe = scratch.url.appendingPathComponent("pipe").path
         #expect(mkfifo(pipe, 0o600) == 0)
         let reader = Task.detached { () -> String in
@@ -82,7 +82,7 @@ import Testing
         #expect(await reader.value.contains(output.text))
     }
 
-    @Test(arguments: outputs) func `a full device is an error`(output: Output) async throws {
+    @Test(arguments: outputs) func `writing to a full device is an error`(output: Output) async throws {
         // A device node created by the test: an error here must not replace the device of the machine.
         let device = scratch.url.appendingPathComponent("full").path
         guard mknod(device, S_IFCHR | 0o666, 0x107) == 0 else { return }
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: outputs, ["folder", "none/file", "", "read-only/file"])
-    func `what cannot be written is seen before anything is sent`(output: Output, path: String) async throws {
+    func `an output that is not writable is reported before anything is sent`(output: Output, path: String) async throws {
         try scratch.makeDirectory("folder")
         try scratch.makeDirectory("read-only")
         chmod(scratch.url.appendingPathComponent("read-only").path, 0o500)
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test(arguments: outputs.filter { $0.arguments[0] != "send" }, ["-", "/dev/stdout"])
-    func `standard output is for one`(output: Output, path: String) async throws {
+    func `only one option can write to standard output`(output: Output, path: String) async throws {
         let result = try await run(output, path)
         #expect(result.status == 0, "\(result.errors)")
         #expect(result.output.contains(output.text) && !result.output.contains("a: 200"), "\(result.output.prefix(300))")
@@ -116,14 +116,14 @@ import Testing
         #expect(twice.status == 2 && twice.errors.contains("both write to standard output"), "\(twice.errors)")
     }
 
-    @Test func `a stream gets the reports of all rows`() async throws {
+    @Test func `a stream receives the reports of all rows`() async throws {
         try scratch.write("n\n1\n2\n", to: "rows.csv")
         let result = try await ToolProcess.run(
             ["run", "--data", "rows.csv", "--report", "junit=-", "m.yaml"], in: scratch.url)
         #expect(result.output.split(separator: "<testsuites ").count == 3, "\(result.errors)")
     }
 
-    @Test func `--save keeps a link and its permissions`() async throws {
+    @Test func `--save keeps a symbolic link and the permissions of its target`() async throws {
         let url = server.url("/x").absoluteString
         let first = try await ToolProcess.run(["send", "--save", "saved", "GET", url], in: scratch.url)
         #expect(first.status == 0, "\(first.errors)")

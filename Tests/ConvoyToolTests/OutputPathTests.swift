@@ -22,14 +22,14 @@ import Testing
     }
 
     @Test(arguments: ["o", "d/o", "é", "a b"])
-    func `an output is written, and its directories are created`(_ output: String) async throws {
+    func `missing directories of an output are created`(_ output: String) async throws {
         let result = try await run(output)
         #expect(result.status == 0, "\(result.errors)")
         #expect(try scratch.text(output) == "new")
     }
 
     @Test(arguments: ["there", "there.part"])
-    func `something other than a file is not replaced, and nothing is sent`(_ name: String) async throws {
+    func `a destination that is not a regular file is kept, and nothing is sent`(_ name: String) async throws {
         try scratch.makeDirectory(name)
         let result = try await run("there", "--force")
         #expect(result.status == 8)
@@ -45,7 +45,7 @@ import Testing
         #expect(scratch.names == ["m.json", "pipe"])
     }
 
-    @Test func `a partial file that exists stops everything before anything is sent`() async throws {
+    @Test func `an existing partial file ends the run before anything is sent`() async throws {
         try scratch.write("old", to: "there.part")
         let result = try await run("there")
         #expect(result.status == 8)
@@ -55,7 +55,7 @@ import Testing
         #expect(try scratch.text("there") == "new")
     }
 
-    @Test func `a file in the place of a directory stops everything before anything is sent`() async throws {
+    @Test func `a file with the name of a directory ends the run before anything is sent`() async throws {
         try scratch.write("a file", to: "sub")
         let result = try await run("sub/deep/there", "--force")
         #expect(result.status == 8)
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: ["out/link/there", "out/deep/link/there", "out/dangling/there"])
-    func `no link inside the output directory is followed`(_ output: String) async throws {
+    func `symbolic links inside the output directory are not followed`(_ output: String) async throws {
         for name in ["out/deep", "elsewhere"] { try scratch.makeDirectory(name) }
         for (link, target) in [
             ("out/link", "../elsewhere"), ("out/deep/link", "../../elsewhere"), ("out/dangling", "../new"),
@@ -80,7 +80,7 @@ import Testing
         #expect(!scratch.names.contains("new"))
     }
 
-    @Test func `the output directory itself may be a link`() async throws {
+    @Test func `the output directory itself can be a symbolic link`() async throws {
         try scratch.makeDirectory("elsewhere")
         try FileManager.default.createSymbolicLink(
             atPath: scratch.url.appendingPathComponent("out").path, withDestinationPath: "elsewhere")

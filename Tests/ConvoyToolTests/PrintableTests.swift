@@ -6,7 +6,7 @@ import Testing
 @Suite(.serialized) struct PrintableTests {
     private let mark = Display.hasUnicode ? "…" : "~"
 
-    @Test func `a text is cut to columns, wide characters included`() {
+    @Test func `text is cut to a number of columns, including wide characters`() {
         #expect(Printable.cut("abc", to: 5) == "abc")
         #expect(Printable.cut("abcdefgh", to: 5) == "ab\(mark)gh")
         for columns in 0..<20 {
@@ -22,11 +22,11 @@ import Testing
         ("a-long-name.with a blank", "a-long\u{7} blank"), ("a.verylongextension", "a.very\u{7}ension"),
         (".averylonghiddenname", ".avery\u{7}enname"),
     ])
-    func `a name that is cut keeps its extension`(_ name: String, _ cut: String) {
+    func `a shortened name keeps its extension`(_ name: String, _ cut: String) {
         #expect(Printable.cut(name, to: 13) == cut.replacing("\u{7}", with: mark))
     }
 
-    @Test func `a text becomes ASCII character by character`() {
+    @Test func `text is converted to ASCII character by character`() {
         #expect(Printable.ascii("aé日👨‍👩‍👧e\u{301}\r\n.") == "a????\r\n.")
     }
 
@@ -34,11 +34,11 @@ import Testing
         ("abc", 3), ("日本", 4), ("✅", 2), ("☕", 2), ("😀", 2), ("é", 1), ("e\u{301}", 1), ("\u{301}", 0), ("한", 2), ("👨‍👩‍👧", 2),
         ("ㅎ", 2), ("…", 1), ("━", 1), ("a\u{200B}b", 2), ("ﾊ", 1), ("", 0),
     ])
-    func `a text is as wide as the terminal shows it`(_ text: String, _ columns: Int) {
+    func `the computed width of text matches the terminal`(_ text: String, _ columns: Int) {
         #expect(Printable.width(text) == columns)
     }
 
-    @Test func `amounts are written as people read them`() {
+    @Test func `amounts are formatted for people`() {
         #expect(Amounts.bytes(0) == "0 B")
         #expect(Amounts.bytes(999) == "999 B")
         #expect(Amounts.bytes(1000) == "1.0 kB")
@@ -53,7 +53,7 @@ import Testing
                 == ["0 B/s", "1.5 kB/s", "9.0 EB/s", "9.0 EB/s", "0 B/s", "0 B/s"])
     }
 
-    @Test func `a string of JSON survives its way there and back`() throws {
+    @Test func `a JSON string survives a round trip`() throws {
         let text = "a\"b\\c\n\u{1B}[2J\u{202E}\u{0}é😀\u{E0041}"
         var line = JSONLine()
         line.add("k", text)

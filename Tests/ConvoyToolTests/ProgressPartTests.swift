@@ -10,7 +10,7 @@ struct ProgressPartTests {
 
     // MARK: Speed
 
-    @Test func `the speed is that of the last seconds, and 0 when nothing comes any more`() {
+    @Test func `the speed covers the last seconds and drops to 0 when no bytes arrive`() {
         var meter = SpeedMeter(at: begun)
         #expect(meter.speed == nil)
         for tenth in 1...50 { meter.note(Int64(tenth) * 100, at: time(Double(tenth) / 10)) }
@@ -22,7 +22,7 @@ struct ProgressPartTests {
         #expect(bar.text == "a: 55 %, 5.0 kB of 9.0 kB, 0 B/s")
     }
 
-    @Test func `the time in which the program was stopped counts`() {
+    @Test func `the speed includes the time during which the program was stopped`() {
         var meter = SpeedMeter(at: begun)
         meter.note(1000, at: time(1))
         meter.note(2000, at: time(101))
@@ -31,7 +31,7 @@ struct ProgressPartTests {
 
     // MARK: Lines of progress
 
-    @Test func `a line is due every few seconds if bytes have come, and when a quarter has`() {
+    @Test func `a progress line is due every few seconds with new bytes and after each quarter`() {
         var lines = ProgressLines(at: begun, bytes: 0)
         func bar(_ done: Int64) -> ProgressBar { ProgressBar(name: "a", done: done, total: 1000) }
         #expect(lines.isDue(bar(300), at: time(0.9)) == false)
@@ -43,7 +43,7 @@ struct ProgressPartTests {
         #expect(lines.isDue(bar(1000), at: time(62.5)) == false, "the line about the complete file follows")
     }
 
-    @Test func `what was there before is not worth a line`() {
+    @Test func `bytes from an earlier run do not trigger a progress line`() {
         var lines = ProgressLines(at: begun, bytes: 600)
         #expect(lines.isDue(ProgressBar(name: "a", done: 610, total: 1000), at: time(2)) == false)
         #expect(lines.isDue(ProgressBar(name: "a", done: 760, total: 1000), at: time(2)) == true)
@@ -53,7 +53,7 @@ struct ProgressPartTests {
         #expect(ProgressBar(name: "a", done: 610).text == "a: 610 B")
     }
 
-    @Test func `a transfer that takes long has fewer lines`() {
+    @Test func `a long transfer prints progress lines less often`() {
         var lines = ProgressLines(at: begun, bytes: 0)
         var count = 0
         for second in 1...3600 where lines.isDue(ProgressBar(name: "a", done: Int64(second)), at: time(Double(second))) {
@@ -64,7 +64,7 @@ struct ProgressPartTests {
 
     // MARK: Layout
 
-    @Test func `with less room the bar goes first, then the time, the rate and the amount`() {
+    @Test func `with less room, the bar is dropped first, then the time, the rate and the amount`() {
         func parts(_ columns: Int) -> String {
             let layout = ProgressLayout(columns: columns, longestName: 50)
             var parts = layout.bar > 0 ? ["bar"] : []
@@ -82,21 +82,21 @@ struct ProgressPartTests {
             ])
     }
 
-    @Test func `an unknown length does not look like nothing of a known one`() {
+    @Test func `a bar of unknown length differs from an empty bar`() {
         let display = Display()
         let unknown = ProgressBar.bar(nil, width: 10, display: display)
         let none = ProgressBar.bar(0, width: 10, display: display)
         #expect(unknown != none && unknown.count == none.count)
     }
 
-    @Test func `the rate that is asked for is printed as it was asked for`() {
+    @Test func `a requested rate is printed as it was given`() {
         for text in ["500k", "2M", "1.5M"] {
             let rate = SpeedOptions.rate(text).map { Amounts.speed(Double($0)) } ?? ""
             #expect(rate.filter { $0.isNumber || $0 == "." }.hasPrefix(text.filter { $0.isNumber || $0 == "." }), "\(rate)")
         }
     }
 
-    @Test func `no line is longer than the window`() {
+    @Test func `no line is wider than the window`() {
         for columns in 4...120 {
             for name in [0, 1, 2, 3, 5, 11, 40, 200] {
                 let layout = ProgressLayout(columns: columns, longestName: name)
@@ -106,7 +106,7 @@ struct ProgressPartTests {
         }
     }
 
-    @Test func `the line of the whole is as long as there is room`() {
+    @Test func `the summary line fits the available width`() {
         var summary = ProgressSummary(
             total: 24, finished: 3, failed: 1, hidden: 12, bytes: 12_345_678, speed: 4_500_000, bytesLeft: 220_000_000)
         #expect(
@@ -122,7 +122,7 @@ struct ProgressPartTests {
 
     // MARK: Drawing
 
-    @Test func `what is there already is not drawn again, but after a change of the window`() {
+    @Test func `unchanged lines are redrawn only after the window changes`() {
         var changing = ChangingLines()
         #expect(changing.draw().isEmpty)
         changing.lines = ["a", "b"]

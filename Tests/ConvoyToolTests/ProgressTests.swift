@@ -18,7 +18,7 @@ import Testing
 
     // MARK: Lines
 
-    @Test func `--progress plain prints a line about a transfer that takes some time`() async throws {
+    @Test func `--progress plain prints a line for a long transfer`() async throws {
         let tool = try ToolProcess(["get", "--progress", "plain", big], in: bench.scratch.url)
         try await tool.waitForOutput("\n")
         bench.gate.open()
@@ -29,7 +29,7 @@ import Testing
         #expect(!result.output.contains("\u{1B}"))
     }
 
-    @Test func `--progress plain prints nothing about the progress of small files`() async throws {
+    @Test func `--progress plain prints no progress for small files`() async throws {
         bench.server.route("/small/*", .text("x"))
         let urls = (0..<100).map { bench.url("/small/\($0)") }
         let result = try await ToolProcess.run(["get", "--progress=plain"] + urls, in: bench.scratch.url)
@@ -37,7 +37,7 @@ import Testing
         #expect(!result.output.contains("%"))
     }
 
-    @Test func `what an earlier run has left is not part of the rate`() async throws {
+    @Test func `bytes from an earlier run are not part of the rate`() async throws {
         let data = PatternBytes.data(count: 3_000_000)
         let (first, second) = (TestServer.Gate(), bench.gate)
         bench.server.route("/big.iso") { request in
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["--progress", "bar"], ["--progress", "auto"], ["--progress", "none"]])
-    func `output to a pipe has neither bars nor lines of progress`(_ options: [String]) async throws {
+    func `output to a pipe contains no bars or progress lines`(_ options: [String]) async throws {
         bench.server.route("/slow", .pattern(count: 400_000).bandwidth(bytesPerSecond: 250_000))
         let result = try await ToolProcess.run(["get", bench.url("/slow")] + options, in: bench.scratch.url)
         #expect(result.outputLines.count == 1)
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test(arguments: ["none", "plain"])
-    func `without bars, a terminal gets no sequence that moves the cursor`(_ style: String) async throws {
+    func `without bars, no cursor sequences are sent to a terminal`(_ style: String) async throws {
         let tool = try ToolProcess(["get", "--progress", style, big], in: bench.scratch.url, columns: 80)
         if style == "plain" {
             try await tool.waitForOutput("50 %")
@@ -90,7 +90,7 @@ import Testing
     @Test(arguments: [
         ([], "", true), ([], "1", false), (["--color", "always"], "1", true), (["--color", "never"], "", false),
     ])
-    func `colour is as --color wants it, and by default not if NO_COLOR is set`(
+    func `--color controls color, and NO_COLOR disables it by default`(
         _ options: [String], _ variable: String, _ isColoured: Bool
     ) async throws {
         let tool = try ToolProcess(
@@ -102,7 +102,7 @@ import Testing
         #expect(output.contains("━") && output.contains("\u{1B}[?25h"))
     }
 
-    @Test func `--color always colours what goes into a pipe`() async throws {
+    @Test func `--color always adds color to piped output`() async throws {
         bench.gate.open()
         let command = "$convoy get --color always '\(big)' http://127.0.0.1:1/ 2>&1 | cat"
         let result = try await ToolProcess.run(command: command, in: bench.scratch.url)
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test(arguments: ["dumb", ""])
-    func `a terminal that is not known gets no sequences`(_ terminal: String) async throws {
+    func `no escape sequences are sent to an unknown terminal`(_ terminal: String) async throws {
         bench.gate.open()
         let result = try await ToolProcess.run(
             command: "TERM='\(terminal)' $convoy get '\(big)' http://127.0.0.1:1/", in: bench.scratch.url, columns: 80)
@@ -120,7 +120,7 @@ import Testing
         #expect(!result.output.contains("\u{1B}"))
     }
 
-    @Test func `a body that is printed on the terminal is not mixed with bars`() async throws {
+    @Test func `no bars are drawn if the body is printed on the terminal`() async throws {
         let tool = try ToolProcess(["get", "-o", "-", big], in: bench.scratch.url, columns: 80)
         _ = try await bench.server.waitForRequests(count: 1)
         bench.gate.open()

@@ -15,7 +15,7 @@ import Testing
         return try await ToolProcess.run(["get", url], in: scratch.url, environment: environment)
     }
 
-    @Test func `a proxy that answers in the place of an https server leaves no file, and the run fails`() async throws {
+    @Test func `a proxy that responds instead of an https server fails the run and leaves no file`() async throws {
         let evil = try TestServer()
         evil.route(nil, "/*", .text("forged"))
         let fields = "Content-Length: 6\r\n\r\nforged"
@@ -45,7 +45,7 @@ import Testing
     @Test(
         .enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"),
         .enabled(if: Tinyproxy.isInstalled, "needs \(Tinyproxy.installHint)"))
-    func `a file comes through a real proxy byte for byte, and a server that it does not allow is a failure`() async throws {
+    func `a real proxy delivers a file byte for byte; a server it does not allow is a failure`() async throws {
         let nginx = try Nginx()
         let bytes = PatternBytes.data(count: 3_000_000)
         _ = try nginx.add(bytes, as: "file.bin")

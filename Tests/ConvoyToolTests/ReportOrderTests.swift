@@ -18,16 +18,16 @@ import Testing
         return reported.withLock { $0 }
     }
 
-    @Test func `a chain of 50,000 that finishes backwards is reported forwards, in seconds`() {
+    @Test func `a chain of 50,000 that finishes backwards is reported forwards`() {
         #expect(reportBackwards(50_000) == Array(0..<50_000))
     }
 
-    @Test func `the time grows with the number, not with its square`() {
+    @Test func `the time grows linearly with the number of operations`() {
         func time(_ count: Int) -> Int { leastThreadTime { _ = reportBackwards(count) } }
         #expect(time(5000) < time(500) * 50)
     }
 
-    @Test func `an operation with several dependencies is reported once, after the last of them`() {
+    @Test func `an operation with several dependencies is reported once, after the last one`() {
         let (a, b, c) = (Operation(), Operation(), Operation())
         let order = ReportOrder()
         let reported = Locked<[String]>([])

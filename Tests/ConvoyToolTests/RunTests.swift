@@ -17,7 +17,7 @@ import Testing
         return try await ToolProcess.run(["run"] + arguments + ["m.json"], in: scratch.url)
     }
 
-    @Test func `requests run after those that they depend on`() async throws {
+    @Test func `requests run after their dependencies`() async throws {
         for path in ["/v1/a", "/v1/b", "/v1/c"] { server.route(path, .text("x").delayed(0.05)) }
         let result = try await run(
             """
@@ -31,7 +31,7 @@ import Testing
         #expect(result.errors.isEmpty)
     }
 
-    @Test func `a request is sent as the manifest says`() async throws {
+    @Test func `a request is sent as specified in the manifest`() async throws {
         server.echo(at: "/v1/echo")
         let result = try await run(
             """
@@ -52,7 +52,7 @@ import Testing
         #expect(requests[3].method == "HEAD")
     }
 
-    @Test func `a request whose dependency failed is not sent, and others are`() async throws {
+    @Test func `a request with a failed dependency is not sent; independent ones are`() async throws {
         server.route("/v1/ok", .pattern(count: 1000))
         server.route("/v1/bad", .text("no", status: 500))
         let result = try await run(
@@ -80,7 +80,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: scratch.url.appendingPathComponent("out/after.bin").path))
     }
 
-    @Test func `a request whose dependency could not write its file is not sent`() async throws {
+    @Test func `a request is not sent if its dependency failed to write a file`() async throws {
         let gate = TestServer.Gate()
         server.route("/v1/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
         server.route("DELETE", "/v1/file", .text("gone"))
@@ -112,14 +112,14 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a manifest can be read from a pipe of the shell`() async throws {
+    @Test func `a manifest can be read from process substitution`() async throws {
         server.route("/x", .text("x"))
         let manifest = #"{"requests": [{"id": "x", "url": "\#(server.url("/x").absoluteString)"}]}"#
         let result = try await ToolProcess.run(command: "$convoy run <(echo '\(manifest)')", in: scratch.url)
         #expect(result.status == 0, "\(result.errors)")
     }
 
-    @Test func `an output that exists stops everything before anything is sent`() async throws {
+    @Test func `an existing output ends the run before anything is sent`() async throws {
         server.route("/v1/ok", .text("new"))
         try scratch.write("old", to: "there")
         let requests = #"{"id": "a", "url": "ok"}, {"id": "b", "url": "ok", "output": "there", "dependsOn": ["a"]}"#
@@ -190,7 +190,7 @@ import Testing
         Mistake(requests: #"{"id":"a\ud800","url":"x"}"#, text: "surrogate"),
         Mistake(requests: #"{"id":01,"url":"x"}"#, text: "invalid number"),
     ])
-    func `a mistake in a manifest is one line with its position, and nothing is sent`(_ mistake: Mistake) async throws {
+    func `an error in a manifest is one line with its position, and nothing is sent`(_ mistake: Mistake) async throws {
         server.route("/*", .text("x"))
         let result = try await run(#"{"id":"first","url":"x"},"# + mistake.requests)
         #expect(result.status == 2)
@@ -216,7 +216,7 @@ import Testing
         #expect(result.output.isEmpty)
     }
 
-    @Test func `a long chain runs to its end`() async throws {
+    @Test func `a long chain runs to completion`() async throws {
         server.route("/v1/x", .text("x"))
         let requests = (0..<200).map { number in
             #"{"id":"\#(number)","url":"x","dependsOn":[\#(number == 0 ? "" : #""\#(number - 1)""#)]}"#
@@ -226,7 +226,7 @@ import Testing
         #expect(try result.objects().compactMap { $0["id"] as? String } == (0..<200).map(String.init))
     }
 
-    @Test func `an output is requested unencoded, like a download, and a discarded body may be encoded`() async throws {
+    @Test func `outputs are requested without content encoding; discarded bodies may be encoded`() async throws {
         server.echo(at: "/v1/echo")
         let result = try await run(
             """
@@ -239,7 +239,7 @@ import Testing
         #expect(server.requests.last?.headers["Accept-Encoding"]?.contains("gzip") == true)
     }
 
-    @Test func `an interrupted run sends no more, and says so by its status`() async throws {
+    @Test func `an interrupted run sends no further requests and exits by the signal`() async throws {
         let gate = TestServer.Gate()
         server.route("/v1/held", .text("x").held(by: gate))
         server.route("/v1/never", .text("x"))

@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `a body has the type of its file, and no body has none`() async throws {
+    @Test func `Content-Type is derived from the body file and omitted without a body`() async throws {
         let url = server.url("/x").absoluteString
         try scratch.write(
             """
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `bytes stay bytes`() async throws {
+    @Test func `binary bodies are sent unchanged`() async throws {
         let url = server.url("/x").absoluteString
         let bytes = Data([0, 0xFF, 0x0A, 0xC3])
         try bytes.write(to: scratch.url.appendingPathComponent("bin"))
@@ -144,7 +144,7 @@ import Testing
         ("dc\\:title=x", "{\"dc:title\":\"x\"}"), ("a\\=b=c", "{\"a=b\":\"c\"}"), ("a\\@b=c", "{\"a@b\":\"c\"}"),
         ("a\\\\=c", "{\"a\\\\\":\"c\"}"), ("a\\b=c", "{\"a\\\\b\":\"c\"}"),
     ])
-    func `a backslash makes a separator a part of the name`(item: String, body: String) async throws {
+    func `a backslash escapes a separator in an item name`(item: String, body: String) async throws {
         let result = try await ToolProcess.run(["send", "POST", server.url("/x").absoluteString, item], in: scratch.url)
         #expect(result.status == 0, "\(result.errors)")
         #expect(server.requests.first?.text == body)
@@ -154,7 +154,7 @@ import Testing
         ("http:/127.0.0.1:1/x", 4), ("https//127.0.0.1/x", 2), ("mailto:a@b.invalid", 2), ("magnet:?xt=urn:btih:x", 2),
         ("file:///etc/passwd", 2), ("localhost:1/x", 4), ("ftp://h/x", 2),
     ])
-    func `every command reads URLs alike`(url: String, status: Int32) async throws {
+    func `every command parses URLs the same way`(url: String, status: Int32) async throws {
         for command in [["get", "--retry", "0"], ["send", "--retry", "0", "GET"]] {
             let result = try await ToolProcess.run(command + [url], in: scratch.url)
             #expect(result.status == status, "\(command): \(result.errors)")
@@ -164,7 +164,7 @@ import Testing
 
     // MARK: Redirects
 
-    @Test func `a redirect that is not followed is the response`() async throws {
+    @Test func `a redirect that is not followed is returned as the response`() async throws {
         server.route("/moved", .redirect(to: "/elsewhere", status: 302))
         server.route("/form", .redirect(to: "http://other.invalid/", status: 307))
         let url = server.url("/moved").absoluteString

@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test(arguments: groups, Way.allCases)
-    func `a secret goes where it is meant to, and nowhere else`(group: Group, way: Way) async throws {
+    func `a secret reaches its server and appears nowhere else`(group: Group, way: Way) async throws {
         let operations = try await operations(way, group)
         for operation in operations {
             haul.add("description", String(describing: operation) + operation.debugDescription)
@@ -243,7 +243,7 @@ import Testing
     }
 
     @Test(arguments: groups)
-    func `the search finds what is shown on request`(group: Group) async throws {
+    func `the search finds secrets that are shown on request`(group: Group) async throws {
         server.route("/file", .text("hello"))
         let open = HARRecorder(includesSecrets: true)
         manager.eventMonitors = [open.monitor]
@@ -258,7 +258,7 @@ import Testing
     }
 
     @Test(arguments: groups)
-    func `a queue stores no secrets, and refuses those in a URL`(group: Group) async throws {
+    func `a queue stores no secrets and rejects those in a URL`(group: Group) async throws {
         server.route("/file", .status(404))
         let queue = try DownloadQueue(directory: directory.url.appendingPathComponent("queue"), manager: manager)
         let request = group.request(server.url("/file"), hasItems: false)
@@ -278,7 +278,7 @@ import Testing
     }
 
     @Test(arguments: groups)
-    func `the tool shows no secrets`(group: Group) async throws {
+    func `the output of the tool contains no secrets`(group: Group) async throws {
         server.route("/file", inTurn: [.status(503), .redirect(to: target("localhost"))])
         let headers = group.fields.flatMap { ["-H", "\($0.name): \($0.value)"] }
         let address = try #require(group.request(server.url("/file")).url?.absoluteString)

@@ -95,7 +95,7 @@ import Testing
         ["run", "--resume"],
     ]
 
-    @Test(arguments: outputs) func `no output of a manifest shows a secret`(arguments: [String]) async throws {
+    @Test(arguments: outputs) func `the outputs of a manifest contain no secrets`(arguments: [String]) async throws {
         for path in ["/echo", "/none", "/auth"] {
             try scratch.write(manifest(path), to: "m.yaml")
             let result = try await ToolProcess.run(
@@ -115,7 +115,7 @@ import Testing
         #expect(haul.leaks(of: Self.all) == [])
     }
 
-    @Test func `rows and their titles show no secret`() async throws {
+    @Test func `data rows and their titles contain no secrets`() async throws {
         let url = server.url("/echo").absoluteString
         try scratch.write("requests: {a: {post: \"\(url)\", text: \"${password}\"}}\n", to: "m.yaml")
         try scratch.write("name,password\nada,\(Self.core("given"))\n", to: "rows.csv")
@@ -125,7 +125,7 @@ import Testing
         #expect(haul.leaks(of: Self.all) == [])
     }
 
-    @Test func `what is shown on request is found`() async throws {
+    @Test func `the search finds secrets that are shown on request`() async throws {
         try scratch.write(manifest("/echo"), to: "m.yaml")
         let result = try await ToolProcess.run(
             ["run", "--dry-run", "--show-secrets"] + values + ["m.yaml"], in: scratch.url)
@@ -151,7 +151,7 @@ import Testing
         ["events", "-v", "-H", "X-Auth-Token: SECRET", "ECHO?sig=SECRET"],
         ["check", "wrong.yaml"], ["run", "wrong.yaml"], ["run", "--dry-run", "list.json"], ["run", "--json", "list.json"],
     ])
-    func `no output of a command shows a secret`(arguments: [String]) async throws {
+    func `the outputs of a command contain no secrets`(arguments: [String]) async throws {
         let plant = Self.captured
         let echo = server.url("/echo").absoluteString
         try scratch.write("contents", to: "f")

@@ -47,7 +47,7 @@ import Testing
         #expect(requests[2].text == "in a file" && requests[2].method == "PUT")
     }
 
-    @Test func `a captured value is all that is printed`() async throws {
+    @Test func `with --capture, only the captured values are printed`() async throws {
         let one = try await send("--capture", "token=json:/token", "GET", "URL")
         #expect(one.output == "t 1\n")
         let two = try await send("--capture", "token=json:/token", "--capture", "n=json:/n", "GET", "URL")
@@ -56,7 +56,7 @@ import Testing
         #expect(none.status == 1 && none.errorLines == ["convoy: capture x: nothing found at json:/x"])
     }
 
-    @Test func `what is expected decides the status`() async throws {
+    @Test func `--expect determines the exit status`() async throws {
         #expect(try await send("--expect", "status=200", "--expect", "type=application/json", "GET", "URL").status == 0)
         let other = try await send("--expect", "status=404", "GET", "URL")
         #expect(other.status == 7)
@@ -65,7 +65,7 @@ import Testing
         #expect(wrong.status == 2 && wrong.errors.contains("did you mean \"status\"?"))
     }
 
-    @Test func `a request is saved as a part of a manifest`() async throws {
+    @Test func `--save appends the request to a manifest`() async throws {
         for _ in 0..<2 { #expect(try await send("--save", "m.yaml", "POST", "URL", "a=${x}").status == 0) }
         let check = try await ToolProcess.run(["check", "m.yaml"], in: scratch.url)
         #expect(check.outputLines == ["m.yaml: 2 requests, no mistakes"])
@@ -75,7 +75,7 @@ import Testing
         #expect(server.requests.map(\.text) == [#"{"a":"${x}"}"#, #"{"a":"${x}"}"#])
     }
 
-    @Test func `--curl and --head print what they say`() async throws {
+    @Test func `--curl prints a curl command, and --head the response head`() async throws {
         let curl = try await send("--curl", "POST", "URL", "a=b")
         #expect(
             curl.status == 0 && curl.output.hasPrefix("curl ") && curl.output.contains(#"{"a":"b"}"#),
@@ -85,7 +85,7 @@ import Testing
         #expect(head.outputLines.first?.hasPrefix("HTTP/1.1 200") == true && !head.output.contains("token"))
     }
 
-    @Test func `a terminal shows the head and indented JSON, and no binary`() async throws {
+    @Test func `a terminal shows the head and indented JSON, but no binary data`() async throws {
         let url = server.url.absoluteString
         let json = try await ToolProcess(["send", "GET", "\(url)/api"], in: scratch.url, columns: 80).finished()
         #expect(json.output.contains("HTTP/1.1 200") && json.output.contains("\"n\"") && json.output.contains("  "))
@@ -98,7 +98,7 @@ import Testing
         ["--form", "PUT", "URL", "a=b c", "a=d", "e=\u{7F}"], ["-u", "ada:p w", "GET", "URL?login"],
         ["-A", "x/1", "-H", "Accept: a/b", "--body", "f.txt", "PATCH", "URL"], ["OPTIONS", "URL"],
     ])
-    func `what is sent is what is saved, and what is run then`(arguments: [String]) async throws {
+    func `a saved request is the same as the one sent`(arguments: [String]) async throws {
         server.route("/api") { request in
             request.target.contains("login") && request.headers["Authorization"] == nil
                 ? .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""]) : .text("x")
@@ -123,7 +123,7 @@ import Testing
         #expect(!text.contains("p w") && text.contains("User-Agent") == arguments.contains("-A"), "\(text)")
     }
 
-    @Test func `what a manifest cannot say of a request has a line`() async throws {
+    @Test func `options that a manifest cannot express are reported`() async throws {
         let saved = try await send(
             "--save", "m.yaml", "-u", "ada:pw", "-k", "--max-time", "5", "--cookie-jar", "jar", "GET", "URL")
         #expect(saved.status == 0)
@@ -139,7 +139,7 @@ import Testing
         #expect(try await send("--save", "m.yaml", "GET", "URL").status == 0)
     }
 
-    @Test func `imports print manifests`() async throws {
+    @Test func `the import command prints manifests`() async throws {
         let curl = try await ToolProcess.run(["import", "curl", "curl -H 'Accept: a/b' https://a.test/x"], in: scratch.url)
         #expect(
             curl.output == "version: 1\nrequests:\n  request:\n    get: https://a.test/x\n    headers:\n      Accept: a/b\n")

@@ -25,7 +25,7 @@ import Testing
         """
     }
 
-    @Test func `Ctrl-C ends a loop of the shell`() async throws {
+    @Test func `Ctrl-C ends a shell loop`() async throws {
         bench.server.route("/quick", .text("x"))
         // The process group of the job receives the signal, like the foreground group of a terminal.
         let command = """
@@ -43,7 +43,7 @@ import Testing
         #expect(bench.scratch.names.allSatisfy { $0.hasPrefix("held.convoy") })
     }
 
-    @Test func `a shell shows 130, and a signal that was ignored before stays ignored`() async throws {
+    @Test func `the exit status reflects the signal; an ignored signal stays ignored`() async throws {
         let command = """
             $convoy get \(held) & pid=$!
             \(ToolProcess.shellWait(for: "[ -e held.convoypart ]"))
@@ -61,7 +61,7 @@ import Testing
         #expect(try await tool.finished().status == 0)
     }
 
-    @Test func `a program whose output is not read can be stopped and ended`() async throws {
+    @Test func `a program whose output is not read can be suspended and interrupted`() async throws {
         bench.server.route("/*", .text("x"))
         // More lines than fit into a pipe.
         let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM])
-    func `on a dumb terminal no escape is written, however the program ends`(_ signal: Int32) async throws {
+    func `no escape sequences are written to a dumb terminal, however the program ends`(_ signal: Int32) async throws {
         let manifest = bench.scratch.url.appendingPathComponent("m.json").path
         try #require(mkfifo(manifest, 0o600) == 0)
         let command = """

@@ -24,7 +24,7 @@ import Testing
         #expect(!scratch.names.contains("file"), "\(what)")
     }
 
-    @Test func `a URL of the command line, also behind a redirect`() async throws {
+    @Test func `--pin applies to URLs on the command line, whatever their spelling`() async throws {
         for text in texts {
             expectNothing(try await ToolProcess.run(["get", "--pin", pin, text], in: scratch.url), text)
         }
@@ -33,7 +33,7 @@ import Testing
         #expect(try scratch.text("file") == "forged")
     }
 
-    @Test func `a list and a Metalink`() async throws {
+    @Test func `--pin applies to URLs in lists and Metalinks`() async throws {
         for (index, text) in texts.enumerated() {
             try scratch.write("\(text)\n  out=file\n", to: "list")
             expectNothing(try await ToolProcess.run(["get", "--pin", pin, "-i", "list"], in: scratch.url), text)
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `a manifest, with a base URL and without`() async throws {
+    @Test func `--pin applies to URLs in manifests, with and without a base URL`() async throws {
         for text in texts {
             let base = String(text.dropLast("file".count))
             for manifest in [

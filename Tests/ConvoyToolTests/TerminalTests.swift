@@ -51,7 +51,7 @@ struct TerminalTests {
     // MARK: Windows
 
     @Test(arguments: [40, 80, 200])
-    func `each transfer has a row of its own with a percentage, and there is one of the whole`(
+    func `each transfer has a row with a percentage, followed by a summary row`(
         _ columns: Int
     ) async throws {
         let tmux = try Tmux(columns: columns, rows: 24, in: bench.scratch.url)
@@ -96,7 +96,7 @@ struct TerminalTests {
         return rows.filter { $0.contains("━") }
     }
 
-    @Test func `when the window changes, there is each row once, and nothing is left over`() async throws {
+    @Test func `after the window changes, each row appears once and no old rows remain`() async throws {
         // No program can prevent the terminal from changing between reading its width and writing a row, which is then
         // broken. On a busy machine this happens occasionally, but not every time.
         var mistakes: [String] = []
@@ -107,7 +107,7 @@ struct TerminalTests {
         #expect(mistakes.isEmpty)
     }
 
-    @Test func `with more transfers than rows, the line of the whole tells how many are not shown`() async throws {
+    @Test func `with more transfers than rows, the summary counts the hidden ones`() async throws {
         let tmux = try Tmux(columns: 80, rows: 10, in: bench.scratch.url)
         try await tmux.run(get((1...20).map { "\($0).bin" }, options: "-j 20"))
         try await bars(7, in: tmux) { rows in
@@ -122,7 +122,7 @@ struct TerminalTests {
         #expect(try !tmux.allRows.contains { $0.contains(Self.percent) || $0.contains(" more") })
     }
 
-    @Test func `in a tiny window there are the percentage and what is left of the name`() async throws {
+    @Test func `a tiny window shows the percentage and a shortened name`() async throws {
         let tmux = try Tmux(columns: 10, rows: 3, in: bench.scratch.url)
         try await tmux.run(get(["first.bin", "second.bin", "third.bin"]))
         let rows = try await bars(1, in: tmux)
@@ -135,7 +135,7 @@ struct TerminalTests {
 
     // MARK: Names
 
-    @Test func `whatever a name is made of, its figures are in the same columns as those of the others`() async throws {
+    @Test func `figures are aligned whatever characters the names contain`() async throws {
         let names = [
             "plain.bin", "中文文件名.bin", "👨‍👩‍👧👍🏽🇩🇪❤️.bin", "e\u{301}a\u{308}o\u{302}.bin", "שלום عالم.bin",
             "\u{1B}[31m\u{1B}[2J\u{9B}5n\r\u{202E}.bin",
@@ -171,7 +171,7 @@ struct TerminalTests {
 
     // MARK: The end
 
-    @Test func `Ctrl-C leaves nothing of the bars, and the terminal as it was`() async throws {
+    @Test func `Ctrl-C removes the bars and restores the terminal`() async throws {
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]) + " " + quick)
         try await bars(2, in: tmux)
@@ -187,7 +187,7 @@ struct TerminalTests {
         try await tmux.waitFor("what is typed") { $0.suffix(3) == ["$ echo typed", "typed", "$"] }
     }
 
-    @Test func `an error is printed above the bars, and after the last one nothing of them is left`() async throws {
+    @Test func `an error is printed above the bars, and no bars remain at the end`() async throws {
         bench.server.route("/missing", .text("gone", status: 404))
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]) + " '\(bench.url("/missing"))'")
@@ -202,7 +202,7 @@ struct TerminalTests {
         #expect(try tmux.isCursorVisible)
     }
 
-    @Test func `Ctrl-Z removes the bars, and fg draws them again, even if nothing arrives`() async throws {
+    @Test func `Ctrl-Z removes the bars, and fg redraws them even if no bytes arrive`() async throws {
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]))
         // The rate has dropped to 0, so nothing changes anymore.
@@ -220,8 +220,7 @@ struct TerminalTests {
         #expect(try tmux.isCursorVisible)
     }
 
-    @Test func `after a stop without notice, the bars are drawn again below what another program has written`() async throws
-    {
+    @Test func `after a SIGSTOP, the bars are redrawn below the output of another program`() async throws {
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run("(echo $BASHPID >number; exec " + get(["a.bin", "b.bin"]) + ")")
         try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
@@ -237,7 +236,7 @@ struct TerminalTests {
         #expect(try tmux.isCursorVisible)
     }
 
-    @Test func `in the background of a shell no bars are drawn`() async throws {
+    @Test func `no bars are drawn in the background of a shell`() async throws {
         let other = TestServer.Gate()
         bench.server.route("/other.bin", .pattern(count: 1000).heldBody(by: other, afterBytes: 420))
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)

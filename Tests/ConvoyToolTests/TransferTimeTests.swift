@@ -7,7 +7,7 @@ import Testing
 @testable import ConvoyTool
 
 @Suite(.serialized) struct TransferTimeTests {
-    @Test func `seconds are those of the operation, however late its handlers run`() throws {
+    @Test func `reported durations do not depend on when the handlers run`() throws {
         let server = try TestServer()
         server.route("/slow", .text("x").delayed(0.3))
         let url = server.url("/slow")

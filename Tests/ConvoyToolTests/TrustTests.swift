@@ -11,18 +11,18 @@ import Testing
 
     // MARK: Authorities
 
-    @Test func `a server of an authority that is not the system's is not trusted, and with --cacert it is`() async throws {
+    @Test func `a server with a private authority is trusted only with --cacert`() async throws {
         expectRefusal(try await get(), "does not end at a trusted authority")
         try expectFile(try await get("--cacert", authority))
     }
 
-    @Test func `--cacert takes a directory, in which keys and other files are left alone`() async throws {
+    @Test func `--cacert accepts a directory and ignores other files in it`() async throws {
         try files.write("not a certificate", to: "README")
         try TestCertificate.root().write(to: files.url, name: "other")
         try expectFile(try await get("--cacert", files.url.path))
     }
 
-    @Test func `--cacert that cannot be used is a usage error, before anything is connected`() async throws {
+    @Test func `an unusable --cacert is a usage error, detected before connecting`() async throws {
         try files.write("hello", to: "text.pem")
         try files.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", to: "damaged.pem")
         try files.makeDirectory("empty")
@@ -37,7 +37,7 @@ import Testing
         expectUsageError(try await get("--cacert", authority, "--cacert", authority), "--cacert is given twice")
     }
 
-    @Test func `SSL_CERT_FILE names the system's authorities, and one without certificates is an error`() async throws {
+    @Test func `SSL_CERT_FILE overrides the system's authorities; an unusable file is an error`() async throws {
         let url = server.url("/file").absoluteString
         expectRefusal(
             try await ToolProcess.run(
@@ -47,7 +47,7 @@ import Testing
             try await ToolProcess.run(["get", url], in: scratch.url, environment: ["SSL_CERT_FILE": authority]))
     }
 
-    @Test func `SSLKEYLOGFILE gets the keys of a connection`() async throws {
+    @Test func `SSLKEYLOGFILE receives the keys of a connection`() async throws {
         let result = try await ToolProcess.run(
             ["get", "--cacert", authority, server.url("/file").absoluteString], in: scratch.url,
             environment: ["SSLKEYLOGFILE": path("keys.log")])
@@ -57,7 +57,7 @@ import Testing
 
     // MARK: Pins
 
-    @Test func `--pin trusts a server that has the key, or whose authority has it`() async throws {
+    @Test func `--pin accepts the key of the server or of one of its authorities`() async throws {
         try expectFile(try await get("--cacert", authority, "--pin", pin))
         try expectFile(try await get("-f", "--cacert", authority, "--pin", Self.otherPin, "--pin", root.publicKeyPin))
         // curl writes two slashes.
@@ -65,26 +65,26 @@ import Testing
         try expectFile(try await get("-f", "--cacert", authority, "--pin", curls))
     }
 
-    @Test func `a hash that begins with a slash is a pin like all others`() async throws {
+    @Test func `a pin whose hash begins with a slash is accepted`() async throws {
         var identity = identity
         while !identity.publicKeyPin.hasPrefix("sha256//") { identity = try identity.replacingKey() }
         try server.setTLS(TestServer.TLS(identity))
         try expectFile(try await get("--cacert", authority, "--pin", identity.publicKeyPin))
     }
 
-    @Test func `--pin of another key is refused, and the server's keys are shown as they would be pinned`() async throws {
+    @Test func `a --pin mismatch is refused and shows the server's keys as pins`() async throws {
         let result = try await get("--cacert", authority, "--pin", Self.otherPin)
         expectRefusal(result, "pinned", pin, identity.issuer?.publicKeyPin ?? "", root.publicKeyPin)
     }
 
-    @Test func `a pin makes no certificate valid, unless -k says so`() async throws {
+    @Test func `a pin does not replace certificate validation, except with -k`() async throws {
         expectRefusal(try await get("--pin", pin), "does not end at a trusted authority")
         let trusted = try await get("-k", "--pin", pin)
         try expectFile(trusted)
         #expect(trusted.errors == "convoy: warning: -k: only the pinned keys of server certificates are checked\n")
     }
 
-    @Test func `-k with the pin of another key is refused`() async throws {
+    @Test func `a pin mismatch is refused even with -k`() async throws {
         let result = try await get("-k", "--pin", Self.otherPin)
         #expect(result.status == 5 && result.output.isEmpty)
         #expect(result.errorLines.count == 2 && result.errorLines.last?.contains(pin) == true, "\(result.errors)")
@@ -98,7 +98,7 @@ import Testing
         #expect(!result.errors.contains("\u{1B}"))
     }
 
-    @Test func `a pin and a URL without TLS fail, and nothing is connected`() async throws {
+    @Test func `a pin with a plain http URL fails without connecting`() async throws {
         let plain = try TestServer()
         plain.route("/file", .text("hello"))
         for arguments in [["--pin", pin], ["-k", "--pin", pin]] {
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `a redirect from a pinned server to plain text is not followed`() async throws {
+    @Test func `a redirect from a pinned server to plain http is not followed`() async throws {
         let plain = try TestServer()
         plain.route("/file", .text("forged"))
         server.route("/file", .redirect(to: plain.url("/file").absoluteString))
@@ -124,7 +124,7 @@ import Testing
 
     // MARK: Revocation
 
-    @Test func `--crl-file refuses a server whose certificate is revoked, and one without a list`() async throws {
+    @Test func `--crl-file refuses a revoked certificate, and one without a matching list`() async throws {
         let issuer = try #require(identity.issuer)
         try issuer.revocationList().write(to: files.url.appendingPathComponent("good.crl"))
         try issuer.revocationList(revoking: [identity], reason: 1).write(
@@ -144,7 +144,7 @@ import Testing
         try expectFile(try await get(["--cacert", authority] + lists))
     }
 
-    @Test func `--crl-file that cannot be used is a usage error, before anything is connected`() async throws {
+    @Test func `an unusable --crl-file is a usage error, detected before connecting`() async throws {
         expectUsageError(
             try await get("--crl-file", path("none.crl")), "--crl-file: \(path("none.crl")) cannot be read: No such file")
         expectUsageError(try await get("--crl-file", authority), "\(authority) contains no revocation list")
@@ -154,7 +154,7 @@ import Testing
 
     // MARK: Trusting every server
 
-    @Test func `-k trusts every server, and warns on standard error`() async throws {
+    @Test func `-k trusts every server and prints a warning on standard error`() async throws {
         let warning =
             "convoy: warning: -k: server certificates are not checked; traffic can be intercepted\n"
         let result = try await get("-k")
@@ -176,7 +176,7 @@ import Testing
 
     // MARK: Servers that are not trusted
 
-    @Test func `a certificate that is expired, early, of another host or self-signed leaves no file`() async throws {
+    @Test func `an invalid certificate is refused with its reason and leaves no file`() async throws {
         var expired = TestCertificate.Profile.server("localhost", "127.0.0.1")
         expired.notAfter = Date(timeIntervalSinceNow: -60)
         var early = TestCertificate.Profile.server("localhost", "127.0.0.1")
@@ -199,7 +199,7 @@ import Testing
         }
     }
 
-    @Test func `what a certificate says cannot control the terminal`() async throws {
+    @Test func `the contents of a certificate cannot control the terminal`() async throws {
         var profile = TestCertificate.Profile.server("127.0.0.1")
         profile.commonName = "\u{1B}[2J\u{202E}evil\nconvoy: all is well"
         let other = try TestServer(tls: TestServer.TLS(TestCertificate.selfSigned(profile)))
@@ -208,7 +208,7 @@ import Testing
         #expect(!result.errors.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{202E}" })
     }
 
-    @Test func `JSON tells the same, and the line has no file`() async throws {
+    @Test func `--json reports a trust failure without a file`() async throws {
         let result = try await get("--json")
         #expect(result.status == 5)
         let object = try #require(result.objects().first)
@@ -217,7 +217,7 @@ import Testing
         expectNothingSent(at: server, sourceLocation: #_sourceLocation)
     }
 
-    @Test func `--tls-min 1_3 refuses a server of TLS 1_2, and takes no other version`() async throws {
+    @Test func `--tls-min 1.3 refuses a TLS 1.2 server, and only 1.2 and 1.3 are accepted`() async throws {
         var tls = TestServer.TLS(identity)
         tls.maximumVersion = .tls12
         let old = try TestServer(tls: tls)
@@ -243,7 +243,7 @@ import Testing
         return try await ToolProcess.run(["run"] + arguments + [path("m.json")], in: scratch.url)
     }
 
-    @Test func `run takes the same options`() async throws {
+    @Test func `the run command accepts the same options`() async throws {
         let (members, ada) = try members()
         try ada.write(to: files.url, name: "ada")
         try expectFile(try await run("--cacert", authority, "--pin", pin, "--tls-min", "1.3"))
@@ -255,7 +255,7 @@ import Testing
         #expect(members.requests.map { $0.tls?.clientCertificateSubject } == ["CN=ada", "CN=ada"])
     }
 
-    @Test func `where run trusts no server, nothing is sent and no file is left`() async throws {
+    @Test func `if run does not trust the server, nothing is sent and no file is left`() async throws {
         for arguments in [["--pin", Self.otherPin, "--cacert", authority], []] {
             try files.write(
                 #"{"requests": [{"id": "a", "url": "\#(server.url("/file"))", "output": "file"}]}"#, to: "m.json")
@@ -268,7 +268,7 @@ import Testing
         #expect(plain.statistics.totalConnectionCount == 0)
     }
 
-    @Test func `mistakes in the options of run are usage errors, before anything is connected`() async throws {
+    @Test func `invalid trust options of run are usage errors, detected before connecting`() async throws {
         expectUsageError(
             try await run("-k", "--cacert", authority),
             "--cacert and --insecure cannot be combined; try 'convoy run --help'")

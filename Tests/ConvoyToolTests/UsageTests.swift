@@ -3,7 +3,7 @@ import Testing
 
 @Suite(.serialized) struct UsageTests {
     @Test(arguments: [["--help"], ["-h"], ["help"], ["demo", "--help"], ["get", "-h"], ["run", "--help", "trust"]])
-    func `help is output, and a success`(_ arguments: [String]) async throws {
+    func `help is printed on standard output with status 0`(_ arguments: [String]) async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(arguments, in: scratch.url)
         #expect(result.status == 0)
@@ -12,7 +12,7 @@ import Testing
         #expect(result.outputLines.allSatisfy { $0.count < 80 })
     }
 
-    @Test func `the version of the program and of its libraries is printed`() async throws {
+    @Test func `--version prints the versions of the program and its libraries`() async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(["--version"], in: scratch.url)
         #expect(result.status == 0)
@@ -32,7 +32,7 @@ import Testing
         ["help", "get", "files", "speed"], ["help", "demo", "files"], ["help", "get", "manifest"], ["completion"],
         ["completion", "tcsh"], ["completion", "bash", "zsh"], ["manual", "get"],
     ])
-    func `a usage error is one line on standard error, and status 2`(_ arguments: [String]) async throws {
+    func `a usage error prints one line on standard error and exits with status 2`(_ arguments: [String]) async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(arguments, in: scratch.url)
         #expect(result.status == 2)
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: ["--help", "get --help", "--version"])
-    func `help that cannot be written is a failure`(_ arguments: String) async throws {
+    func `a failure to write the help is an error`(_ arguments: String) async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(command: "exec $convoy \(arguments) >/dev/full", in: scratch.url)
         #expect(result.status == 1)

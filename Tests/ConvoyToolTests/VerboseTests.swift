@@ -22,7 +22,7 @@ import Testing
         return try await ToolProcess.run(["run"] + arguments + ["m.json"], in: scratch.url)
     }
 
-    @Test func `what is sent and received is printed on standard error, without secrets`() async throws {
+    @Test func `--verbose prints the traffic on standard error with secrets masked`() async throws {
         let url = server.url("/file?token=s3cret").absoluteString
         let secrets = ["-H", "Authorization: s3cret", "-H", "X-Own-Token: s3cret", "-H", "X-Own: plain"]
         let result = try await get(["-v", "-H", "Accept: text/plain"] + secrets + [url])

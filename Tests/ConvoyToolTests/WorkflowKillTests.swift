@@ -34,7 +34,7 @@ import Testing
         """
     }
 
-    @Test func `a killed export is resumed, and nothing that had succeeded is requested again`() async throws {
+    @Test func `a killed export resumes without repeating successful requests`() async throws {
         var longest = 1.0
         for round in 0..<Self.kills {
             let scratch = try Scratch()

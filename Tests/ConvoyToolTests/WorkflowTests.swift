@@ -45,7 +45,7 @@ import Testing
         #expect(again.errorLines == ["convoy: file exists: me.json; see --force"])
     }
 
-    @Test func `with --resume nothing is sent twice`() async throws {
+    @Test func `--resume does not repeat successful requests`() async throws {
         serveChain()
         #expect(try await run(chain).status == 0)
         server.forgetRequests()
@@ -55,7 +55,7 @@ import Testing
         #expect(result.outputLines.last?.hasPrefix("0 succeeded, 2 before, in ") == true)
     }
 
-    @Test func `a failure has its line in the manifest, and its exit status`() async throws {
+    @Test func `a failure is reported with its line in the manifest and its exit status`() async throws {
         server.route("/bad", .text("no", status: 500))
         let result = try await run("requests:\n  bad: {get: bad, expect: {type: a/b}}\n  late: {get: bad, after: bad}\n")
         #expect(result.status == 7)
@@ -68,7 +68,7 @@ import Testing
         #expect(result.outputLines.last?.hasPrefix("0 succeeded, 1 skipped, 1 failed, in ") == true)
     }
 
-    @Test func `a mistake is reported before anything is sent`() async throws {
+    @Test func `an error in a manifest is reported before anything is sent`() async throws {
         let text = "requests:\n  a: {get: a}\n  b: {get: b, afer: a}\n"
         for before in [["run"], ["check"]] {
             let result = try await run(text, before: before)
@@ -104,7 +104,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `--only runs a request with those that it needs`() async throws {
+    @Test func `--only runs the given requests and their dependencies`() async throws {
         serveChain()
         server.route("/x", .text("x"))
         let result = try await run(chain + "\n  x: {get: x}\n  y: {get: x, after: x}", "--only", "me,x")
@@ -115,7 +115,7 @@ import Testing
         #expect(unknown.errorLines.first?.contains(#"--only: unknown request "mee" in m.yaml"#) == true)
     }
 
-    @Test func `--data runs once for each row`() async throws {
+    @Test func `--data runs the manifest once for each row`() async throws {
         server.route("/u/*", .text("x"))
         try scratch.write("name,n\r\n\"a,b\",1\r\n\"c\"\"d\",2\r\n", to: "rows.csv")
         let result = try await run(
@@ -143,7 +143,7 @@ import Testing
         #expect(try scratch.text("h.har").contains("\"status\":404") || scratch.text("h.har").contains("\"status\" : 404"))
     }
 
-    @Test func `secrets are in no output of the program`() async throws {
+    @Test func `the program's outputs contain no secrets`() async throws {
         let token = "t\"k/n", password = "pass wörd"
         let body = String(decoding: try JSONEncoder().encode(["token": token]), as: UTF8.self)
         server.route("POST", "/login", .json(text: body).header("X-First", token))
@@ -172,7 +172,7 @@ import Testing
         #expect(result.errors.contains("X-Own: ***"))
     }
 
-    @Test func `what cannot be meant is refused before anything is sent`() async throws {
+    @Test func `invalid option values are rejected before anything is sent`() async throws {
         serveChain()
         #expect(try await run(chain, "--only", "").status == 2)
         try FileManager.default.createDirectory(
@@ -182,7 +182,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a variable that the manifest does not know is a mistake`() async throws {
+    @Test func `a variable unknown to the manifest is an error`() async throws {
         serveChain()
         for before in [["run"], ["check"]] {
             let result = try await run(chain, "--var", "usr=bob", before: before)
@@ -198,7 +198,7 @@ import Testing
         #expect(used.status == 0, "\(used.errors)")
     }
 
-    @Test func `a column that the manifest does not know gets a note`() async throws {
+    @Test func `a column unknown to the manifest is reported`() async throws {
         server.route("/u", .text("x"))
         try scratch.write("name,nme\na,1\nb,2\n", to: "rows.csv")
         let result = try await run(
@@ -230,7 +230,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a secret in a row is masked, also where it is cut`() async throws {
+    @Test func `a secret in a row is masked, even if truncated`() async throws {
         server.route("/u", .status(404))
         let secret = String(repeating: "geheim", count: 20)
         try scratch.write("pw,out\n\(secret),a\nx,../a\n", to: "rows.csv")
@@ -245,7 +245,7 @@ import Testing
         #expect(!(result.output + result.errors).contains("geheim"))
     }
 
-    @Test func `messages name the row`() async throws {
+    @Test func `error messages name the row`() async throws {
         server.route("/u/a", .text("x"))
         server.route("/u/b", .status(404))
         try scratch.write("name\na\nb\n", to: "rows.csv")
@@ -259,7 +259,7 @@ import Testing
         #expect(try json.objects().map { $0["row"] as? Double } == [1, 2])
     }
 
-    @Test func `more pages than are requested are in every report`() async throws {
+    @Test func `every report notes that more pages are available`() async throws {
         server.route("/p/*") { request in
             let number = Int(request.path.dropFirst(3)) ?? 0
             return .json(text: #"{"n": \#(number), "next": \#(number < 4 ? "\"/p/\(number + 1)\"" : "null")}"#)
@@ -277,7 +277,7 @@ import Testing
         #expect(!whole.output.contains("morePages"))
     }
 
-    @Test func `a manifest from a pipe has no journal`() async throws {
+    @Test func `no journal is written for a manifest from a pipe`() async throws {
         server.route("/x", .text("x"))
         try scratch.write("baseURL: \(server.url.absoluteString)\nrequests: {x: {get: x}}", to: "m.yaml")
         let result = try await ToolProcess(command: "$convoy run -d out <(cat m.yaml)", in: scratch.url).finished()
@@ -289,7 +289,7 @@ import Testing
             "\(resumed.errors)")
     }
 
-    @Test func `a directory that only the journal needs may be missing`() async throws {
+    @Test func `a run succeeds if a directory needed only for the journal is unusable`() async throws {
         server.route("/x", .text("x"))
         try scratch.write("a file", to: "d")
         let result = try await run("requests: {x: {get: x}}", "-d", "d")
@@ -298,7 +298,7 @@ import Testing
         #expect(try await run("requests: {x: {get: x, output: y}}", "-d", "d").status == 8)
     }
 
-    @Test func `a second run of a manifest in the same directory is refused`() async throws {
+    @Test func `a concurrent run of a manifest in the same directory is refused`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))
         try scratch.write("baseURL: \(server.url.absoluteString)\nrequests: {a: {get: held}}", to: "m.yaml")
@@ -316,7 +316,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a run leaves one journal, and goes without where that cannot be`() async throws {
+    @Test func `a run leaves one journal, and succeeds without one if it cannot be created`() async throws {
         server.route("/x", .text("x"))
         let text = "requests: {x: {get: x}}"
         #expect(try await run(text).status == 0)
@@ -332,7 +332,7 @@ import Testing
         #expect(try await run(text, "--resume").status == 8)
     }
 
-    @Test func `the options of other manifests stay theirs`() async throws {
+    @Test func `options for named requests are rejected for other manifests`() async throws {
         try scratch.write(#"{"requests": []}"#, to: "old.json")
         let result = try await ToolProcess.run(["run", "--var", "a=b", "old.json"], in: scratch.url)
         #expect(result.status == 2)
@@ -355,7 +355,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `what was done before an interruption is not done again`() async throws {
+    @Test func `resuming after an interruption does not repeat successful requests`() async throws {
         let gate = TestServer.Gate()
         server.route("/done", .text("x"))
         server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))

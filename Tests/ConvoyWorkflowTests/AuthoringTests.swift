@@ -9,14 +9,14 @@ import Testing
 @Suite struct AuthoringTests {
     private static let schema = ExampleWorkflowTests.folder.appendingPathComponent("manifest.schema.json")
 
-    @Test func `the schema in the repository is that of the code`() throws {
+    @Test func `the schema in the repository matches the code`() throws {
         if ProcessInfo.processInfo.environment["CONVOY_RECORD"] == "1" {
             try Data(ManifestSchema.text.utf8).write(to: Self.schema)
         }
         #expect(try String(contentsOf: Self.schema, encoding: .utf8) == ManifestSchema.text, "CONVOY_RECORD=1 writes it")
     }
 
-    @Test func `the schema knows all keys, and no others`() throws {
+    @Test func `the schema contains exactly the supported keys`() throws {
         let json = ManifestSchema.json
         for (pointer, keys) in [
             (JSONPointer(tokens: ["properties"]), ManifestReader.keys),
@@ -120,11 +120,11 @@ import Testing
             "curl -d '\u{FFFF}\u{FFFE}\u{FEFF}' -H 'Content-Type: t/x' a.test",
             "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"\\uffff\\ufffe\\ufeff\"\n"
         ),
-    ]) func `a curl command is a request`(command: String, text: String) throws {
+    ]) func `a curl command is converted to a request`(command: String, text: String) throws {
         #expect(try yaml(command) == text)
     }
 
-    @Test func `what is left out is named in a comment that can be read`() throws {
+    @Test func `an omitted curl option is named in a comment that keeps the manifest valid`() throws {
         let draft = try CurlCommandLine.draft("curl -z '\u{FFFF}a\nb' a.test")
         #expect(draft.notes.count == 1)
         let text = RequestDraft.manifest([("a", draft)])
@@ -138,11 +138,11 @@ import Testing
         ("curl -ß a", "a manifest has nothing for -ß"), ("curl -sm x a", "-m: not a number: x"),
         ("curl -X GET -d a a.test", "a manifest has no body for a GET"),
     ])
-    func `what is no request says why`(command: String, message: String) {
+    func `a curl command that cannot be converted is an error with a reason`(command: String, message: String) {
         #expect(throws: CurlCommandLine.Problem(description: message)) { _ = try CurlCommandLine.draft(command) }
     }
 
-    @Test func `an archive is a manifest`() throws {
+    @Test func `a HAR archive is converted to a manifest`() throws {
         let archive = """
             {"log": {"entries": [
               {"request": {"method": "GET", "url": "https://a.test/list?q=1#x", "headers": [{"name": "Host", "value": "a.test"}, {"name": ":path", "value": "/"}, {"name": "Accept", "value": "*/*"}, {"name": "Cookie", "value": "a=b"}]}, "response": {"status": 200}},
@@ -172,7 +172,7 @@ import Testing
         #expect(ArchiveReader.drafts(Data("{}".utf8)) == nil)
     }
 
-    @Test func `names of any length can be read`() throws {
+    @Test func `names of any length produce a readable manifest`() throws {
         let long = String(repeating: "é\t", count: 1000)
         var draft = RequestDraft(method: "POST", url: "http://a.test")
         draft.headers = [("X-" + String(repeating: "a", count: 2000), "b"), ("Y", "c")]
@@ -183,7 +183,7 @@ import Testing
         #expect(root[["requests", "a", "headers"]] == [draft.headers[0].name: "b", "Y": "c"])
     }
 
-    @Test func `requests of an archive have names of their own, and methods that can be sent`() throws {
+    @Test func `imported requests have unique names and valid methods`() throws {
         let targets = ["GET a", "GET a-2", "GET a", "GET a", "@GET a", "G T a", "!GET a", "GET é", "GET "]
         let entries = targets.map { target in
             let end = target.lastIndex(of: " ") ?? target.endIndex

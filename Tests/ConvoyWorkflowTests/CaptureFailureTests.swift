@@ -49,7 +49,7 @@ import Testing
         return try await bench.run("requests: {a: {get: x, capture: {v: \(source)}}}")
     }
 
-    @Test(arguments: failures) func `a failed capture says why`(item: Case) async throws {
+    @Test(arguments: failures) func `a failed capture reports the reason`(item: Case) async throws {
         let finished = try await capture(item)
         let failure = try finished.failure("a")
         #expect(failure.hasPrefix("capture v: \(item.message)"), "\(failure)")
@@ -62,12 +62,12 @@ import Testing
         Case("xpath://n:b", "text/xml", "<a xmlns:n='urn:n'><n:b>1</n:b><c xmlns:n='urn:m'><n:b>2</n:b></c></a>", "[\"1\"]"),
     ]
 
-    @Test(arguments: namespaces) func `namespaces have the prefixes of the document`(item: Case) async throws {
+    @Test(arguments: namespaces) func `XPath captures use the namespace prefixes of the document`(item: Case) async throws {
         let finished = try await capture(item)
         #expect(try finished.outcome("a").captures.map(\.value) == [item.message])
     }
 
-    @Test func `pages that cannot be read are not the last ones`() async throws {
+    @Test func `a page that cannot be parsed fails the request`() async throws {
         bench.server.route("/x", .text("<html>"))
         let finished = try await bench.run("requests: {a: {get: x, follow: json:/next}}")
         #expect(try finished.failure("a").hasPrefix("follow: the body is not JSON: "))
@@ -78,7 +78,7 @@ import Testing
         ("{x}", "{x}"),
         ("\u{301}${x}\u{301}", "\u{301}1\u{301}"), ("$ {x}", "$ {x}"), ("${ x }", "1"),
     ])
-    func `a template has its values where they stand`(text: String, value: String) async throws {
+    func `templates are expanded in place`(text: String, value: String) async throws {
         bench.server.route("POST", "/x", .text("x"))
         let quoted = String(decoding: try JSONEncoder().encode(text), as: UTF8.self)
         let finished = try await bench.run("variables: {x: 1}\nrequests: {a: {post: x, text: \(quoted)}}")

@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoyWorkflow
 
 @Suite struct DocumentTests {
-    @Test func `the names of requests have their places in JSON`() throws {
+    @Test func `request names in a JSON manifest have positions`() throws {
         let text = #"{"version": 1,\n "requests": {\n  "a": {"get": "x"}, "b": {"get": "y"},\n  "c": {}}}"#.replacing(
             "\\n", with: "\n")
         let document = try ManifestDocument(parsing: Data(text.utf8), name: "m.json")
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `YAML has the core schema of version 1.2`() throws {
+    @Test func `YAML follows the core schema of version 1.2`() throws {
         let json = try tree(
             """
             words: [no, on, yes, off, y, 1:30, 2024-01-02, 0b1, .inf, 1_000, "1", 'true', -, +]
@@ -53,7 +53,7 @@ import Testing
         #expect(json[["folded"]] == "one two")
     }
 
-    @Test func `a tag of the core schema decides the type`() throws {
+    @Test func `a core schema tag determines the type`() throws {
         let json = try tree(
             "a: [!!str 5, !!str null, !!int '7', !!float 2, !!bool 'true', !!null '', ! 8, !!seq [1], !!map {a: 1}]")
         #expect(json[["a"]] == ["5", "null", 7, 2, true, nil, "8", [1], ["a": 1]])
@@ -68,7 +68,7 @@ import Testing
         return Double(after.tv_sec - before.tv_sec) + Double(after.tv_nsec - before.tv_nsec) / 1e9
     }
 
-    @Test func `the time for a manifest grows with its length, not with the square of it`() throws {
+    @Test func `parsing time grows linearly with the length of the manifest`() throws {
         func manifest(_ count: Int) -> Data {
             let requests = (0..<count).map { "  r\($0): {get: x/\($0), after: [r0], query: {a: [1, 2]}}" }
             return Data(
@@ -83,12 +83,12 @@ import Testing
         #expect(ratio < 16, "\(ratio)")
     }
 
-    @Test func `JSON and YAML of the same manifest are the same tree`() throws {
+    @Test func `JSON and YAML versions of a manifest produce the same tree`() throws {
         let yaml = try tree("a:\n  - b: 1\n    c: [x, {d: null}]\n  - text\n\"\": e\n")
         #expect(yaml == (try tree(#"{"a": [{"b": 1, "c": ["x", {"d": null}]}, "text"], "": "e"}"#)))
     }
 
-    @Test func `what Python and PyYAML disagree about in JSON is read by the JSON reader`() throws {
+    @Test func `JSON manifests are parsed as JSON, not as YAML`() throws {
         #expect(try tree(#"["\ud83d\ude00", "\u007f"]"#) == ["😀", "\u{7F}"])
         #expect(problem("[1,]")?.hasPrefix("m:1:4: ") == true)
     }
@@ -114,21 +114,21 @@ import Testing
         ("a: !!str [b]", "m:1:4: the tag !!str does not apply to this value"),
         ("a: !!seq b", "m:1:4: the tag !!seq does not apply to this value"),
     ])
-    func `what is refused says where it is`(text: String, message: String) {
+    func `an error includes the position in the document`(text: String, message: String) {
         #expect(problem(text)?.hasPrefix(message) == true, "\(problem(text) ?? "nothing")")
     }
 
-    @Test func `a byte order mark is no content`() throws {
+    @Test func `a byte order mark is ignored`() throws {
         #expect(try ManifestDocument(parsing: Data("\u{FEFF}a: 1\nb: 2\n".utf8), name: "m").json == ["a": 1, "b": 2])
     }
 
-    @Test func `a key that is too long for the reader says so`() {
+    @Test func `a key that is too long is reported with the limit`() {
         let text = problem("requests:\n  \(String(repeating: "a", count: 2000)): 1\n")
         #expect(text?.hasPrefix("m:2:2003: ") == true)
         #expect(text?.hasSuffix("; a key can have at most 1024 characters") == true)
     }
 
-    @Test func `bytes that are not UTF-8 are refused with their position`() {
+    @Test func `invalid UTF-8 is reported with its position`() {
         let data = Data("a: 1\nb: ".utf8) + [0xFF, 0xFE]
         #expect(throws: ManifestError(file: "m", line: 2, column: 4, message: "invalid leading UTF-8 octet")) {
             _ = try ManifestDocument(parsing: data, name: "m")

@@ -32,18 +32,18 @@ import Testing
         try #require(result.failures.isEmpty, "\(result.failures.map { "\($0.name): \($0.failures)" })")
     }
 
-    @Test func `there are ten of them`() throws {
+    @Test func `the directory contains ten examples`() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path)
         #expect(names.count { $0.hasSuffix(".yaml") } == 10)
     }
 
-    @Test func `the login chain`() async throws {
+    @Test func `the login example signs in and out`() async throws {
         let api = try SmallAPI(items: 3)
         try requireSuccess(try await run("login", at: api.server.url))
         #expect(api.server.requests.map(\.path) == ["/login", "/me", "/logout"])
     }
 
-    @Test func `a fan-out over 200 captured ids`() async throws {
+    @Test func `the fan-out example requests 200 captured IDs`() async throws {
         let api = try SmallAPI(items: 200)
         let result = try await run("fan-out", at: api.server.url)
         try requireSuccess(result)
@@ -52,7 +52,7 @@ import Testing
         #expect(api.server.requests.last?.text == "{\"names\":[\(names)]}")
     }
 
-    @Test func `pages by their captured next`() async throws {
+    @Test func `the pages example follows all pages`() async throws {
         let api = try SmallAPI(items: 3)
         try requireSuccess(try await run("pages", at: api.server.url))
         #expect(api.server.requests.count == 6)
@@ -60,12 +60,13 @@ import Testing
         #expect(api.server.requests.last?.text.contains("48,49]") == true)
     }
 
-    @Test(.enabled(if: Httpbin.isInstalled, "\(Httpbin.installHint)")) func `a smoke test of httpbin`() async throws {
+    @Test(.enabled(if: Httpbin.isInstalled, "\(Httpbin.installHint)"))
+    func `the smoke example succeeds against httpbin`() async throws {
         let httpbin = try Httpbin()
         try requireSuccess(try await run("smoke", at: httpbin.url))
     }
 
-    @Test func `an export that is resumed`() async throws {
+    @Test func `the export example resumes with the missing file`() async throws {
         let api = try SmallAPI(items: 30)
         let journal = directory.url.appendingPathComponent("journal")
         try requireSuccess(try await run("export", at: api.server.url) { $0.journal = journal })
@@ -81,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `an upload, a job that is polled, and its result`() async throws {
+    @Test func `the upload-job example uploads, polls and downloads the result`() async throws {
         let api = try SmallAPI(items: 3)
         let file = directory.url.appendingPathComponent("picture.png")
         try PatternBytes.data(count: 100).write(to: file)
@@ -90,14 +91,15 @@ import Testing
         #expect(try Data(contentsOf: directory.url.appendingPathComponent("result.bin")) == PatternBytes.data(count: 1007))
     }
 
-    @Test func `a teardown that runs whatever failed`() async throws {
+    @Test func `the teardown example runs its teardown after a failure`() async throws {
         let api = try SmallAPI(items: 3)
         let result = try await run("teardown", at: api.server.url)
         #expect(result.outcomes.map(\.state) == [.succeeded, .failed, .succeeded, .succeeded])
         #expect(api.server.requests.last?.text == #"{"failed":true}"#)
     }
 
-    @Test(.enabled(if: Nginx.isInstalled, "\(Nginx.installHint)")) func `the files that a page of nginx links to`()
+    @Test(.enabled(if: Nginx.isInstalled, "\(Nginx.installHint)"))
+    func `the links example downloads the files linked from an nginx page`()
         async throws
     {
         let nginx = try Nginx()
@@ -108,13 +110,13 @@ import Testing
         #expect(try String(contentsOf: directory.url.appendingPathComponent("files/two.txt"), encoding: .utf8) == "22")
     }
 
-    @Test func `a server-sent event that is waited for`() async throws {
+    @Test func `the events example waits for a server-sent event`() async throws {
         let api = try SmallAPI(items: 3)
         try requireSuccess(try await run("events", at: api.server.url))
         #expect(try Data(contentsOf: directory.url.appendingPathComponent("artifact.bin")) == PatternBytes.data(count: 1007))
     }
 
-    @Test func `the values of a row`() async throws {
+    @Test func `the data example uses the values of a row`() async throws {
         let api = try SmallAPI(items: 3)
         try requireSuccess(try await run("data", at: api.server.url, variables: ["name": "bob", "expected": "404"]))
         #expect(api.server.requests.last?.text == #"{"name":"bob","seen":404,"expected":"404"}"#)

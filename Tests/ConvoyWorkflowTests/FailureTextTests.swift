@@ -28,7 +28,7 @@ import Testing
         "File URL not reachable.", "Set sendsBodiesAcrossOrigins, or a redirectHandler, to allow that.",
         "The operation could not be completed. (NSPOSIXErrorDomain error 2.)",
     ])
-    func `internals are recognised`(text: String) { #expect(Self.hasInternals(text)) }
+    func `internal error texts are recognized`(text: String) { #expect(Self.hasInternals(text)) }
 
     private func serveFaults() {
         server.route("/x", .text("x"))
@@ -47,7 +47,7 @@ import Testing
         server.route("/json", .json(text: #"{"a": "b"}"#))
     }
 
-    @Test func `no failure of a run has the engine's names and numbers`() async throws {
+    @Test func `failures of a run contain no internal names or error codes`() async throws {
         serveFaults()
         let directory = bench.directory.url
         try Data("x".utf8).write(to: directory.appendingPathComponent("file"))

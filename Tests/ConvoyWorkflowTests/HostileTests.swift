@@ -27,7 +27,7 @@ import Testing
         "\u{202E}txt.exe", String(repeating: "long ", count: 1000),
     ]
 
-    @Test func `names that differ in how an accent is written are two files`() async throws {
+    @Test func `names that differ only in Unicode normalization are separate files`() async throws {
         server.route("/x", .text("x"))
         let finished = try await bench.run(
             """
@@ -40,7 +40,7 @@ import Testing
         #expect(Set(names) == Set(["e\u{301}", "\u{E9}", "_\u{301}h", "_\u{301}"].map { Data($0.utf8) }))
     }
 
-    @Test(arguments: values) func `a value is data in a URL, in JSON and in a form`(value: String) async throws {
+    @Test(arguments: values) func `a value is escaped in URLs, JSON and forms`(value: String) async throws {
         try serve(value)
         let finished = try await bench.run(
             """
@@ -62,7 +62,7 @@ import Testing
         #expect(requests[4].text == "v=\(encoded)")
     }
 
-    @Test(arguments: ["..", "."]) func `a value that is dots leads to no other directory`(value: String) async throws {
+    @Test(arguments: ["..", "."]) func `a value of dots cannot change the directory`(value: String) async throws {
         try serve(value)
         let finished = try await bench.run(
             "requests: {value: {get: value, capture: {v: json:/v}}, path: {get: \"f/${value.v}/x\"}, file: {get: f/x, output: \"out/${value.v}\"}}"
@@ -72,7 +72,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: bench.directory.url.path) == ["out"])
     }
 
-    @Test(arguments: values) func `a value never leads a file out of its directory`(value: String) async throws {
+    @Test(arguments: values) func `a value cannot move a file out of its directory`(value: String) async throws {
         try serve(value)
         let finished = try await bench.run(
             "requests: {value: {get: value, capture: {v: json:/v}}, file: {get: f/x, output: \"out/${value.v}.txt\"}}")
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test(arguments: ["x\r\nX-Evil: 1", "nul\0byte", "line\nfeed"])
-    func `a value with control characters is in no header`(value: String) async throws {
+    func `a value with control characters is rejected in a header`(value: String) async throws {
         try serve(value)
         let finished = try await bench.run(
             """
@@ -99,7 +99,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a URL of a server must be one of http`() async throws {
+    @Test func `a URL from a server must be an http or https URL`() async throws {
         server.route("/value", .json(["a": "file:///etc/passwd", "b": "javascript:x", "c": "/ok", "d": "http://x y/"]))
         server.route("/ok", .text("x"))
         let finished = try await bench.run(
@@ -114,7 +114,7 @@ import Testing
         #expect(finished.states == ["value": "succeeded", "a": "failed", "b": "failed", "c": "succeeded", "d": "failed"])
     }
 
-    @Test func `ten megabytes of text are a value, too`() async throws {
+    @Test func `a value can be ten megabytes of text`() async throws {
         let text = String(repeating: "0123456789", count: 1_000_000)
         server.route("/value", .json(["v": text]))
         server.route("POST", "/take", .text("x"))
@@ -131,7 +131,7 @@ import Testing
         #expect(finished.states["many"] == "failed")
     }
 
-    @Test func `secrets are in no output`() async throws {
+    @Test func `outputs contain no secrets`() async throws {
         let password = "p/4\"s&s w", token = "t<0>k\"en"
         let body = String(decoding: try JSONEncoder().encode(["token": token]), as: UTF8.self)
         server.route("POST", "/login", .json(text: body))

@@ -15,7 +15,7 @@ import Testing
 
     init() throws { bench = try WorkflowBench() }
 
-    @Test func `a rate is shared by what it is said of, and the rate of each is not`() throws {
+    @Test func `limit-rate is shared by its requests; limit-rate-each is not`() throws {
         let requests = try bench.workflow(
             """
             defaults: {limit-rate: 1M}
@@ -40,7 +40,7 @@ import Testing
         #expect(try limits("each")[0] !== limits("each")[0] && limits("each")[1] === limits("a")[0])
     }
 
-    @Test func `the limits of a request are for its items`() async throws {
+    @Test func `the limits of a request apply to its items`() async throws {
         let running = Locked((now: 0, most: 0))
         server.route("/n/*") { _ in
             running.withLock { running in
@@ -64,7 +64,7 @@ import Testing
         #expect(slow.result.failures.isEmpty && slow.result.seconds >= 0.08)
     }
 
-    @Test func `a file of cookies belongs to a whole run`() async throws {
+    @Test func `the cookie jar applies to the whole run`() async throws {
         let jar = bench.directory.url.appendingPathComponent("jar").path
         server.route("/set", .text("x").header("Set-Cookie", "a=1; Path=/; Max-Age=1000"))
         server.echo(at: "/get")
@@ -83,7 +83,7 @@ import Testing
             "\(String(describing: error))")
     }
 
-    @Test func `a login takes values`() async throws {
+    @Test func `credentials can contain captured values`() async throws {
         server.route("/me") { request in
             request.headers["Authorization"] == nil
                 ? .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""]) : .text("x")

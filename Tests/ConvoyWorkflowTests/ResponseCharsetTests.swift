@@ -30,7 +30,7 @@ import Testing
     ]
 
     @Test(arguments: StandardCharset.all.flatMap(\.labels).map(String.init) + ["x-none", "utf-7", "utf-32"])
-    func `a capture of the text reads every label as a serializer does`(label: String) throws {
+    func `text captures decode every charset label as the serializer does`(label: String) throws {
         for body in Self.bodies {
             let expected =
                 (try? serialized(body, label, by: StringResponseSerializer())) as? String
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `XPath reads HTML by its mark, its label or its meta element`() {
+    @Test func `XPath detects the charset of HTML from its BOM, label or meta element`() {
         func title(_ label: String?, _ body: [UInt8], meta: String = "") -> [String]? {
             let page = Data("<html><head>\(meta)<title>".utf8) + Data(body) + Data("</title></head></html>".utf8)
             return try? XPath.values(of: "string(//title)", in: page, label: label, isHTML: true)
@@ -62,7 +62,7 @@ import Testing
         #expect(title("utf-8", [0x61, 0xFF]) == ["a\u{FFFD}"])
     }
 
-    @Test func `XPath reads XML by its mark, its declaration or its label`() {
+    @Test func `XPath detects the charset of XML from its BOM, declaration or label`() {
         func value(_ label: String?, _ body: [UInt8], _ declaration: String = "", mark: [UInt8] = []) -> [String]? {
             let text = Data(mark + Array("\(declaration)<a>".utf8) + body + Array("</a>".utf8))
             return try? XPath.values(of: "string(/a)", in: text, label: label, isHTML: false)

@@ -18,7 +18,7 @@ import Testing
         try await bench.run(text, environment: environment) { ($0.journal, $0.resumes) = (journal, resumes) }.states
     }
 
-    @Test func `what has succeeded with the same values is not sent again`() async throws {
+    @Test func `successful requests with unchanged values are not sent again`() async throws {
         server.route("/a", .json(["v": "1"]))
         server.route("/b/1", inTurn: [.status(500), .text("x")])
         let text = "requests: {a: {get: a, capture: {v: json:/v}}, b: {get: \"b/${a.v}\"}}"
@@ -30,7 +30,7 @@ import Testing
         #expect(try await run(text, resumes: false) == ["a": "succeeded", "b": "succeeded"])
     }
 
-    @Test func `a teardown belongs to each run`() async throws {
+    @Test func `a teardown runs in each run`() async throws {
         server.route("/a", .text("x"))
         server.route("/end", .text("x"))
         let text = "requests: {a: {get: a}, end: {get: end, after: [a], when: always()}}"
@@ -38,7 +38,7 @@ import Testing
         #expect(try await run(text) == ["a": "kept", "end": "succeeded"])
     }
 
-    @Test func `a value with the name of a secret is a value, and is not stored`() async throws {
+    @Test func `a value named like a secret is used, but not stored`() async throws {
         server.route("/a", .json(["token": "T-of-the-login", "list": "http://h/?sig=S-of-the-link"]))
         server.route("POST", "/b", .text("x"))
         let text = """
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `what has other values is sent again`() async throws {
+    @Test func `requests with changed values are sent again`() async throws {
         server.route("/a", .text("x"))
         server.route("/b", .text("x"))
         let text = "requests: {a: {get: a, query: {q: \"${env.Q}\"}}, b: {get: b}}"
@@ -68,7 +68,7 @@ import Testing
             ])
     }
 
-    @Test func `a file that is missing or changed is fetched again`() async throws {
+    @Test func `missing and modified files are downloaded again`() async throws {
         server.route("/f/*", .pattern(count: 100))
         let text = "requests: {f: {forEach: [a, b, c], get: \"f/${item}\", output: \"${item}\"}}"
         #expect(try await run(text) == ["f[a]": "succeeded", "f[b]": "succeeded", "f[c]": "succeeded"])
@@ -78,7 +78,7 @@ import Testing
         #expect(try Data(contentsOf: bench.directory.url.appendingPathComponent("b")) == PatternBytes.data(count: 100))
     }
 
-    @Test func `a secret is fetched again only if something needs it`() async throws {
+    @Test func `a secret is requested again only if another request needs it`() async throws {
         server.route("POST", "/login") { _ in .json(["token": UUID().uuidString]) }
         server.route("/a", .text("x"))
         server.route("/b", inTurn: [.status(500), .text("x")])

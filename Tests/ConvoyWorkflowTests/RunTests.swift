@@ -15,7 +15,7 @@ import Testing
 
     init() throws { bench = try WorkflowBench() }
 
-    @Test func `a token of one request goes with the next`() async throws {
+    @Test func `a captured token is sent with the next request`() async throws {
         server.route("POST", "/login", .json(text: #"{"token": "t 1", "user": {"name": "Ada"}}"#))
         server.echo(at: "/me")
         let finished = try await bench.run(
@@ -42,7 +42,7 @@ import Testing
         #expect(requests[1].target == "/me?user=ada&of=Ada")
     }
 
-    @Test func `each kind of capture finds its value`() async throws {
+    @Test func `each kind of capture extracts its value`() async throws {
         server.route(
             "/page",
             .bytes(Data(#"<html><body><a href="/one">1<a href="/two">2<p>code 4711-x"#.utf8), type: "text/html")
@@ -77,7 +77,7 @@ import Testing
         )
     }
 
-    @Test func `a capture that finds nothing fails the request, and what depends on it is skipped`() async throws {
+    @Test func `a capture that finds nothing fails the request and skips its dependents`() async throws {
         server.route("/a", .json(["x": 1]))
         let finished = try await bench.run(
             """
@@ -94,7 +94,7 @@ import Testing
         #expect(try finished.failure("b") == #"not sent, because "a" failed"#)
     }
 
-    @Test func `all expectations that fail are reported, with what was seen`() async throws {
+    @Test func `all failed expectations are reported with the actual values`() async throws {
         server.route("/a", .json(text: #"{"state":"bad","n":3,"list":["x","yy"]}"#, status: 500).header("X-A", "b"))
         let finished = try await bench.run(
             """
@@ -121,7 +121,7 @@ import Testing
                 ])
     }
 
-    @Test func `the body of an expected error goes to the output, after one request`() async throws {
+    @Test func `the body of an expected error is written to the output without a retry`() async throws {
         server.route("/gone", .text("no such thing", status: 404))
         let finished = try await bench.run("requests:\n  a: {get: gone, expect: {status: [200, 404]}, output: a.txt}\n")
         #expect(finished.states == ["a": "succeeded"])
@@ -130,7 +130,7 @@ import Testing
             try String(contentsOf: bench.directory.url.appendingPathComponent("a.txt"), encoding: .utf8) == "no such thing")
     }
 
-    @Test func `an output that is a link is refused`() async throws {
+    @Test func `an output that is a symbolic link is rejected`() async throws {
         server.route("/a", .text("x"))
         let outside = try TemporaryDirectory()
         let target = outside.url.appendingPathComponent("target")
@@ -141,7 +141,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: target.path) && server.requests.isEmpty)
     }
 
-    @Test func `a star that finds nothing is a failure, and an empty list is none`() async throws {
+    @Test func `a wildcard without matches fails, except for an empty list`() async throws {
         server.route("/items", .json(text: #"{"items": [{"id": 1}, {"id": 2, "name": "b"}], "none": []}"#))
         let finished = try await bench.run(
             """
@@ -158,7 +158,7 @@ import Testing
             ], "\(finished.result.failures.map(\.failures))")
     }
 
-    @Test func `a chain of conditions that is too long is a mistake`() throws {
+    @Test func `a condition that is too long is an error`() throws {
         let chain = Array(repeating: "true", count: 20_000).joined(separator: " and ")
         let error = #expect(throws: ManifestError.self) {
             try bench.workflow("requests:\n  a: {get: a, when: '\(chain)'}\n")
@@ -166,7 +166,7 @@ import Testing
         #expect(error?.description == "m.yaml:3:21: when: the expression has more than 1000 words")
     }
 
-    @Test func `a login that is echoed is masked, and so is JSON within JSON`() async throws {
+    @Test func `secrets are masked in echoed credentials and in JSON within JSON`() async throws {
         server.route("/echo") { request in .text(request.headers["Authorization"] ?? "", status: 500) }
         server.route("POST", "/twice") { request in .json(["got": request.text], status: 500) }
         let finished = try await bench.run(
@@ -189,13 +189,13 @@ import Testing
         #expect(server.requests.first?.target == "/login?next=http://b.test/")
     }
 
-    @Test func `an expected status is a success`() async throws {
+    @Test func `an expected error status is a success`() async throws {
         server.route("/a", .json(["error": "gone"], status: 410))
         let finished = try await bench.run("requests: {a: {get: a, expect: {status: 410, json: {/error: gone}}}}")
         #expect(finished.states == ["a": "succeeded"])
     }
 
-    @Test func `forEach runs for each item, and its values are lists in their order`() async throws {
+    @Test func `forEach runs for each item and collects the values in order`() async throws {
         server.route("/list", .json(["items": [["id": 1], ["id": 2], ["id": 3]]]))
         server.route("/item/*") { request in
             request.path.hasSuffix("2") ? .status(404) : .json(["name": "n\(request.path.suffix(1))"])
@@ -220,7 +220,7 @@ import Testing
         #expect(try finished.failure("no") == "not sent, because its when condition is false")
     }
 
-    @Test func `an empty list is a success`() async throws {
+    @Test func `forEach over an empty list succeeds`() async throws {
         server.route("/list", .json(["items": [Int]()]))
         server.route("/x", .text("x"))
         let finished = try await bench.run(
@@ -233,7 +233,7 @@ import Testing
         #expect(finished.states == ["list": "succeeded", "x": "succeeded"])
     }
 
-    @Test func `a teardown runs whatever failed, and a stop skips the rest`() async throws {
+    @Test func `a teardown runs after any failure, and onFailure stop skips the other requests`() async throws {
         server.route("/bad", .status(500))
         server.route("/down", .text("x"))
         let finished = try await bench.run(
@@ -247,7 +247,7 @@ import Testing
         #expect(finished.states == ["bad": "failed", "late": "skipped", "slow": "succeeded", "down": "succeeded"])
     }
 
-    @Test func `with onFailure continue the others run`() async throws {
+    @Test func `with onFailure continue, dependents of a failed request run`() async throws {
         server.route("/bad", .status(500))
         server.route("/x", .text("x"))
         let finished = try await bench.run(
@@ -255,7 +255,7 @@ import Testing
         #expect(finished.states == ["bad": "failed", "x": "succeeded"])
     }
 
-    @Test func `a job is polled until it is done`() async throws {
+    @Test func `a job is polled until its condition is true`() async throws {
         server.route("POST", "/jobs", .json(["id": 7], status: 202))
         server.route(
             "/jobs/7",
@@ -283,14 +283,14 @@ import Testing
                 == PatternBytes.data(count: 100_000))
     }
 
-    @Test func `a poll ends after its time`() async throws {
+    @Test func `a poll fails after its time limit`() async throws {
         server.route("/job", .status(202))
         let finished = try await bench.run(
             "requests: {job: {get: job, poll: {until: status == 200, every: 20ms, for: 100ms}}}")
         #expect(try finished.failure("job") == "poll: until was not true within 0.1 s; the last status was 202")
     }
 
-    @Test func `pages are followed, and their captures joined`() async throws {
+    @Test func `pages are followed, and their captures are joined`() async throws {
         server.route("/items") { request in
             let page = Int(request.target.last.map(String.init) ?? "") ?? 1
             let next = page < 3 ? "\"/items?page=\(page + 1)\"" : "null"
@@ -310,7 +310,7 @@ import Testing
                 == #"{"all":[10,11,20,21,30,31],"first":[10,20,30],"two":[10,11,20,21]}"#)
     }
 
-    @Test func `pages lead neither in a circle nor to another server`() async throws {
+    @Test func `pages that repeat or lead to another server are an error`() async throws {
         server.route("/circle", .text(#"{"next": "/circle?a"}"#))
         server.route("/away", .text(#"{"next": "http://127.0.0.2:1/"}"#))
         let finished = try await bench.run(
@@ -319,7 +319,7 @@ import Testing
         #expect(try finished.failure("away") == #"follow: the next page "http://127.0.0.2:1/" is not on the same server"#)
     }
 
-    @Test func `an event that fits is waited for`() async throws {
+    @Test func `a request waits for a matching event`() async throws {
         let text =
             "event: note\ndata: {\"n\": 1}\n\ndata: {\"state\": \"no\"}\n\ndata: {\"state\": \"ready\", \"id\": 5}\n\n"
         server.route("/events", .bytes(Data(text.utf8), type: "text/event-stream"))
@@ -334,7 +334,7 @@ import Testing
             finished.states == ["event": "succeeded", "got": "succeeded"], "\(finished.result.failures.map(\.failures))")
     }
 
-    @Test func `bodies are sent as they are given`() async throws {
+    @Test func `bodies are sent as specified`() async throws {
         server.echo(at: "/echo")
         let file = bench.directory.url.appendingPathComponent("up.bin")
         try PatternBytes.data(count: 5000).write(to: file)
@@ -359,7 +359,7 @@ import Testing
         #expect(requests[4].method == "OPTIONS")
     }
 
-    @Test func `a failed checksum leaves no file`() async throws {
+    @Test func `a checksum mismatch leaves no file`() async throws {
         server.route("/f", .pattern(count: 1000))
         let digest = MessageDigest.sha256(PatternBytes.data(count: 1000))?.map { String(format: "%02x", $0) }.joined() ?? ""
         let finished = try await bench.run(
@@ -384,7 +384,7 @@ import Testing
         #expect(names == ["good", "post"])
     }
 
-    @Test func `a request is tried again as it says`() async throws {
+    @Test func `a request is retried as specified`() async throws {
         server.route("/flaky", inTurn: [.status(503), .text("x")])
         server.route("/teapot", inTurn: [.status(418), .text("x")])
         let finished = try await bench.run(
@@ -394,7 +394,7 @@ import Testing
         #expect(try finished.outcome("a").retryCount == 1)
     }
 
-    @Test func `connections are as a request says`() async throws {
+    @Test func `connections use the settings of the request`() async throws {
         server.route("/a", .text("x"))
         let place = try #require(server.url.port)
         let finished = try await bench.run(
@@ -411,7 +411,7 @@ import Testing
         #expect(Set(server.requests.compactMap { $0.headers["Host"] }) == ["a.test:\(place)", "b.test"])
     }
 
-    @Test func `a cancelled run ends`() async throws {
+    @Test func `a cancelled run finishes`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))
         var options = WorkflowRun.Options()

@@ -36,7 +36,8 @@ import Testing
         "bearer: \"${env.TOKEN}\"",
     ]
 
-    @Test(arguments: defaults) func `the defaults stay with the servers of the manifest`(defaults: String) async throws {
+    @Test(arguments: defaults)
+    func `secrets in defaults are sent only to servers named in the manifest`(defaults: String) async throws {
         let finished = try await bench.run(
             """
             defaults: {\(defaults.replacing("headers: {", with: "headers: {Accept: a/b, "))}
@@ -54,7 +55,7 @@ import Testing
         #expect(kept.allSatisfy { "\($0.headers)".contains("DDDDDDDD") || $0.headers["Authorization"] != nil })
     }
 
-    @Test(arguments: defaults) func `secrets-for names further servers`(defaults: String) async throws {
+    @Test(arguments: defaults) func `secrets-for allows additional servers`(defaults: String) async throws {
         let finished = try await bench.run(
             """
             secrets-for: ["${env.OTHER}"]
@@ -73,7 +74,8 @@ import Testing
         "json: {a: [{client_secret: DDDDDDDD}]}", "multipart: {passphrase: DDDDDDDD}", "text: \"${env.TOKEN}\"",
     ]
 
-    @Test(arguments: own) func `a request keeps its own secrets from such a server`(own: String) async throws {
+    @Test(arguments: own)
+    func `a request's own secrets are not sent to a server named by a response`(own: String) async throws {
         let finished = try await bench.run(
             """
             secrets: [env.TOKEN]
@@ -95,14 +97,14 @@ import Testing
         "form: {key: \"${list.key}\", policy: \"${list.token}\"}", "bearer: \"${list.token}\"",
         "headers: {X-Ms-Blob-Type: BlockBlob}", "json: {name: ada}",
     ])
-    func `values of the response that names the server are meant for it`(own: String) async throws {
+    func `values from the response that names a server may be sent to it`(own: String) async throws {
         let finished = try await bench.run(
             "requests: {\(Self.list), next: {post: \"${list.next}\", \(own)}}")
         #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
         #expect(other.requests.count == 1)
     }
 
-    @Test func `a response chooses no login`() async throws {
+    @Test func `a response cannot set credentials`() async throws {
         let url = other.url("/taken").absoluteString.replacing("http://", with: "http://ada:pw@")
         bench.server.route("/list", .json(["next": url]))
         let finished = try await bench.run(

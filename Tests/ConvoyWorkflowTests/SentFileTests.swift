@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: hostile, places)
-    func `a response names no file of another directory`(value: String, place: String) async throws {
+    func `a response cannot name a file in another directory`(value: String, place: String) async throws {
         let finished = try await send(value, place)
         #expect(finished.states["b"] == "failed", "\(value)")
         #expect(bench.server.requests.filter { $0.method == "POST" }.isEmpty)
@@ -45,14 +45,14 @@ import Testing
     }
 
     @Test(arguments: ["good.txt", "inner.txt"], places)
-    func `a response names a file of the directory`(value: String, place: String) async throws {
+    func `a response can name a file in the same directory`(value: String, place: String) async throws {
         let finished = try await send(value, place)
         #expect(finished.states["b"] == "succeeded", "\(finished.result.failures.map(\.failures))")
         let sent = try #require(bench.server.requests.last)
         #expect(sent.text.contains("data/good.txt"))
     }
 
-    @Test func `the file of an output can be sent`() async throws {
+    @Test func `the output of another request can be sent`() async throws {
         bench.server.route("/name", .text("contents"))
         let finished = try await bench.run(
             "requests: {a: {get: name, output: sub/out.txt}, b: {post: take, file: \"${a.file}\"}}")
@@ -60,7 +60,7 @@ import Testing
         #expect(bench.server.requests.last?.text == "contents")
     }
 
-    @Test func `a pipe is read, and a directory is not`() async throws {
+    @Test func `a pipe can be sent, but a directory cannot`() async throws {
         let pipe = folder.appendingPathComponent("pipe").path
         #expect(mkfifo(pipe, 0o600) == 0)
         let writer = Thread {
@@ -82,11 +82,11 @@ import Testing
         "netrc-file: \"a\\0b\"", "unix-socket: \"a\\0b\"", "output: \"a\\0b\"", "output: ../x", "output: /x", "output: x/",
         "output: \"x/../../y\"",
     ])
-    func `a path that the manifest writes out wrongly is a mistake`(key: String) {
+    func `an invalid path in the manifest is an error`(key: String) {
         #expect(throws: ManifestError.self) { try bench.workflow("requests: {a: {post: take, \(key)}}") }
     }
 
-    @Test func `a tilde is a letter`() async throws {
+    @Test func `a tilde in a path is not expanded`() async throws {
         bench.server.route("/name", .text("contents"))
         let finished = try await bench.run("requests: {a: {get: name, output: \"~/out.txt\"}}") { $0.directory = folder }
         #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")

@@ -212,7 +212,8 @@ import Testing
             #"m.yaml:1:45: unknown key "gett" in "a" (did you mean "get"?)"#),
     ]
 
-    @Test(arguments: topLevel + outputs + requests + values) func `a mistake is one line with its place`(mistake: Mistake) {
+    @Test(arguments: topLevel + outputs + requests + values)
+    func `an invalid manifest produces one line with the position`(mistake: Mistake) {
         #expect(throws: ManifestError.self) {
             do throws(ManifestError) {
                 _ = try Workflow(
@@ -224,7 +225,7 @@ import Testing
         }
     }
 
-    @Test func `a manifest without mistakes has none`() throws {
+    @Test func `a valid manifest is accepted`() throws {
         let text = """
             version: 1
             baseURL: ${env.API}

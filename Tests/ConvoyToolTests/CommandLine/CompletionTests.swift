@@ -29,7 +29,7 @@ import Testing
         (["queue", "list", "--state", "f"], ["failed"]), (["work", "--help", "se"], ["service"]),
     ]
 
-    @Test func `the program prints the scripts`() async throws {
+    @Test func `the completion command prints the script of each shell`() async throws {
         for shell in Completion.Shell.allCases {
             let result = try await ToolProcess.run(["completion", shell.rawValue], in: scratch.url)
             #expect(result.status == 0 && result.errors.isEmpty)
@@ -52,25 +52,25 @@ import Testing
         return result.text.split(separator: "\n").map(String.init)
     }
 
-    @Test(.needs("bash")) func `bash takes the script`() throws {
+    @Test(.needs("bash")) func `bash accepts the script`() throws {
         let result = try run("bash", "-n", "script.bash")
         #expect(result.status == 0 && result.errorText == "")
     }
 
     @Test(.needs("bash"), arguments: offers)
-    func `bash offers what the table says`(_ words: [String], _ offered: Set<String>) throws {
+    func `bash offers the completions in the option table`(_ words: [String], _ offered: Set<String>) throws {
         #expect(Set(try bash(words)) == offered)
     }
 
     @Test(.needs("bash"), arguments: Command.allCases)
-    func `bash offers all options of a command, and no others`(_ command: Command) throws {
+    func `bash offers exactly the options of a command`(_ command: Command) throws {
         let options = OptionTable.options(of: command)
         let names = options.map { "--\($0.name)" } + options.compactMap { $0.letter.map { "-\($0)" } }
         #expect(try bash([command.rawValue, "-"]).sorted() == names.sorted())
         #expect(try bash([command.rawValue, "--", "-"]).allSatisfy { !$0.hasPrefix("-") })
     }
 
-    @Test(.needs("bash")) func `bash offers files and directories where options take them`() throws {
+    @Test(.needs("bash")) func `bash offers files and directories for options that take them`() throws {
         #expect(try bash(["get", "--input-file", ""]) == ["compopt -o default"])
         #expect(try bash(["get", "-d", ""]) == ["compopt -o dirnames"])
         #expect(try bash(["run", ""]) == ["compopt -o default"])
@@ -88,24 +88,24 @@ import Testing
         return result.text.split(separator: "\n").map { String($0.prefix { $0 != "\t" }) }
     }
 
-    @Test(.needs("fish")) func `fish takes the script`() throws {
+    @Test(.needs("fish")) func `fish accepts the script`() throws {
         let result = try run("fish", "--no-config", "--no-execute", "script.fish")
         #expect(result.status == 0 && result.errorText == "")
     }
 
     @Test(.needs("fish"), arguments: offers)
-    func `fish offers what the table says`(_ words: [String], _ offered: Set<String>) throws {
+    func `fish offers the completions in the option table`(_ words: [String], _ offered: Set<String>) throws {
         #expect(Set(try fish(words)) == offered)
     }
 
     @Test(.needs("fish"), arguments: Command.allCases)
-    func `fish offers all options of a command, and no others`(_ command: Command) throws {
+    func `fish offers exactly the options of a command`(_ command: Command) throws {
         let options = OptionTable.options(of: command)
         let names = options.map { "--\($0.name)" } + options.compactMap { $0.letter.map { "-\($0)" } }
         #expect(try fish([command.rawValue, "-"]).sorted() == names.sorted())
     }
 
-    @Test(.needs("fish")) func `fish offers files and directories where options take them`() throws {
+    @Test(.needs("fish")) func `fish offers files and directories for options that take them`() throws {
         try scratch.makeDirectory("things")
         try scratch.write("", to: "thing list")
         #expect(try fish(["get", "-i", "th"]).sorted() == ["thing list", "things/"])
@@ -137,19 +137,19 @@ import Testing
     ]
 
     @Test(.needs("bash"), arguments: lines)
-    func `bash completes what is typed`(_ line: String, _ words: [String]) async throws {
+    func `bash completes a typed line`(_ line: String, _ words: [String]) async throws {
         try scratch.write("", to: "thing list")
         try scratch.makeDirectory("other")
         #expect(try await typed(line, in: "bash --norc -i", setUp: "source script.bash") == words)
     }
 
-    @Test(.needs("zsh")) func `zsh takes the script`() throws {
+    @Test(.needs("zsh")) func `zsh accepts the script`() throws {
         let result = try run("zsh", "-n", "script.zsh")
         #expect(result.status == 0 && result.errorText == "")
     }
 
     @Test(.needs("zsh"), arguments: lines + [("completion fi", ["completion", "fish"]), ("g", ["get"])])
-    func `zsh completes what is typed`(_ line: String, _ words: [String]) async throws {
+    func `zsh completes a typed line`(_ line: String, _ words: [String]) async throws {
         try scratch.write("", to: "thing list")
         try scratch.makeDirectory("other")
         let setUp = "autoload -Uz compinit; compinit -D -u; bindkey \"^I\" complete-word; source script.zsh"
@@ -158,7 +158,7 @@ import Testing
         #expect(try await typed(line, in: "zsh -f -i", setUp: setUp) == expected)
     }
 
-    @Test(.needs("zsh")) func `zsh finds the script in its path of functions, too`() async throws {
+    @Test(.needs("zsh")) func `zsh finds the script in its function path`() async throws {
         try scratch.makeDirectory("functions")
         try scratch.write(Completion.script(for: .zsh), to: "functions/_convoy")
         let setUp = "fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -D -u; bindkey \"^I\" complete-word"

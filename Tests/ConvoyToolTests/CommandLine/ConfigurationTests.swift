@@ -46,14 +46,14 @@ import Testing
 
     // MARK: Where it is
 
-    @Test func `options come from the file in the home directory`() async throws {
+    @Test func `options are read from the configuration in the home directory`() async throws {
         try configure(#"{"directory": "~/down", "quiet": true}"#)
         let result = try await get()
         #expect(result.status == 0 && result.output.isEmpty)
         #expect(exists("home/down/file"))
     }
 
-    @Test func `an absolute XDG_CONFIG_HOME takes the place of the home directory, and no other`() async throws {
+    @Test func `only an absolute XDG_CONFIG_HOME overrides the home directory`() async throws {
         try configure(#"{"directory": "../home"}"#)
         try scratch.makeDirectory("other/convoy")
         try configure(#"{"directory": "../other"}"#, at: scratch.url.appendingPathComponent("other/convoy/config.json").path)
@@ -63,27 +63,27 @@ import Testing
         #expect(exists("home/file"))
     }
 
-    @Test func `without a home there is none`() {
+    @Test func `without a home directory, no configuration is read`() {
         #expect(Configuration.path(in: [:]) == nil)
         #expect(Configuration.path(in: ["HOME": "", "XDG_CONFIG_HOME": "relative"]) == nil)
         #expect(Configuration.path(in: ["HOME": "/a"]) == "/a/.config/convoy/config.json")
         #expect(Configuration.path(in: ["HOME": "/a", "XDG_CONFIG_HOME": "/b"]) == "/b/convoy/config.json")
     }
 
-    @Test func `a file that is not there is no error, and neither is an empty object`() async throws {
+    @Test func `a missing configuration and an empty object are accepted`() async throws {
         #expect(try await get().status == 0)
         try configure("{}")
         #expect(try await get("-f").status == 0)
         #expect(try await get("-f", configurationHome: "/dev/null").status == 0)
     }
 
-    @Test func `--no-config leaves the file alone`() async throws {
+    @Test func `--no-config ignores the configuration`() async throws {
         try configure("no JSON", mode: 0o666)
         #expect(try await get("--no-config").status == 0)
         #expect(exists("here/file"))
     }
 
-    @Test func `help, completions and the manual do not need it`() async throws {
+    @Test func `help, completions and the manual ignore an invalid configuration`() async throws {
         try configure("no JSON")
         for arguments in [["--help"], ["get", "--help"], ["completion", "bash"], ["manual"]] {
             let result = try await ToolProcess.run(
@@ -94,7 +94,7 @@ import Testing
 
     // MARK: Who may write it
 
-    @Test(arguments: [0o620, 0o602, 0o666] as [mode_t]) func `a file that others can write is refused`(
+    @Test(arguments: [0o620, 0o602, 0o666] as [mode_t]) func `a configuration that other users can write to is rejected`(
         _ mode: mode_t
     ) async throws {
         try configure("{}", mode: mode)
@@ -102,13 +102,13 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root can give a file away"))
-    func `a file of another user is refused`() async throws {
+    func `a configuration owned by another user is rejected`() async throws {
         try configure("{}")
         try #require(chown(path, 65534, 65534) == 0)
         try await expectRefusal("the configuration \(path) belongs to another user")
     }
 
-    @Test func `what is no file, or cannot be read, is an error`() async throws {
+    @Test func `a configuration that is not a readable file is an error`() async throws {
         try #require(mkfifo(path, 0o600) == 0)
         try await expectRefusal("\(path) is not a file")
         try #require(unlink(path) == 0 && symlink(path, path) == 0)
@@ -117,7 +117,7 @@ import Testing
         try await expectRefusal("\(path) is not a file")
     }
 
-    @Test func `a file of more than a mebibyte is refused`() async throws {
+    @Test func `a configuration larger than 1 MiB is rejected`() async throws {
         let spaces = String(repeating: " ", count: Configuration.maximumLength - 2)
         try configure("{}" + spaces)
         #expect(try await get().status == 0)
@@ -128,7 +128,7 @@ import Testing
 
     // MARK: What it says
 
-    @Test func `a mistake is an error with its place, and nothing is sent`() async throws {
+    @Test func `an invalid configuration is reported with its position, and nothing is sent`() async throws {
         try configure("{\"jobs\": 2,\n \"jubs\": 3}")
         try await expectRefusal("convoy: \(path):2:2: unknown option \"jubs\"")
         try configure("{\"jobs\": 2,")
@@ -148,7 +148,9 @@ import Testing
         (#"{"color": "red"}"#, 1, 11, "auto, always or never"), (#"{"tls-min": 1.1}"#, 1, 13, "1.2 or 1.3"),
         (#"{"proxy": "a\u0000b"}"#, 1, 11, "NUL"), (#"{"jobs": 1, "jobs": 2}"#, 1, 13, "duplicate"),
     ])
-    func `a mistake has a line, a column and a reason`(_ text: String, _ line: Int, _ column: Int, _ reason: String) {
+    func `a configuration error includes line, column and reason`(
+        _ text: String, _ line: Int, _ column: Int, _ reason: String
+    ) {
         #expect {
             _ = try Configuration.values(in: Data(text.utf8), home: nil)
         } throws: { error in
@@ -167,11 +169,13 @@ import Testing
             (#"{"force": true, "no-clobber": false}"#, ["force": []]),
             (#"{"cacert": "~/ca.pem", "proxy": "~/x"}"#, ["cacert": ["/h/ca.pem"], "proxy": ["~/x"]]),
         ] as [(String, [String: [String]])])
-    func `values are read as on a command line`(_ text: String, _ values: [String: [String]]) throws {
+    func `configured values have the same meaning as on the command line`(
+        _ text: String, _ values: [String: [String]]
+    ) throws {
         #expect(try Configuration.values(in: Data(text.utf8), home: "/h") == values)
     }
 
-    @Test func `the command line wins`() async throws {
+    @Test func `the command line overrides the configuration`() async throws {
         try configure(#"{"directory": "configured", "no-clobber": true, "user-agent": "configured", "header": "X: 1"}"#)
         #expect(try await get("-d", ".", "-A", "given", "-H", "X: 2").status == 0)
         #expect(exists("here/file") && !exists("here/configured"))
@@ -186,7 +190,7 @@ import Testing
         #expect(try scratch.text("here/file") == "changed")
     }
 
-    @Test func `an error says which option is in the configuration`() async throws {
+    @Test func `an error message says if the option comes from the configuration`() async throws {
         try configure(#"{"jobs": 0, "jobs-per-host": 3}"#)
         let result = try await get()
         #expect(result.status == 2)
@@ -195,13 +199,13 @@ import Testing
         #expect(try await get("--jobs", "0").errors.contains("from 1 to 256; try"))
     }
 
-    @Test func `a name on the command line takes the place of configured names from servers`() async throws {
+    @Test func `--output overrides a configured remote-header-name`() async throws {
         try configure(#"{"remote-header-name": true}"#)
         #expect(try await get("-o", "x").status == 0)
         #expect(exists("here/x"))
     }
 
-    @Test func `an option that a command does not have counts for nothing there`() throws {
+    @Test func `a configured option is ignored by commands that do not support it`() throws {
         var options = try Options(["manifest.json"], command: .run)
         options.merge(try Configuration.values(in: Data(#"{"no-clobber": true, "jobs": 2}"#.utf8), home: nil))
         #expect(!options.has("no-clobber") && options.value("jobs") == "2")

@@ -13,7 +13,8 @@ import Testing
             [[command.rawValue]] + Help.subjects(of: command).map { [command.rawValue, $0.left] }
         }
 
-    @Test(arguments: pages) func `a page fits a screen, with a row for the prompt, in ASCII`(_ words: [String]) throws {
+    @Test(arguments: pages)
+    func `a page is ASCII and fits on a screen, with a row left for the prompt`(_ words: [String]) throws {
         let lines = try Help.page(words).split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines.count <= 23)
         for line in lines {
@@ -23,7 +24,7 @@ import Testing
         #expect(lines.contains { $0.hasPrefix("Usage: convoy") })
     }
 
-    @Test(arguments: Command.allCases) func `the page of a command has its usage and its exit statuses`(
+    @Test(arguments: Command.allCases) func `the page of a command contains its usage and exit statuses`(
         _ command: Command
     ) throws {
         let page = try Help.page([command.rawValue])
@@ -31,7 +32,8 @@ import Testing
         #expect(page.contains("\nExit status: 0 "))
     }
 
-    @Test(arguments: Command.transferring) func `the page of a command leads to all others`(_ command: Command) throws {
+    @Test(arguments: Command.transferring)
+    func `the page of a command lists all of its help topics`(_ command: Command) throws {
         let page = try Help.page([command.rawValue])
         let subjects = Help.subjects(of: command)
         #expect(subjects.count == [.get: 8, .put: 7, .run: 9, .send: 7, .events: 6, .work: 8][command])
@@ -44,8 +46,8 @@ import Testing
         }
     }
 
-    @Test(arguments: Topic.allCases) func `a topic is there for the commands that have options of it`(_ topic: Topic) throws
-    {
+    @Test(arguments: Topic.allCases)
+    func `a topic exists for exactly the commands that have options in it`(_ topic: Topic) throws {
         for command in Command.transferring {
             let options = OptionTable.options(of: command).filter { $0.topic == topic }
             let isThere = (try? Help.page([command.rawValue, topic.rawValue])) != nil
@@ -53,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `a command or topic that is not there gets a list of those that are`() throws {
+    @Test func `an unknown command or topic lists the valid ones`() throws {
         #expect { try Help.page(["fly"]) } throws: { error in
             ErrorText.line(for: error)
                 == "unknown command 'fly'; there are get, put, run, check, send, import, events, work, queue, demo, help, completion, manual"
@@ -64,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func `there are several ways to ask for a page`() async throws {
+    @Test func `a page can be requested in several ways`() async throws {
         let scratch = try Scratch()
         func page(_ arguments: String...) async throws -> String {
             let result = try await ToolProcess.run(arguments, in: scratch.url)
@@ -96,21 +98,21 @@ import Testing
         return Data(try #require(example).joined(separator: "\n").utf8)
     }
 
-    @Test func `the example of a list is one`() throws {
+    @Test func `the example list is valid`() throws {
         let items = try Scratch().items(ofList: example(of: .lists))
         #expect(items.map(\.urls.first?.lastPathComponent) == ["cat.png", "dog.png"])
         #expect(items.first?.name == "animals/cat.png" && items.first?.checksum != nil)
         #expect(items.last?.headers == ["Accept: image/png"])
     }
 
-    @Test func `the example of a manifest is one`() throws {
+    @Test func `the example manifest is valid`() throws {
         let inputs = WorkflowInputs(environment: ["PASSWORD": "p"])
         let workflow = try Workflow(parsing: example(of: .manifest), name: "manifest", inputs: inputs)
         #expect(workflow.requestIDs == ["login", "report"])
         #expect(workflow.only(["report"])?.requestIDs == ["login", "report"])
     }
 
-    @Test func `the example of a configuration is one`() throws {
+    @Test func `the example configuration is valid`() throws {
         let values = try Configuration.values(in: example(of: .config), home: "/home/ada")
         #expect(values["directory"] == ["/home/ada/Downloads"])
         #expect(values["no-clobber"] == [] && values["jobs"] == ["4"])

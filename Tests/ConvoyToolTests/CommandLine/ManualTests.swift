@@ -10,25 +10,25 @@ import Testing
             program, arguments, input: Data(Manual.text.utf8), environment: ["MANWIDTH": "80", "LC_ALL": "C.UTF-8"])
     }
 
-    @Test func `the program prints it, the same each time`() async throws {
+    @Test func `the manual command prints the manual page`() async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(["manual"], in: scratch.url)
         #expect(result.status == 0 && result.errors.isEmpty)
         #expect(result.output == Manual.text + "\n")
     }
 
-    @Test(.needs("mandoc")) func `mandoc has nothing to warn of`() throws {
+    @Test(.needs("mandoc")) func `mandoc reports no warnings`() throws {
         let result = try run("mandoc", "-T", "lint", "-W", "warning")
         #expect(result.text == "" && result.errorText == "")
         #expect(result.status == 0)
     }
 
-    @Test(.needs("groff")) func `groff has nothing to warn of`() throws {
+    @Test(.needs("groff")) func `groff reports no warnings`() throws {
         let result = try run("groff", "-man", "-ww", "-Tutf8")
         #expect(result.status == 0 && result.errorText == "")
     }
 
-    @Test(.needs("groff")) func `what is printed can be copied: options are whole and have plain hyphens`() throws {
+    @Test(.needs("groff")) func `the formatted page can be copied: options are unbroken and use ASCII hyphens`() throws {
         let result = try run("groff", "-man", "-Tutf8", "-P-cbou")
         for option in OptionTable.all { #expect(result.text.contains("--\(option.name)"), "\(option.name)") }
         #expect(result.text.contains("~/.config/convoy/config.json"))
@@ -41,11 +41,11 @@ import Testing
         (#"a\b"#, #"a\eb"#), ("--x", #"\-\-x"#), ("it's", #"it\(aqs"#), ("~^`", #"\(ti\(ha\(ga"#), ("é", #"\[u00E9]"#),
         ("😀", #"\[u1F600]"#),
     ])
-    func `text is escaped for roff`(_ text: String, _ escaped: String) {
+    func `special characters are escaped for roff`(_ text: String, _ escaped: String) {
         #expect(Roff.escaped(text) == escaped)
     }
 
-    @Test func `a line that begins with a dot or a quote is no request`() {
+    @Test func `a line that begins with a dot or a quote is not interpreted as a roff request`() {
         var page = Roff()
         page.example([".TH evil", "'br", "..."])
         #expect(
@@ -55,7 +55,7 @@ import Testing
         #expect(page.text.contains("\n\\&...\n"))
     }
 
-    @Test func `every command, exit status, variable and file is in it`() {
+    @Test func `the manual lists every command, exit status, variable and file`() {
         let text = Manual.text
         for command in Command.allCases { #expect(text.contains("\\fBconvoy \(command.rawValue)\\fR")) }
         for status in 0...9 { #expect(text.contains("\n\\fB\(status)\\fR\n")) }

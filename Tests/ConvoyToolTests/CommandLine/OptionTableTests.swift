@@ -21,13 +21,13 @@ import Testing
         if case .oneOf(let words) = option.value?.offer { words[0] } else { "x" }
     }
 
-    @Test(arguments: Command.allCases) func `names and letters are each there once`(_ command: Command) {
+    @Test(arguments: Command.allCases) func `option names and letters are unique`(_ command: Command) {
         let options = OptionTable.options(of: command)
         #expect(Set(options.map(\.name)).count == options.count)
         #expect(Set(options.compactMap(\.letter)).count == options.compactMap(\.letter).count)
     }
 
-    @Test(arguments: cases) func `an option is parsed, with and without its letter`(_ element: Case) throws {
+    @Test(arguments: cases) func `an option is parsed by its name and by its letter`(_ element: Case) throws {
         let (option, command) = (element.option, element.command)
         let letters = option.letter.map { ["-\($0)"] } ?? []
         guard option.value != nil else {
@@ -50,7 +50,7 @@ import Testing
         #expect(throws: ToolError.self) { try Options(["--\(option.name)"], command: command) }
     }
 
-    @Test(arguments: cases) func `an option is in the help, with what it does`(_ element: Case) throws {
+    @Test(arguments: cases) func `the help lists the option and its summary`(_ element: Case) throws {
         let (option, command) = (element.option, element.command)
         let words = Topic.topics(of: command).isEmpty ? [] : [option.topic.rawValue]
         let page = try Help.page([command.rawValue] + words).replacing(/\n +/, with: " ")
@@ -59,7 +59,7 @@ import Testing
         #expect(page.contains(option.summary))
     }
 
-    @Test(arguments: cases) func `an option is in each completion`(_ element: Case) {
+    @Test(arguments: cases) func `each completion script contains the option`(_ element: Case) {
         let option = element.option
         for shell in Completion.Shell.allCases {
             let script = Completion.script(for: shell)
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test(arguments: cases) func `an option is in the manual page`(_ element: Case) {
+    @Test(arguments: cases) func `the manual page contains the option`(_ element: Case) {
         let option = element.option
         let letter = option.letter.map { "\\fB\\-\($0)\\fR, " } ?? ""
         let value = option.value.map { " \\fI\(Roff.escaped($0.placeholder))\\fR" } ?? ""
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(arguments: cases.filter { Command.transferring.contains($0.command) })
-    func `an option is accepted from the configuration, unless it is about one run`(_ element: Case) throws {
+    func `the configuration accepts an option unless it applies to a single run`(_ element: Case) throws {
         let option = element.option
         let value = value(for: option)
         let json = option.value == nil ? "true" : "\"\(value)\""

@@ -22,7 +22,7 @@ import Testing
         server.route("GET", path, .chunked([events], type: "text/event-stream").stalls(afterBytes: events.utf8.count))
     }
 
-    @Test func `a loop gets events until it is left`() async throws {
+    @Test func `a loop receives events until it exits`() async throws {
         serve("data: 1\n\nevent: last\ndata: 2\n\n", at: "/prices")
         var prices: [String] = []
         // Article: RealTime
@@ -34,7 +34,7 @@ import Testing
         #expect(prices == ["1", "2"])
     }
 
-    @Test func `a source is an operation among others`() async throws {
+    @Test func `an event source can depend on other operations`() async throws {
         serve("event: last\ndata: 2\n\n", at: "/prices")
         server.route("GET", "/login", .json(["token": "t"]))
         server.route("GET", "/order", .json(["id": 1]))
@@ -58,7 +58,7 @@ import Testing
         #expect(server.requests.map(\.path) == ["/login", "/prices", "/order"])
     }
 
-    @Test func `a document is patched, and the way back is sent`() async throws {
+    @Test func `a document is patched, and the inverse patch is sent`() async throws {
         server.route("PATCH", "/documents/7", .status(204))
         // Article: RealTime
         var document: JSON = ["title": "Draft", "tags": ["new"]]
@@ -75,7 +75,7 @@ import Testing
         #expect(try document.applying(JSONPatch(parsing: sent.body)) == ["title": "Draft", "tags": ["new"]])
     }
 
-    @Test func `a document follows the server's`() async throws {
+    @Test func `a document follows the changes on the server`() async throws {
         let events =
             "event: put\nid: 1\ndata: {\"title\": \"Draft\"}\n\n"
             + "event: patch\nid: 2\ndata: [{\"op\": \"replace\", \"path\": \"/title\", \"value\": \"Final\"}]\n\n"

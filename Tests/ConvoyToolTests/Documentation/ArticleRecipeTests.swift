@@ -161,7 +161,7 @@ func cancelOnInterrupt(_ manager: HTTPRequestOperationManager) -> any DispatchSo
         manager = HTTPRequestOperationManager(baseURL: server.url)
     }
 
-    @Test func `a mirror fetches what is missing, and asks about the rest`() async throws {
+    @Test func `a mirror downloads missing files and revalidates the others`() async throws {
         let scratch = try Scratch()
         let bodies = ["a": PatternBytes.data(count: 50_000), "b": PatternBytes.data(count: 70_000)]
         let index = try bodies.map { name, body in
@@ -179,7 +179,7 @@ func cancelOnInterrupt(_ manager: HTTPRequestOperationManager) -> any DispatchSo
         #expect(try await mirror(manager, into: scratch.url).map(\.statusCode) == [404])
     }
 
-    @Test func `a dashboard has the last price of each symbol`() async throws {
+    @Test func `a dashboard keeps the latest price of each symbol`() async throws {
         let events = ["ACME 1", "ACME 2", "EMCA 3"].map { text in
             let parts = text.split(separator: " ")
             return "event: price\ndata: {\"symbol\": \"\(parts[0])\", \"value\": \(parts[1])}\n\n"

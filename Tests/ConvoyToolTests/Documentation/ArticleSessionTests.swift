@@ -26,20 +26,20 @@ import Testing
             baseURL: server.url, configuration: configuration, completionQueue: DispatchQueue(label: "Convoy.Articles"))
     }
 
-    @Test func `the calls are those of the other manager`() async throws {
+    @Test func `HTTPSessionManager has the same calls as HTTPRequestOperationManager`() async throws {
         let (manager, user) = try await ArticleCode.session(server.url)
         #expect(user.name == "Ada")
         try await waitUntil("both requests") { server.requests.count == 2 && manager.tasks.isEmpty }
         #expect(server.requests.allSatisfy { $0.headers["X-Client"] == "app/1" })
     }
 
-    @Test func `tasks wait for each other`() async throws {
+    @Test func `a task waits for the tasks it depends on`() async throws {
         try await ArticleCode.tasks(
             manager(), URLRequest(url: server.url("/users/1?first")), URLRequest(url: server.url("/users/1?second")))
         #expect(server.requests.map(\.query) == ["first", "second"])
     }
 
-    @Test func `a download goes on with what another has left`() async throws {
+    @Test func `a download resumes from the data of a cancelled one`() async throws {
         let gate = TestServer.Gate()
         server.servePattern(count: content.count, at: "/film", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 2_000_000) : response
@@ -55,7 +55,7 @@ import Testing
         #expect(server.requests.count == 2 && server.requests.last?.headers["Range"] != nil)
     }
 
-    @Test func `the handlers decide`() async throws {
+    @Test func `the handlers determine the result of tasks`() async throws {
         let manager = manager()
         ArticleCode.handlers(manager, scratch.url)
         server.servePattern(count: content.count, at: "/film")
@@ -76,7 +76,7 @@ import Testing
         await #expect(throws: SessionError.invalidated) { try await manager.get("users/1") }
     }
 
-    @Test func `what was written for AFNetworking's session works`() async throws {
+    @Test func `code written for AFNetworking's session manager works`() async throws {
         server.servePattern(count: content.count, at: "/film")
         let file = scratch.url.appendingPathComponent("film")
         let manager = manager()
@@ -85,7 +85,7 @@ import Testing
         #expect(try Data(contentsOf: file) == content)
     }
 
-    @Test func `a queue on the disk takes the place of a background session`() async throws {
+    @Test func `a persistent queue replaces a background session`() async throws {
         server.servePattern(count: content.count, at: "/film")
         server.route("POST", "/receipts", .json(["a": 1]))
         var post = URLRequest(url: server.url("/receipts"))

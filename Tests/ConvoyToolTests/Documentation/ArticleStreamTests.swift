@@ -24,7 +24,7 @@ import Testing
         manager.responseSerializer = HTTPResponseSerializer()
     }
 
-    @Test func `bodies are read while they come`() async throws {
+    @Test func `bodies are read while they arrive`() async throws {
         #expect(try await ArticleCode.lines(manager) == ["first", "second"])
         let (count, operation) = try await ArticleCode.chunks(manager)
         #expect(count == text.utf8.count)
@@ -34,7 +34,7 @@ import Testing
         #expect(try await ArticleCode.fastest(manager)?.request.url?.path == "/log")
     }
 
-    @Test func `what operations do is reported`() async throws {
+    @Test func `the activity of operations is reported`() async throws {
         let monitor = ArticleCode.monitor(manager)
         _ = try await manager.get("page", as: String.self)
         await withCheckedContinuation { done in monitor.whenCaughtUp { done.resume() } }
@@ -53,7 +53,7 @@ import Testing
         func setProgress(_ fraction: Double?, of transfer: TransferProgress) { shown.withLock { $0.append(fraction) } }
     }
 
-    @Test func `a view follows an operation`() async throws {
+    @Test func `a view follows the progress of an operation`() async throws {
         let view = View()
         let operation = try manager.makeOperation(.get, "log")
         let binding = ArticleCode.view(view, operation, DispatchQueue(label: "Convoy.Articles.view"))

@@ -10,7 +10,7 @@ import Testing
 @Suite struct ArticleTests {
     private static let catalogue = SwiftCompiler.root.appendingPathComponent("Sources/Convoy/Convoy.docc")
 
-    @Test func `the code of each article is the code that is tested here`() throws {
+    @Test func `the code in each article matches the tested code`() throws {
         var tested: [String: [String]] = [:]
         let here = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         for name in [
@@ -96,7 +96,7 @@ import Testing
         let list = Locked<[String]>([])
     }
 
-    @Test func `a request waits for another, and uses what it brings`() async throws {
+    @Test func `a request waits for another one and uses its result`() async throws {
         #expect(try await ArticleCode.chain(manager).name == "Ada")
         #expect(server.requests("/me").first?.headers["Authorization"] == "Bearer t0ken")
 
@@ -117,7 +117,7 @@ import Testing
         #expect(grouped.allSatisfy { $0.isFinished })
     }
 
-    @Test func `a paused download has the right bytes`() async throws {
+    @Test func `a paused download resumes with the correct bytes`() async throws {
         let file = scratch.url.appendingPathComponent("film")
         let download = try await ArticleCode.pause(manager, file)
         #expect(try Data(contentsOf: file) == content && download.error == nil)
@@ -125,7 +125,7 @@ import Testing
         #expect(try await manager.get("film", as: Data.self) == content)
     }
 
-    @Test func `a batch ends when all of it has`() async throws {
+    @Test func `a batch finishes after all of its operations`() async throws {
         #expect(try await ArticleCode.batch(manager) == 24 * 3)
         let operations = try (0..<3).map { try manager.makeOperation(.get, "users/\($0)") }
         let batch = ArticleCode.batchWithHandlers(manager, operations)
@@ -134,7 +134,7 @@ import Testing
         #expect(operations.map { $0.error == nil } == [false, true, false])
     }
 
-    @Test func `serializers make requests and values`() async throws {
+    @Test func `serializers build requests and decode responses`() async throws {
         try await ArticleCode.requestSerializers(manager, ArticleCode.Order(items: 2))
         let sent = server.requests.filter { $0.path == "/orders" }
         #expect(sent.map(\.method) == ["GET", "POST", "POST", "POST"])
@@ -150,7 +150,7 @@ import Testing
         #expect((table.responseObject as? [[String]]) == [["1", "2"], ["3", "4"]])
     }
 
-    @Test func `an error says what happened`() async throws {
+    @Test func `an error describes what happened`() async throws {
         server.route("POST", "/busy", inTurn: [.status(503), .json(["a": 1])])
         let post = try manager.makeOperation(.post, "busy")
         ArticleCode.retryPost(post)
@@ -159,7 +159,7 @@ import Testing
         #expect(try await ArticleCode.errors(manager) == "No user 7")
     }
 
-    @Test func `what was written for another library works`() async throws {
+    @Test func `code written for another library works`() async throws {
         try await ArticleCode.afNetworking(manager).finished()
         try await waitUntil("the list") { server.requests("/users").last?.query == "page=2" }
 
@@ -182,7 +182,7 @@ import Testing
         #expect(try await ArticleCode.urlRequest(URLRequest(url: server.url("/me"))).responseString == #"{"name":"Ada"}"#)
     }
 
-    @Test func `cookies and responses are kept`() async throws {
+    @Test func `cookies and responses are stored`() async throws {
         server.route("GET", "/page") { request in
             .text(request.headers["Cookie"] ?? "new").header("Set-Cookie", "seen=1; Max-Age=60")
         }
@@ -205,7 +205,7 @@ import Testing
         #expect(head.value(forHTTPHeaderField: "Set-Cookie") == nil && stored?.data == operation.responseData)
     }
 
-    @Test func `an upload that is paused arrives whole`() async throws {
+    @Test func `a paused upload arrives complete`() async throws {
         let film = scratch.url.appendingPathComponent("film")
         try content.write(to: film)
         server.route("PUT", "/files", .status(201))
@@ -214,7 +214,7 @@ import Testing
         #expect(server.requests("/files").last { $0.method == "PUT" }?.body == content)
     }
 
-    @Test func `files are downloaded, and what is to be done outlives the process`() async throws {
+    @Test func `files are downloaded, and queued work outlives the process`() async throws {
         let bytes = PatternBytes.data(count: 5_000_000)
         server.serve(bytes, at: "/archive", etag: "\"1\"")
         let digest = MessageDigest()

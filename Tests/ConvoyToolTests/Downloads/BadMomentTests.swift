@@ -25,7 +25,7 @@ import Testing
         return path
     }
 
-    @Test func `Ctrl-C ends a run that waits for the reader of a pipe`() async throws {
+    @Test func `Ctrl-C ends a run that is waiting for a pipe to be opened for reading`() async throws {
         let pipe = try makePipe("pipe")
         let tool = try ToolProcess(["get", "-o", pipe, bench.url("/x")], in: bench.scratch.url)
         try await waitUntil("the thread that opens the pipe") { threads(of: tool).contains("Convoy.Worker") }
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `a pipe without a reader is given up after the time that a download may take`() async throws {
+    @Test func `writing to a pipe without a reader fails after --max-time`() async throws {
         let pipe = try makePipe("pipe")
         // Repeated, because the program ends while a thread may still be writing to the pipe.
         for _ in 1...20 {
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: ["-o pipe", "-o - >pipe"])
-    func `a pipe that is not read is given up after that time, too`(_ output: String) async throws {
+    func `writing to a pipe that is not read fails after --max-time`(_ output: String) async throws {
         _ = try makePipe("pipe")
         bench.server.serve(PatternBytes.data(count: 1_000_000), at: "/large")
         let command = "exec 3<>pipe; exec $convoy get --max-time 0.3 \(bench.url("/large")) \(output)"
@@ -82,7 +82,7 @@ import Testing
         #expect(bench.scratch.names == ["held.convoyjournal", "held.convoypart", "pipe", "x"])
     }
 
-    @Test func `a signal that comes twice at once, as those of timeout, still lets the run say how to go on`() async throws {
+    @Test func `repeated signals do not suppress the line that tells how to resume`() async throws {
         for round in 1...10 {
             let tool = try ToolProcess(["get", "-o", "held\(round)", bench.url("/held")], in: bench.scratch.url)
             try await bench.waitForBytes(of: "held\(round)", count: 60_000)
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(arguments: ["a\nb", "\u{1B}[31m", "\u{202E}gpj", "~x", "-x", "!x $HOME `id` \"'\\*", "#é"])
-    func `the line goes on for any name when it is pasted`(_ name: String) async throws {
+    func `the printed command resumes a download with any file name`(_ name: String) async throws {
         let tool = try ToolProcess(["get", "-o", name, bench.url("/held")], in: bench.scratch.url)
         try await bench.waitForBytes(of: name, count: 60_000)
         tool.send(signal: SIGINT)
@@ -107,7 +107,7 @@ import Testing
         #expect(bench.ranges("/held") == [nil, "bytes=60000-"])
     }
 
-    @Test func `the line has no value of a header that may be a secret, and says so`() throws {
+    @Test func `the printed command masks headers that may be secret and says so`() throws {
         func sentence(_ arguments: String...) throws -> String {
             ContinuingLine.sentence(try Options(arguments, command: .get))
         }

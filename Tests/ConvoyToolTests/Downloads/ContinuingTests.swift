@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func `the line that Ctrl-C prints goes on with what has come`() async throws {
+    @Test func `the command printed after Ctrl-C resumes from the received bytes`() async throws {
         let data = PatternBytes.data(count: 100_000)
         hold("/a%20b;'x", data)
         bench.server.route("/done", .text("done"))
@@ -45,7 +45,7 @@ import Testing
         #expect(ranges == [nil, "bytes=60000-"])
     }
 
-    @Test func `no password is in the line`() throws {
+    @Test func `the printed command contains no passwords`() throws {
         func line(_ arguments: [String]) throws -> String {
             ContinuingLine.text(try Options(arguments, command: .get))
         }
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGKILL])
-    func `a run that was killed goes on when it is run again`(_ signal: Int32) async throws {
+    func `running the same command again resumes a killed run`(_ signal: Int32) async throws {
         let data = PatternBytes.data(count: 4_000_000)
         hold("/x", data, after: 3_000_000)
         let tool = try ToolProcess(["get", bench.url("/x")], in: bench.scratch.url)
@@ -84,7 +84,7 @@ import Testing
         #expect(bench.ranges("/x").last??.hasPrefix("bytes=") == true)
     }
 
-    @Test func `a folder of files that is killed again and again is whole in the end, and none came twice`() async throws {
+    @Test func `repeatedly killed runs complete a directory without downloading a file twice`() async throws {
         let count = PropertyBudget.rounds(500), rounds = 5
         let urls = (0..<count).map { bench.url("/f/\($0)") }
         for index in 0..<count {

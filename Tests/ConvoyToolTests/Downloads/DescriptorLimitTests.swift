@@ -24,7 +24,7 @@ import Testing
         return try await ToolProcess(command: command, in: bench.scratch.url).finished()
     }
 
-    @Test func `more downloads than descriptors all come`() async throws {
+    @Test func `more downloads than descriptors all complete`() async throws {
         try await forEach([20, 60, 80, 100, 256]) { bench, limit in
             let result = try await Self.run("-j 128", urls: 150, limit: limit, in: bench)
             #expect(result.status == 0, "\(limit): \(result.errors)")
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func `files that are opened with their first byte find what connections have left for them`() async throws {
+    @Test func `connections leave descriptors for files that open on their first byte`() async throws {
         try await forEach([20, 60, 100]) { bench, limit in
             bench.server.route("/f", .pattern(count: 20_000))
             let requests = (0..<150).map { #"{"id":"\#($0)","url":"\#(bench.url("/f"))","output":"f\#($0)"}"# }
@@ -45,7 +45,7 @@ import Testing
     }
 
     /// With few descriptors, some downloads may succeed; each of the others reports what it lacked.
-    @Test func `where none comes free, all end with an error that says so`() async throws {
+    @Test func `if no descriptor becomes free, each failed download reports it`() async throws {
         try await forEach([9, 10, 11, 12, 14]) { bench, limit in
             let result = try await Self.run("-j 16", urls: 16, limit: limit, in: bench)
             #expect([0, 1, 4, 8].contains(result.status), "\(limit): \(result.errors)")

@@ -15,7 +15,7 @@ import Testing
 
     private func list(_ text: String) throws -> [DownloadItem] { try bench.scratch.items(ofList: Data(text.utf8)) }
 
-    @Test func `a line has the URLs of a file, and the lines below it what is to be with it`() throws {
+    @Test func `a line contains the URLs of a file, and the indented lines below it the options`() throws {
         let items = try list(
             "\u{FEFF}# a comment\r\n\r\nhttp://a.test/x\thttps://b.test/x \t\n  out=sub/./y\n\tdir=/tmp/d\n"
                 + " checksum=sha-256=\(String(repeating: "ab", count: 32))\n  header=X-A: 1\n  header=X-B: = 2\n  split=4\n"
@@ -38,7 +38,7 @@ import Testing
         ("http://a.test/\n  max-tries=3", 2, "unknown option 'max-tries'"), ("ftp://a.test/", 1, "http:// or https://"),
         ("http://a.test/\thttp://b.test:99999/", 1, "invalid URL"), ("http://a.test/\u{1B}", 1, "control character"),
     ])
-    func `a mistake is reported with its line`(_ text: String, _ line: Int, _ words: String) throws {
+    func `an invalid list is reported with the line number`(_ text: String, _ line: Int, _ words: String) throws {
         do {
             _ = try list(text)
             Issue.record("the list was accepted")
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a line that is no line of a list is not printed whole`() throws {
+    @Test func `a long invalid line is not printed completely`() throws {
         do {
             _ = try list(String(repeating: "x", count: 100_000) + ":y")
             Issue.record("the list was accepted")
@@ -58,11 +58,11 @@ import Testing
         }
     }
 
-    @Test func `bytes that are no text are a mistake`() throws {
+    @Test func `a list that is not valid text is rejected`() throws {
         #expect(throws: ToolError.self) { try bench.scratch.items(ofList: Data([0x68, 0xFF, 0xFE])) }
     }
 
-    @Test func `what is quickly found to be a URL is one, and means the same when it is parsed`() throws {
+    @Test func `the fast URL check accepts only valid URLs and agrees with full parsing`() throws {
         let hosts = [
             "a.test", "127.0.0.1", "1a.test", "a..test", ".a", "a.", "-a", "xn--bcher-kva.test", "A.test", "a_b", "",
         ]
@@ -84,7 +84,7 @@ import Testing
         #expect(plain > 10)
     }
 
-    @Test func `any bytes are a list or a mistake`() {
+    @Test func `any input either parses as a list or throws an error`() {
         var generator = SplitMix64.printingSeed()
         let pieces = [
             "http://a.test/", "\n", "\t", " ", "out=", "=", "#", "x", "..", "/", "\u{301}", "\0", "split=2", "dir=", "\r",
@@ -103,7 +103,7 @@ import Testing
     // MARK: Downloads
 
     @Test(arguments: ["-", "list.txt"])
-    func `the files of a list are fetched, each as it is wanted`(_ place: String) async throws {
+    func `the files of a list are downloaded with their individual options`(_ place: String) async throws {
         bench.server.route("/a", .text("a"))
         bench.server.route("/b", .text("b"))
         bench.server.route("/gone", .status(503))
@@ -128,7 +128,7 @@ import Testing
         #expect(result.output.contains("3 downloaded"))
     }
 
-    @Test func `a file of a list comes in the segments that it is to have`() async throws {
+    @Test func `a file in a list is downloaded in the given number of segments`() async throws {
         let data = bench.serve(4 << 20, at: "/large")
         let result = try await bench.get("-i", "-", input: "\(bench.url("/large"))\n  split=3\n")
         #expect(result.status == 0)
@@ -136,7 +136,7 @@ import Testing
         #expect(bench.ranges("/large").count == 3)
     }
 
-    @Test func `a list that comes through a pipe is fetched as it comes, and a mistake in it ends nothing`() async throws {
+    @Test func `a piped list is downloaded as it arrives, and an invalid line does not end the run`() async throws {
         for path in ["/a", "/b", "/c"] { bench.server.route(path, .text(path)) }
         let lines = [bench.url("/a"), "ftp://a.test/", "  out=x", bench.url("/b"), "  out=sub/b", bench.url("/c")]
         // The next line is written only after the first file exists.
@@ -153,7 +153,7 @@ import Testing
         #expect(result.errors.contains("3 downloaded, 1 failed"))
     }
 
-    @Test func `each line of JSON says where a list has the URL, and has it as it was given`() async throws {
+    @Test func `each JSON line contains the position in the list and the URL as given`() async throws {
         bench.server.route("/a", .text("a"))
         let url = bench.url("/a")
         try bench.scratch.write(
@@ -170,14 +170,14 @@ import Testing
         }
     }
 
-    @Test func `a mistake in a list stops everything before anything is sent`() async throws {
+    @Test func `an invalid list ends the run before anything is sent`() async throws {
         let result = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n  oops=1\n")
         #expect(result.status == 2)
         #expect(result.errors.hasPrefix("convoy: standard input:2: unknown option 'oops'"))
         #expect(bench.server.requests.isEmpty && bench.scratch.names.isEmpty)
     }
 
-    @Test func `two files of a list cannot have one name, and those of URLs go out of their way`() async throws {
+    @Test func `listed names must be distinct, and names derived from URLs avoid them`() async throws {
         bench.server.route("/a", .text("url"))
         bench.server.route("/x", .text("list"))
         let clash = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n  out=n\n\(bench.url("/x"))\n  out=n\n")
@@ -189,7 +189,7 @@ import Testing
         #expect(try bench.scratch.text("a.1") == "url")
     }
 
-    @Test func `an empty list is nothing to do, and a missing one is a usage error`() async throws {
+    @Test func `an empty list succeeds; a missing one is a usage error`() async throws {
         #expect(try await bench.get("-i", "-", input: "# nothing\n").status == 0)
         let missing = try await bench.get("-i", "nowhere")
         #expect(missing.status == 2)
@@ -197,7 +197,7 @@ import Testing
         #expect(try await bench.get("-i", "-", "-i", "-", input: "").status == 2)
     }
 
-    @Test func `no link in a directory of the list is followed`() async throws {
+    @Test func `symbolic links in the directories of a list are not followed`() async throws {
         bench.server.route("/a", .text("a"))
         try bench.scratch.makeDirectory("elsewhere")
         try FileManager.default.createSymbolicLink(
@@ -220,7 +220,7 @@ import Testing
             """
     }
 
-    @Test func `a Metalink is fetched from the mirror that works, and checked`() async throws {
+    @Test func `a Metalink file is downloaded from a working mirror and verified`() async throws {
         bench.server.route("/one", .status(503))
         bench.server.route("/two", .text("b"))
         let good = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"
@@ -236,7 +236,7 @@ import Testing
         #expect(!bench.scratch.names.contains { $0.hasPrefix("bad.txt") })
     }
 
-    @Test func `a Metalink that is damaged, or has no URL for the web, is a usage error`() async throws {
+    @Test func `a Metalink that is damaged or has no HTTP URL is a usage error`() async throws {
         try bench.scratch.write("<metalink><file", to: "cut.meta4")
         try bench.scratch.write(
             metalink(["ftp://a.test/x"], name: "x", digest: String(repeating: "0", count: 64)), to: "ftp.meta4")

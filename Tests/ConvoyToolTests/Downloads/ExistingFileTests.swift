@@ -12,7 +12,7 @@ import Testing
         try bench.scratch.write("old", to: "file")
     }
 
-    @Test func `a file that is there is an error, nothing is sent for it, and the others are fetched`() async throws {
+    @Test func `an existing file is an error and sends nothing; the other files are downloaded`() async throws {
         bench.server.route("/other", .text("other"))
         let result = try await bench.get(bench.url("/file"), bench.url("/other"))
         #expect(result.status == 8)
@@ -25,7 +25,7 @@ import Testing
         #expect(try bench.scratch.text("other") == "other")
     }
 
-    @Test func `a file that is there is skipped, which is a success`() async throws {
+    @Test func `--no-clobber skips an existing file and succeeds`() async throws {
         let result = try await bench.get("--no-clobber", "--json", bench.url("/file"))
         #expect(result.status == 0)
         let object = try #require(try result.objects().first)
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: ["-c", "--no-clobber", "-N"])
-    func `a checksum that is given is compared with a file that is there`(_ option: String) async throws {
+    func `a given checksum is compared with the existing file`(_ option: String) async throws {
         let whole = PatternBytes.data(count: 5000)
         bench.server.serve(whole, at: "/file", etag: "\"1\"", lastModified: Date(timeIntervalSince1970: 1_000_000_000))
         try whole.write(to: bench.scratch.url.appendingPathComponent("file"))
@@ -60,7 +60,7 @@ import Testing
         if option == "--no-clobber" { #expect(bench.server.requests.isEmpty) }
     }
 
-    @Test func `-c goes on with the half file of another program where a checksum proves it`() async throws {
+    @Test func `-c resumes an incomplete file of another program if a checksum confirms it`() async throws {
         let whole = bench.serve(5000, at: "/file")
         try whole.prefix(3000).write(to: bench.scratch.url.appendingPathComponent("file"))
         let result = try await bench.get("-c", "--checksum", try sha256(whole), bench.url("/file"))
@@ -73,7 +73,7 @@ import Testing
         #expect(bench.server.requests.last?.method == "HEAD")
     }
 
-    @Test func `-c fetches the whole where nothing proves what is there, and says so`() async throws {
+    @Test func `-c reports and restarts a download that it cannot validate`() async throws {
         let whole = bench.serve(5000, at: "/file")
         for contents in [whole.prefix(3000), Data(repeating: 7, count: 3000), Data(repeating: 7, count: 6000)] {
             try contents.write(to: bench.scratch.url.appendingPathComponent("file"))
@@ -89,7 +89,7 @@ import Testing
         #expect(try bench.scratch.data("file") == whole.prefix(10))
     }
 
-    @Test func `what is skipped does not wait, and what is fetched does`() async throws {
+    @Test func `--wait applies to downloaded files, not to skipped ones`() async throws {
         for path in ["/a", "/b"] { bench.server.route(path, .text("x")) }
         for index in 0..<20 { try bench.scratch.write("old", to: "\(index)") }
         let there = (0..<20).map { bench.url("/\($0)") }
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: ["-N", "--timestamping"])
-    func `a file that is there is fetched if it has changed`(_ option: String) async throws {
+    func `-N downloads an existing file only if it has changed`(_ option: String) async throws {
         let first = bench.serve(5000, at: "/fresh")
         #expect(try await bench.get(option, bench.url("/fresh")).status == 0)
         #expect(try bench.scratch.data("fresh") == first)
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(arguments: ["-f", "--force"])
-    func `a file that is there is replaced when the new one is whole`(_ option: String) async throws {
+    func `--force replaces an existing file once the new one is complete`(_ option: String) async throws {
         let gate = TestServer.Gate()
         bench.server.route("/file", .text("new contents").heldBody(by: gate, afterBytes: 3))
         let tool = try ToolProcess(["get", option, bench.url("/file")], in: bench.scratch.url)
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test(arguments: ["-c -N", "-c --no-clobber", "-N -f", "-f --no-clobber"])
-    func `only one of them can be wanted`(_ options: String) async throws {
+    func `the options for existing files are mutually exclusive`(_ options: String) async throws {
         let result = try await ToolProcess.run(
             ["get"] + options.split(separator: " ").map(String.init) + [bench.url("/file")], in: bench.scratch.url)
         #expect(result.status == 2)

@@ -27,11 +27,11 @@ import Testing
         }
     }
 
-    @Test func `3: the name of the server is not found`() async throws {
+    @Test func `the status is 3 if the host name cannot be resolved`() async throws {
         try await expect(3, "name", "http://no-such-host.invalid/x")
     }
 
-    @Test func `4: no server answers, or the connection is lost`() async throws {
+    @Test func `the status is 4 if the connection fails or is lost`() async throws {
         let port = try LoopbackPort.free()
         try await expect(4, "connection", "http://127.0.0.1:\(port)/x")
         bench.server.route("/reset", .pattern(count: 10_000).resets(afterBytes: 100))
@@ -40,16 +40,16 @@ import Testing
         try await expect(4, "connection", bench.url("/cut"))
     }
 
-    @Test func `5: the server is not trusted`() async throws {
+    @Test func `the status is 5 if the server is not trusted`() async throws {
         let ground = try TrustGround()
         try await expect(5, "tls", ground.server.url("/file").absoluteString)
     }
 
-    @Test func `5: TLS is spoken to a server that does not`() async throws {
+    @Test func `the status is 5 if the server does not use TLS`() async throws {
         try await expect(5, "tls", bench.url("/x").replacing("http://", with: "https://"))
     }
 
-    @Test func `6: the server takes too long`() async throws {
+    @Test func `the status is 6 after a timeout`() async throws {
         bench.server.route("/stall", .pattern(count: 10_000).stalls(afterBytes: 100))
         try await expect(6, "timeout", bench.url("/stall"), ["--timeout", "0.3"])
         try await expect(6, "timeout", bench.url("/stall"), ["--max-time", "0.3"])
@@ -59,12 +59,12 @@ import Testing
     }
 
     @Test(arguments: [400, 401, 403, 404, 410, 500, 503])
-    func `7: the server answers with an error`(_ status: Int) async throws {
+    func `the status is 7 if the server responds with an error status`(_ status: Int) async throws {
         bench.server.route("/x", .text("sorry", status: status))
         try await expect(7, "status", bench.url("/x"))
     }
 
-    @Test func `8: the file cannot be written, or is in the way`() async throws {
+    @Test func `the status is 8 if the file exists or cannot be written`() async throws {
         bench.server.route("/x", .pattern(count: 1_000_000))
         try bench.scratch.makeDirectory("there/x")
         let blocked = try await bench.get("-d", "there", "-f", bench.url("/x"))
@@ -81,7 +81,7 @@ import Testing
         #expect(nowhere.status == 8)
     }
 
-    @Test func `9: the bytes are others than they must be`() async throws {
+    @Test func `the status is 9 if the checksum does not match`() async throws {
         bench.server.route("/x", .text("b"))
         let result = try await bench.get(
             "--json", "--checksum", "sha-256=\(String(repeating: "0", count: 64))", bench.url("/x"))
@@ -90,7 +90,7 @@ import Testing
         #expect(bench.scratch.names.isEmpty)
     }
 
-    @Test func `1: things failed in several ways, and one way is its own`() async throws {
+    @Test func `the status is 1 for several kinds of failures or an unclassified one`() async throws {
         bench.server.route("/x", .status(404))
         bench.server.route("/fine", .text("x"))
         let dead = "http://127.0.0.1:\(try LoopbackPort.free())/"
@@ -100,7 +100,7 @@ import Testing
         #expect(try await bench.get(bench.url("/loop")).status == 1)
     }
 
-    @Test func `a request that is not sent because another one failed has no say`() async throws {
+    @Test func `a request skipped after a failed dependency does not affect the status`() async throws {
         bench.server.route("/x", .status(404))
         let manifest =
             #"{"baseURL": "\#(bench.server.url)", "requests": [{"id": "a", "url": "x"}, {"id": "b", "url": "y", "dependsOn": ["a"]}]}"#
@@ -110,7 +110,7 @@ import Testing
         #expect(try result.objects().map { $0["errorCode"] as? String } == ["status", "dependency"])
     }
 
-    @Test func `the statuses are all there are`() {
+    @Test func `failures use every exit status from 1 to 9`() {
         #expect(FailureKind.allCases.map(\.exitStatus).allSatisfy { (1...9).contains($0) })
         #expect(Set(FailureKind.allCases.map(\.exitStatus)) == [1, 2, 3, 4, 5, 6, 7, 8, 9])
         for kind in FailureKind.allCases where kind.exitStatus > 2 {

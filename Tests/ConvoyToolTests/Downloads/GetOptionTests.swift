@@ -13,7 +13,7 @@ import Testing
 
     // MARK: Names
 
-    @Test func `a file goes where it is wanted`() async throws {
+    @Test func `-o and -d determine the path of the file`() async throws {
         let data = bench.serve(5000, at: "/a/name")
         #expect(try await bench.get("-o", "x", bench.url("/a/name")).status == 0)
         #expect(try await bench.get("-o", "new/dir/y", bench.url("/a/name")).status == 0)
@@ -23,7 +23,7 @@ import Testing
         for path in ["x", "new/dir/y", "there/z", "absolute"] { #expect(try bench.scratch.data(path) == data) }
     }
 
-    @Test func `the body alone is on standard output, and all else on standard error`() async throws {
+    @Test func `-o - writes only the body to standard output`() async throws {
         bench.server.route("/text", .text("the body\n"))
         let result = try await bench.get("-o", "-", bench.url("/text"))
         #expect(result.status == 0)
@@ -34,7 +34,7 @@ import Testing
         #expect(failed.status == 7 && failed.output.isEmpty)
     }
 
-    @Test func `a device and a pipe are written as they are`() async throws {
+    @Test func `devices and pipes are written directly`() async throws {
         let data = bench.serve(300_000, at: "/x")
         #expect(try await bench.get("-o", "/dev/null", bench.url("/x")).status == 0)
         #expect(try await bench.get("-f", "-o", "/dev/null", bench.url("/x")).status == 0)
@@ -55,7 +55,7 @@ import Testing
         #expect(try await bench.get("-o", "/dev/null", "--mirror", bench.url("/y"), bench.url("/x")).status == 2)
     }
 
-    @Test func `what was printed is not printed again`() async throws {
+    @Test func `a retry does not print the same bytes again`() async throws {
         bench.server.serve(PatternBytes.data(count: 100_000), at: "/cut", ranges: .ignored) { _, response in
             response.truncated(afterBytes: 60_000)
         }
@@ -74,7 +74,7 @@ import Testing
         #expect(resumed.status == 0, "\(resumed.output)\(resumed.errors)")
     }
 
-    @Test func `options for one URL are refused for several, and options that contradict each other`() async throws {
+    @Test func `single-URL options with several URLs and contradictory options are rejected`() async throws {
         let url = bench.url("/x")
         for arguments in [
             ["-o", "x", url, url], ["--checksum", "md5=\(String(repeating: "0", count: 32))", url, url],
@@ -92,7 +92,7 @@ import Testing
         #expect(bench.server.requests.isEmpty && bench.scratch.names.isEmpty)
     }
 
-    @Test func `a server's name is taken when it is wanted, and made safe`() async throws {
+    @Test func `-J uses a sanitized version of the server's file name`() async throws {
         let header = "attachment; filename=\"../../.bash\u{1B}rc\"; filename*=UTF-8''%E6%97%A5%E6%9C%AC.txt"
         bench.server.route("/a", .text("a").header("Content-Disposition", header))
         bench.server.route("/b", .text("b").header("Content-Disposition", "attachment; filename=\"../../.bashrc\""))
@@ -104,7 +104,7 @@ import Testing
         #expect(try await bench.get("--no-clobber", "-J", bench.url("/a")).status == 0)
     }
 
-    @Test func `a URL without a scheme is https, or http on this machine`() throws {
+    @Test func `a URL without a scheme uses https, or http for the local machine`() throws {
         for (text, url) in [
             ("example.com", "https://example.com"), ("example.com/a?b=http://c", "https://example.com/a?b=http://c"),
             ("127.example/x", "https://127.example/x"), ("127.1.2.3/x", "http://127.1.2.3/x"),
@@ -126,7 +126,7 @@ import Testing
 
     // MARK: What it must be
 
-    @Test func `a file that is right is kept, by its own checksum or that of a list`() async throws {
+    @Test func `a file is kept if it matches --checksum or --checksum-file`() async throws {
         bench.server.route("/b", .text("b"))
         bench.server.route("/c", .text("c"))
         let digest = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"
@@ -141,7 +141,7 @@ import Testing
         #expect(unknown.errors.contains("SUMS has no checksum for d"))
     }
 
-    @Test func `a mirror is asked when the first fails`() async throws {
+    @Test func `a mirror is used if the first URL fails`() async throws {
         bench.server.route("/gone", .status(404))
         bench.server.route("/mirror", .text("here"))
         let result = try await bench.get("--mirror", bench.url("/mirror"), bench.url("/gone"))
@@ -149,7 +149,7 @@ import Testing
         #expect(try bench.scratch.text("gone") == "here")
     }
 
-    @Test func `a large file comes in segments`() async throws {
+    @Test func `a large file is downloaded in segments`() async throws {
         let data = bench.serve(8 << 20, at: "/large")
         let result = try await bench.get("--segments", "4", bench.url("/large"))
         #expect(result.status == 0)
@@ -159,7 +159,7 @@ import Testing
 
     // MARK: Speed
 
-    @Test func `rates have units`() {
+    @Test func `rates accept units`() {
         let rates: [(String, Int64?)] = [
             ("1", 1), ("500k", 500_000), ("2M", 2_000_000), ("1.5m", 1_500_000), ("1G", 1_000_000_000), ("0.5k", 500),
             ("500Ki", 512_000), ("2Mi", 2 << 20), ("1.5mi", 3 << 19), ("1Gi", 1 << 30), ("1i", nil), ("0", nil),
@@ -171,7 +171,7 @@ import Testing
         for (text, rate) in rates { #expect(SpeedOptions.rate(text) == rate, "\(text)") }
     }
 
-    @Test func `all downloads together keep to the limit`() async throws {
+    @Test func `--limit-rate limits the total rate of all downloads`() async throws {
         for path in ["/a", "/b"] { _ = bench.serve(150_000, at: path) }
         let begun = ContinuousClock.now
         let result = try await bench.get("--limit-rate", "200k", bench.url("/a"), bench.url("/b"))
@@ -181,7 +181,7 @@ import Testing
         #expect(seconds > 1.0)
     }
 
-    @Test func `a try that failed is repeated as often as is wanted, and the output says why`() async throws {
+    @Test func `--retry limits the retries, and the output gives the reason for each`() async throws {
         bench.server.route("/x", inTurn: [.status(503).header("Retry-After", "0"), .status(500), .text("at last")])
         let given = try await bench.get("--retry", "1", bench.url("/x"))
         #expect(given.status == 7)
@@ -196,7 +196,7 @@ import Testing
         #expect(bench.server.requests("/z").count == 1)
     }
 
-    @Test func `a transfer that is lost goes on by itself`() async throws {
+    @Test func `a lost transfer resumes automatically`() async throws {
         let data = PatternBytes.data(count: 300_000)
         bench.server.serve(data, at: "/x", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 200_000) : response
@@ -206,7 +206,7 @@ import Testing
         #expect(bench.ranges("/x").count == 2)
     }
 
-    @Test func `a host gets only so many at a time`() async throws {
+    @Test func `--jobs-per-host limits concurrent downloads per host`() async throws {
         let paths = (0..<8).map { "/n/\($0)" }
         for path in paths { bench.server.route(path, .text("x").delayed(0.05)) }
         let result = try await ToolProcess.run(
@@ -217,7 +217,7 @@ import Testing
 
     // MARK: Output
 
-    @Test func `quiet is silent, but for errors`() async throws {
+    @Test func `--quiet prints only errors`() async throws {
         bench.server.route("/x", .text("x"))
         let good = try await bench.get("-q", bench.url("/x"))
         #expect(good.status == 0 && good.output.isEmpty && good.errors.isEmpty)
@@ -225,7 +225,7 @@ import Testing
         #expect(bad.status == 7 && bad.output.isEmpty && bad.errorLines.count == 1)
     }
 
-    @Test func `times are printed, for each request`() async throws {
+    @Test func `--timing prints the times of each request`() async throws {
         bench.server.redirect("/first", to: "/second")
         bench.server.route("/second", .text("x").delayed(0.1))
         let result = try await bench.get("--timing", bench.url("/first"))
@@ -247,7 +247,7 @@ import Testing
         #expect(line.contains(#""protocol":"http/1.1","reused":false,"address":"127.0.0.1"}]"#), "\(line)")
     }
 
-    @Test func `a dry run prints what would be sent, without secrets, and sends nothing`() async throws {
+    @Test func `a dry run prints the requests without their secrets and sends nothing`() async throws {
         bench.server.echo(at: "/echo")
         let options = [
             "-H", "X-Api-Key: hunter2", "-H", "Accept-Language: de", "-H", "Authorization: Bearer hunter2", "--user-agent",
@@ -269,7 +269,7 @@ import Testing
         }
     }
 
-    @Test func `a dry run tells what is there, what goes on, and what would fail`() async throws {
+    @Test func `a dry run reports existing, resumable and failing downloads`() async throws {
         _ = bench.serve(100_000, at: "/x")
         let gate = TestServer.Gate()
         bench.server.route("/held", .pattern(count: 100_000).header("ETag", "\"1\"").heldBody(by: gate, afterBytes: 50_000))

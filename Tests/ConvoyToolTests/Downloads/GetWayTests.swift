@@ -12,7 +12,7 @@ import Testing
 
     init() throws { bench = try Workbench() }
 
-    @Test func `a connection comes from the address that is wanted`() async throws {
+    @Test func `--interface sets the source address of connections`() async throws {
         bench.server.route("/x", .text("x"))
         #expect(try await bench.get("--interface", "127.0.0.1", bench.url("/x")).status == 0)
         // A different address family, an address of another machine, and a missing interface.
@@ -24,7 +24,7 @@ import Testing
         #expect(bench.server.requests.count == 1)
     }
 
-    @Test func `what a server says of TLS is kept, and counts the next time`() async throws {
+    @Test func `--hsts stores a server's HSTS policy and applies it to later runs`() async throws {
         let ground = try TrustGround()
         ground.server.route("/file", .text("hello").header("Strict-Transport-Security", "max-age=600"))
         let root = ground.files.url.appendingPathComponent("root.pem").path
@@ -44,7 +44,7 @@ import Testing
         #expect(try bench.scratch.text("damaged") == "no such file\n")
     }
 
-    @Test func `rates that are none are refused`() async throws {
+    @Test func `an invalid --min-rate is rejected`() async throws {
         for rate in ["0", "-1", "x", ""] {
             #expect(try await bench.get("--min-rate", rate, bench.url("/x")).status == 2, "\(rate)")
         }
@@ -55,7 +55,7 @@ import Testing
         #expect(configuration.stallLimit == StallLimit(bytesPerSecond: 2000, duration: 30))
     }
 
-    @Test func `a refused connection is tried again only if that is wanted`() async throws {
+    @Test func `a refused connection is retried only with --retry`() async throws {
         let url = "http://127.0.0.1:\(try LoopbackPort.free())/x"
         let plain = try await bench.get(url)
         #expect(plain.status == 4 && plain.output.isEmpty, "\(plain.output)")

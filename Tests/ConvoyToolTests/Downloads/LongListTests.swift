@@ -12,7 +12,7 @@ import Testing
 
     // MARK: The window
 
-    @Test func `every file of a window begins once and in its host's order, and never too many at a time`() throws {
+    @Test func `each file starts once, in the order of its host, within the concurrency limits`() throws {
         for seed in 0..<200 {
             var random = SplitMix64(seed: UInt64(seed))
             let perHost = Int.random(in: 1...4, using: &random), size = Int.random(in: perHost...8, using: &random)
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `a host that cannot be served now does not keep the others waiting`() throws {
+    @Test func `a host at its limit does not block other hosts`() throws {
         var window = TransferWindow<Int>(size: 8, sizePerHost: 2)
         for number in 0..<1000 { #expect(try window.admit(number, of: host(0)) == (number < 2)) }
         #expect(window.wantsMore && window.waitingCount == 998)
@@ -73,7 +73,7 @@ import Testing
 
     // MARK: The tool
 
-    @Test func `a list of files that are there, missing, new and repeated has one line and one place in the sum for each`()
+    @Test func `each file of a mixed list gets one output line and is counted once`()
         async throws
     {
         let bench = try Workbench()
@@ -93,7 +93,7 @@ import Testing
         #expect(Set(try result.objects().compactMap { $0["line"] as? Double }).count == 172)
     }
 
-    @Test func `many transfers at a time need no more descriptors than a shell gives at first`() async throws {
+    @Test func `many concurrent transfers work with a low soft descriptor limit`() async throws {
         let bench = try Workbench()
         for number in 0..<128 { bench.server.route("/f\(number)", .text("x")) }
         try bench.scratch.write((0..<128).map { bench.url("/f\($0)") + "\n" }.joined(), to: "list")
@@ -102,7 +102,7 @@ import Testing
         #expect(result.status == 0 && result.output.contains("128 downloaded"), "\(result.errors.suffix(500))")
     }
 
-    @Test func `after Ctrl-C, many URLs are in a file that the line names`() async throws {
+    @Test func `after Ctrl-C, the printed command names a file with the remaining URLs`() async throws {
         let bench = try Workbench()
         _ = bench.serve(100_000, at: "/done")
         bench.hold(count: 100_000, at: "/held", after: 50_000)

@@ -16,7 +16,7 @@ import Testing
 
     private func path(_ name: String) -> String { bench.scratch.url.appendingPathComponent(name).path }
 
-    @Test func `a partial file that is a link is not written through, and the message names it`() async throws {
+    @Test func `a partial file that is a link is not followed, and the message names it`() async throws {
         try bench.scratch.write("other", to: "target")
         try FileManager.default.createSymbolicLink(atPath: path("x.convoypart"), withDestinationPath: "target")
         let result = try await bench.get(bench.url("/x"))
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: ["x.convoypart", "x.convoyjournal"])
-    func `a directory in the way of a partial file stays, and the message names it`(_ name: String) async throws {
+    func `a directory with the name of a partial file is kept, and the message names it`(_ name: String) async throws {
         try bench.scratch.makeDirectory("\(name)/inside")
         let result = try await bench.get(bench.url("/x"))
         #expect(result.status == 8)
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: [#"-o $'n\xffme' URL"#, #"$'URL?\xff'"#])
-    func `an argument that is not UTF-8 is an error, and not another name`(_ arguments: String) async throws {
+    func `an argument that is not UTF-8 is an error`(_ arguments: String) async throws {
         let command = "exec $convoy get \(arguments.replacing("URL", with: bench.url("/x")))"
         let result = try await ToolProcess(command: command, in: bench.scratch.url).finished()
         #expect(result.status == 2)
@@ -43,7 +43,7 @@ import Testing
         #expect(bench.scratch.names.isEmpty && bench.server.requests.isEmpty)
     }
 
-    @Test func `a pipe in the way of a partial file does not hold it up`() async throws {
+    @Test func `a pipe with the name of a partial file does not block the run`() async throws {
         try #require(mkfifo(path("x.convoypart"), 0o600) == 0)
         #expect(try await bench.get(bench.url("/x")).status == 8)
         try #require(mkfifo(path("y.convoyjournal"), 0o600) == 0)
@@ -51,7 +51,7 @@ import Testing
         #expect(bench.scratch.names == ["x.convoypart", "y"])
     }
 
-    @Test func `a dry run leaves all files as they are`() async throws {
+    @Test func `a dry run does not change any files`() async throws {
         try bench.scratch.write("mine", to: "x.convoypart")
         try bench.scratch.write(String(repeating: "no journal", count: 1000), to: "x.convoyjournal")
         let result = try await bench.get("--dry-run", "-d", ".", bench.url("/x"))
@@ -63,7 +63,7 @@ import Testing
         #expect(bench.server.requests.isEmpty)
     }
 
-    @Test func `a directory that is removed while a file comes is a failure of the disk, which is said`() async throws {
+    @Test func `removing the directory during a download is reported as a disk failure`() async throws {
         let gate = TestServer.Gate()
         bench.server.serve(PatternBytes.data(count: 100_000), at: "/held", etag: "\"1\"") { _, response in
             response.heldBody(by: gate, afterBytes: 60_000)
@@ -78,7 +78,7 @@ import Testing
         #expect(bench.scratch.names.isEmpty)
     }
 
-    @Test func `a body that comes compressed though that was not asked for is the file that it stands for`() async throws {
+    @Test func `an unrequested content encoding is decoded, except for archives`() async throws {
         let gzip: [UInt8] = [
             0x1F, 0x8B, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xFF, 0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0xE7, 0x02, 0x00, 0x20,
             0x30, 0x3A, 0x36, 0x06, 0x00, 0x00, 0x00,
@@ -98,7 +98,7 @@ import Testing
         #expect(bench.scratch.names == ["archive.tar.gz", "page", "raw"])
     }
 
-    @Test func `a file has the checksum of the command line and that of the file of checksums`() async throws {
+    @Test func `a file must match both --checksum and --checksum-file`() async throws {
         let right = "11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437"
         try bench.scratch.write("\(String(repeating: "0", count: 64))  x\n", to: "sums")
         let result = try await bench.get("--checksum", right, "--checksum-file", "sums", bench.url("/x"))

@@ -20,7 +20,7 @@ import Testing
         return try await ToolProcess.run(["get", "-i", "list"] + options, in: bench.scratch.url)
     }
 
-    @Test func `a tilde is a character of a name, and leads nowhere`() async throws {
+    @Test func `a tilde in a path is not expanded`() async throws {
         let result = try await get(list: "\(bench.url("/1"))\n out=~/evil\n")
         #expect(result.status == 0, "\(result.errors)")
         #expect(try bench.scratch.text("~/evil") == "of 1")
@@ -31,7 +31,7 @@ import Testing
         #expect(try bench.scratch.text("~/2") == "of 2")
     }
 
-    @Test func `a directory that is written differently is the same directory`() async throws {
+    @Test func `different spellings of a directory are recognized as the same directory`() async throws {
         try bench.scratch.makeDirectory("d")
         try FileManager.default.createSymbolicLink(
             atPath: bench.scratch.url.appendingPathComponent("link").path, withDestinationPath: "d")
@@ -50,7 +50,7 @@ import Testing
         #expect(again.status == 0 && again.output.contains("0 downloaded, 3 skipped"))
     }
 
-    @Test func `a URL's file goes out of the way of the files and directories of a list`() async throws {
+    @Test func `a name derived from a URL avoids the files and directories of a list`() async throws {
         let list = "\(bench.url("/1"))\n out=a/x\n\(bench.url("/x"))\n dir=a\n\(bench.url("/a"))\n"
         let result = try await get(list: list)
         #expect(result.status == 0, "\(result.errors)")
@@ -61,7 +61,7 @@ import Testing
         #expect(below.status == 2 && below.errors.contains("x/y is below x, which is another file in the list"))
     }
 
-    @Test func `files for which servers tell the same name have different names`() async throws {
+    @Test func `files with the same server-provided name are saved under different names`() async throws {
         let urls = ["/p", "/q", "/r"]
         for url in urls {
             bench.server.route(url, .text("of \(url)").header("Content-Disposition", "attachment; filename=same.txt"))
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `a URL that is given twice is fetched twice, also if the server tells its name`() async throws {
+    @Test func `a URL given twice is downloaded twice, even with server-provided names`() async throws {
         bench.server.route("/p", .text("p").header("Content-Disposition", "attachment; filename=same"))
         let result = try await bench.get("-J", bench.url("/p"), bench.url("/p"), bench.url("/p"))
         #expect(result.status == 0, "\(result.errors)")
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["-c"], ["--no-clobber"], ["-f"]])
-    func `a name that is too long is known before anything is sent`(_ options: [String]) async throws {
+    func `a file name that is too long is rejected before anything is sent`(_ options: [String]) async throws {
         let name = String(repeating: "n", count: 256)
         let result = try await ToolProcess.run(["get", "-o", name] + options + [bench.url("/1")], in: bench.scratch.url)
         #expect(result.status == 8 && result.errors.contains("File name too long"), "\(result.errors)")
@@ -103,7 +103,7 @@ import Testing
         #expect(try await bench.get("-o", String(name.dropLast()), bench.url("/1")).status == 0)
     }
 
-    @Test func `what is in the way of a directory or a list is said in the system's words`() async throws {
+    @Test func `an unusable directory or list is reported with the system's error message`() async throws {
         try bench.scratch.write("", to: "file")
         let below = try await bench.get("-d", "file/x", bench.url("/1"))
         #expect(below.status == 8)

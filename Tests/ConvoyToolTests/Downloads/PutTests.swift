@@ -5,7 +5,7 @@ import Testing
 /// `convoy put`, with a third-party tus server and without tus.
 struct PutTests {
     @Test(.enabled(if: TusPyServer.isInstalled, "needs \(TusPyServer.installHint)"))
-    func `files are uploaded, and go on where they were`() async throws {
+    func `files are uploaded, and interrupted uploads resume`() async throws {
         let server = try TusPyServer()
         let directory = try TemporaryDirectory(prefix: "convoy-put")
         var random = SplitMix64(seed: 1)
@@ -28,7 +28,7 @@ struct PutTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: bench).sorted() == ["film.bin", "note.txt"])
     }
 
-    @Test func `what cannot be uploaded has the exit status of its kind`() async throws {
+    @Test func `a failed upload ends with the exit status for its cause`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-put")
         let port = try LoopbackPort.free()
         try Data("short".utf8).write(to: directory.file("note.txt"))

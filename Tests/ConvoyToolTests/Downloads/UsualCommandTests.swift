@@ -51,7 +51,7 @@ struct UsualCommandTests {
 
     /// `wget -c -i list`: in the list, some files are complete, one is incomplete, and the others do not exist.
     @Test(arguments: kinds)
-    func `a list goes on where it ended`(_ kind: Kind) async throws {
+    func `an interrupted list resumes where it stopped`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
         let files = (0..<5).map { data(UInt64($0), count: 2_000_000) }
         for (index, file) in files.enumerated() { try server.add(file, "f\(index).bin") }
@@ -74,7 +74,7 @@ struct UsualCommandTests {
 
     /// `curl --remote-name-all --parallel URL…`: many URLs in parallel, each saved under its own name.
     @Test(arguments: kinds)
-    func `many URLs come at a time, each under its name`(_ kind: Kind) async throws {
+    func `many URLs download in parallel, each under its own name`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
         let files = (0..<40).map { data(UInt64(100 + $0), count: 30_000 + $0) }
         for (index, file) in files.enumerated() { try server.add(file, "n\(index).bin") }
@@ -89,7 +89,7 @@ struct UsualCommandTests {
 
     /// `aria2c -x4 -j8 -i list`: a list with names and checksums, with four connections per file.
     @Test(arguments: kinds)
-    func `the files of a list come in segments, under their names, and are checked`(_ kind: Kind) async throws {
+    func `the files of a list are downloaded in segments, named and verified`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
         let files = (0..<3).map { data(UInt64(200 + $0), count: 6_000_000) }
         var list = ""
@@ -204,7 +204,7 @@ struct HabitTests {
         bench.server.route("/missing", .text("no such thing", status: 404))
     }
 
-    @Test func `there are sixty, of which three quarters are good, and the article has the same`() throws {
+    @Test func `the article lists the same 60 command lines, and at least 45 have an equivalent`() throws {
         #expect(Self.habits.count == 60)
         #expect(Self.habits.count { $0.verdict == .good } >= 45)
         let article = try String(
@@ -219,7 +219,7 @@ struct HabitTests {
     }
 
     @Test(arguments: habits.filter { !$0.result.isEmpty })
-    func `a habit does what it does there`(_ habit: Habit) async throws {
+    func `a familiar command line has the same result`(_ habit: Habit) async throws {
         let scratch = bench.scratch
         let digest = try await ProcessRunner.digest(of: data, in: scratch)
         try scratch.write("\(bench.url("/file"))\n", to: "list")
@@ -265,7 +265,7 @@ struct HabitTests {
         (["--connect-to", "a:b", "URL"], "HOST:PORT:HOST2:PORT2"), (["--retry-on", "200", "URL"], "from 400 to 599"),
         (["--wait", "5-2", "URL"], "or a range such as 2-5"),
     ])
-    func `an option that means something else there is an error that says what to type`(
+    func `an option with a different meaning elsewhere is an error that suggests the right one`(
         _ arguments: [String], _ words: String
     ) async throws {
         let result = try await ToolProcess.run(
@@ -274,7 +274,7 @@ struct HabitTests {
         #expect(result.errorLines.count == 1 && bench.server.requests.isEmpty && bench.scratch.names.isEmpty)
     }
 
-    @Test func `a Metalink of version 3 is taken for a list, with its mirrors and checksums`() async throws {
+    @Test func `a version 3 Metalink is read as a list with mirrors and checksums`() async throws {
         let digest = try await ProcessRunner.digest(of: data, in: bench.scratch)
         for (name, hash, status) in [("good", digest, Int32(0)), ("bad", String(repeating: "0", count: 64), 9)] {
             try bench.scratch.write(
@@ -291,7 +291,7 @@ struct HabitTests {
         #expect(!bench.scratch.names.contains("bad"))
     }
 
-    @Test func `curl's file of hosts that want TLS is obeyed`() async throws {
+    @Test func `an HSTS file written by curl is honored`() async throws {
         let file = "# Your HSTS cache. https://curl.se/docs/hsts.html\n.a.test \"29991231 23:59:59\"\n"
         try bench.scratch.write(file, to: "hsts")
         try FileManager.default.setAttributes(
@@ -306,7 +306,7 @@ struct HabitTests {
         #expect(try bench.scratch.text("hsts") == file)
     }
 
-    @Test func `one family of addresses, no proxy for a host, and a limit for each`() async throws {
+    @Test func `-4, -6, --noproxy and --limit-rate-each take effect`() async throws {
         let number = bench.url("/file"), port = bench.server.port
         #expect(try await bench.get("-f", "-4", "--retry", "0", number).status == 0)
         let other = try await bench.get("-f", "-6", "--retry", "0", number)
@@ -327,7 +327,7 @@ struct HabitTests {
         #expect(ContinuousClock.now - begun > .milliseconds(300), "\(port)")
     }
 
-    @Test func `a part is that which was asked for, or an error`() async throws {
+    @Test func `-r saves exactly the requested range, or fails`() async throws {
         let answers: [(String, String, Bool)] = [
             ("bytes 0-99/3000", "0-99", true), ("bytes 1-100/3000", "0-99", false), ("bytes 0-50/3000", "0-99", false),
             ("bytes 0-99/100", "0-500", true), ("bytes 2900-2999/3000", "-100", true), ("bytes 0-99/3000", "-100", false),

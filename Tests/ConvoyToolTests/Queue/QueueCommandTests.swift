@@ -9,8 +9,7 @@ import Testing
 /// `convoy queue`, on each store.
 @Suite struct QueueCommandTests {
     @Test(arguments: QueueGround.Store.available)
-    func `what is added is carried out in the order of its dependencies, and shown`(_ store: QueueGround.Store) async throws
-    {
+    func `added requests run in dependency order and are listed`(_ store: QueueGround.Store) async throws {
         let ground = try QueueGround(store), bench = ground.bench
         bench.server.route("GET", "/first", .text("hello\u{1B}[2J"))
         bench.server.route("POST", "/second", .text("thanks"))
@@ -42,7 +41,8 @@ import Testing
     }
 
     @Test(arguments: QueueGround.Store.available)
-    func `what fails says why, and is tried again, paused and cancelled`(_ store: QueueGround.Store) async throws {
+    func `failed entries report the reason and can be retried, paused and cancelled`(_ store: QueueGround.Store) async throws
+    {
         let ground = try QueueGround(store), bench = ground.bench
         bench.server.route("/flaky", inTurn: [.status(404), .text("at last")])
         let id = try await ground.add(bench.url("/flaky"))
@@ -64,7 +64,7 @@ import Testing
         #expect(try await ground.queue("resume", "--json").output == "{\"action\":\"resume\",\"count\":null}\n")
     }
 
-    @Test func `the same work is there once, and pages have a limit`() async throws {
+    @Test func `--unique prevents duplicate entries, and lists are paginated`() async throws {
         let ground = try QueueGround(), url = ground.bench.url("/x")
         let id = try await ground.add(url, "--unique", "k")
         #expect(
@@ -78,7 +78,7 @@ import Testing
         #expect(next.output.contains("/none/2") && next.output.contains("/none/0") && !next.output.contains("/none/3"))
     }
 
-    @Test func `limits are set one by one, and taken away`() async throws {
+    @Test func `host limits are set individually and removed`() async throws {
         let ground = try QueueGround()
         #expect(try await ground.queue("limit", "*", "--jobs", "4").output == "all other hosts: 4 concurrent\n")
         #expect(try await ground.queue("limit", "example.com", "--rate", "0.5").output == "example.com: 0.5 a second\n")
@@ -89,7 +89,7 @@ import Testing
         #expect(try await ground.queue.hosts().map(\.name) == ["example.com"])
     }
 
-    @Test func `secrets are masked, refused or named, and not stored`() async throws {
+    @Test func `secrets are masked, rejected or reported, and never stored`() async throws {
         let ground = try QueueGround()
         let login = try await ground.queue("add", "https://ada:hunter2@example.com/")
         #expect(login.status == 2 && login.errors.contains("would be stored") && !login.errors.contains("hunter2"))
@@ -159,14 +159,15 @@ import Testing
 
     private static let actions = "add, list, show, stats, retry, cancel, pause, resume, purge, limit or serve"
 
-    @Test(arguments: mistakes) func `a mistake is one line, with status 2`(_ words: [String], _ line: String) async throws {
+    @Test(arguments: mistakes)
+    func `a usage error prints one line and exits with status 2`(_ words: [String], _ line: String) async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(words, in: scratch.url)
         #expect(result.status == 2 && result.output.isEmpty)
         #expect(result.errors == "convoy: \(line); try 'convoy \(words[0]) --help'\n")
     }
 
-    @Test func `a store that cannot be is an error, and an entry that is not there`() async throws {
+    @Test func `an unusable store and an unknown entry are errors`() async throws {
         let ground = try QueueGround()
         let missing = try await ToolProcess.run(
             ["queue", "add", "--store", "nowhere/queue.sqlite", "a.test"], in: ground.bench.scratch.url)
@@ -185,7 +186,7 @@ import Testing
         #endif
     }
 
-    @Test func `times are seconds, minutes, hours and days`() {
+    @Test func `times accept seconds, minutes, hours and days`() {
         #expect(["90", "1.5m", "2h", "7d", "3s"].map(QueueTime.seconds) == [90, 90, 7200, 604_800, 3])
         #expect(["", "m", "-1", "1w", "1e3", "x", "9999999999d"].allSatisfy { QueueTime.seconds($0) == nil })
     }

@@ -77,7 +77,7 @@ struct QueuePage {
         #expect(try await process.finished().status == -SIGINT)
     }
 
-    @Test func `nothing is shown or changed without the token, or on another host`() async throws {
+    @Test func `nothing is shown or changed without the token or for another host name`() async throws {
         let id = try await ground.add(ground.bench.url("/x"))
         let wrong = String(repeating: "0", count: 64)
         for path in ["/", "/?token=\(wrong)", "/?token=", "/entry?id=\(id.text)", "/style.css"] {
@@ -103,7 +103,7 @@ struct QueuePage {
         try await end()
     }
 
-    @Test func `the token leaves the address, and the page allows no foreign code`() async throws {
+    @Test func `the token is removed from the address, and the page allows no foreign code`() async throws {
         let first = try await page.get("/?token=\(page.token)&state=failed")
         #expect(first.status == 303 && first.fields["location"] == "/?state=failed")
         let cookie = try #require(first.fields["set-cookie"])
@@ -120,7 +120,7 @@ struct QueuePage {
         try await end()
     }
 
-    @Test func `values are text and never HTML, wherever they come from`() async throws {
+    @Test func `values are always escaped as text, whatever their source`() async throws {
         let evil = "<script>alert('1')</script>\"&"
         ground.bench.server.route("/bad", .text(evil).status(404, reason: "<script>"))
         var request = SharedRequest(URLRequest(url: try #require(URL(string: ground.bench.url("/bad?q='<script>\"")))))
@@ -142,7 +142,7 @@ struct QueuePage {
         try await end()
     }
 
-    @Test func `thousands of rows come in pages, which lead from one to the next`() async throws {
+    @Test func `thousands of rows are split into linked pages`() async throws {
         try await ground.fill(2_500, tag: "bulk")
         try await ground.queue.cancel(SharedQueue.Filter())
         var seen: Set<Substring> = [], path: String? = "/?state=cancelled", count = 0

@@ -9,7 +9,7 @@ import Testing
 /// `convoy work`.
 @Suite struct WorkTests {
     @Test(arguments: QueueGround.Store.available)
-    func `the first signal drains, and the end is a success`(_ store: QueueGround.Store) async throws {
+    func `the first signal drains the worker, which exits successfully`(_ store: QueueGround.Store) async throws {
         let ground = try QueueGround(store), bench = ground.bench
         bench.server.route("GET", "/slow", .text("late").held(by: bench.gate))
         for _ in 0..<4 { _ = try await ground.add(bench.url("/slow")) }
@@ -26,7 +26,7 @@ import Testing
         #expect(bench.server.requests.count == 1)
     }
 
-    @Test func `a second signal gives back what runs`() async throws {
+    @Test func `a second signal returns running entries to the queue`() async throws {
         let ground = try QueueGround(), bench = ground.bench
         bench.server.route("GET", "/slow", .text("late").held(by: bench.gate))
         let id = try await ground.add(bench.url("/slow"))
@@ -41,7 +41,7 @@ import Testing
         #expect(try await ground.queue.entry(id).state == .ready)
     }
 
-    @Test func `secrets go to the servers that they are for, and other headers to all`() async throws {
+    @Test func `secrets are sent only to the servers they are for; other headers to all`() async throws {
         let ground = try QueueGround(), bench = ground.bench
         let other = try TestServer()
         for server in [bench.server, other] { server.route("/in", .text("in")) }
@@ -56,7 +56,7 @@ import Testing
         #expect(other.requests.map { $0.headers["X-Kind"] } == ["all"])
     }
 
-    @Test func `files are downloads, or bodies in a folder that the worker knows`() async throws {
+    @Test func `downloads and bodies are written to files, bodies only in the worker's folders`() async throws {
         let ground = try QueueGround(), bench = ground.bench
         bench.server.route("/file", .text("contents"))
         _ = try await ground.add(bench.url("/file"), "-o", "one")
@@ -72,7 +72,7 @@ import Testing
         #expect(try await ground.queue.hosts().map(\.limits.maximumConcurrentRequests) == [2])
     }
 
-    @Test func `metrics are there for Prometheus, on names of this machine`() async throws {
+    @Test func `Prometheus metrics are served for host names of this machine only`() async throws {
         let ground = try QueueGround(), port = try LoopbackPort.free()
         ground.bench.server.route("/x", .text("x"))
         _ = try await ground.add(ground.bench.url("/x"))
