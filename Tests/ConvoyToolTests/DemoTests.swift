@@ -14,9 +14,9 @@ import Testing
         for part in ["A chain", "A batch", "A download", "bytes=", "SHA-256", "All checks passed"] {
             #expect(result.output.contains(part))
         }
-        #expect(!result.output.contains("\u{1B}"), "plain lines where there is no terminal")
+        #expect(!result.output.contains("\u{1B}"), "expected plain lines without a terminal")
         #expect(result.errors.isEmpty)
-        #expect(scratch.names.isEmpty, "the file of the demo is removed")
+        #expect(scratch.names.isEmpty, "the demo left its files behind")
     }
 
     @Test func `the demo draws bars on a terminal and restores the cursor`() async throws {

@@ -59,7 +59,7 @@ import Testing
         server.route("/reset", .pattern(count: 100_000).header("ETag", "\"1\"").resets(afterBytes: 50_000))
         let urls = ["http://127.0.0.1:1/dead"] + ["/missing", "/cut", "/reset"].map { server.url($0).absoluteString }
         let result = try await ToolProcess.run(["get", "--retry", "0"] + urls, in: scratch.url)
-        #expect(result.status == 1, "several kinds")
+        #expect(result.status == 1, "expected the status for several kinds of failures")
         #expect(scratch.names.filter { !$0.hasPrefix("cut.convoy") && !$0.hasPrefix("reset.convoy") } == [])
         #expect(scratch.names.contains("cut.convoypart"))
         #expect(result.errorLines.count == 4)
@@ -80,7 +80,7 @@ import Testing
         #expect(try scratch.data("nothing").isEmpty)
     }
 
-    @Test func `two URLs with the same name are saved as two files, and the output says so`() async throws {
+    @Test func `two URLs with the same name are saved as two files, which the output reports`() async throws {
         server.route("/a/file.tar.gz", .text("first"))
         server.route("/b/file.tar.gz", .text("second"))
         let result = try await get("--jobs=1", paths: "/a/file.tar.gz", "/b/file.tar.gz")
@@ -226,7 +226,7 @@ import Testing
         }
         tool.send(signal: signal)
         let result = try await tool.finished()
-        #expect(result.status == -signal, "it ends by the signal itself")
+        #expect(result.status == -signal, "expected termination by the signal")
         #expect(scratch.names == ["0.convoyjournal", "0.convoypart", "1.convoyjournal", "1.convoypart"])
         #expect(result.errors.contains("to resume: convoy get --no-clobber -j 2 --json http"))
         #expect(try result.objects().count == 4)

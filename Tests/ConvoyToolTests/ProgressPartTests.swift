@@ -38,9 +38,9 @@ struct ProgressPartTests {
         #expect(lines.isDue(bar(300), at: time(1.5)) == true)
         #expect(lines.isDue(bar(400), at: time(4)) == false)
         #expect(lines.isDue(bar(400), at: time(6.6)) == true)
-        #expect(lines.isDue(bar(400), at: time(60)) == false, "no bytes have arrived")
+        #expect(lines.isDue(bar(400), at: time(60)) == false, "a line was due without new bytes")
         #expect(lines.isDue(bar(501), at: time(61)) == true)
-        #expect(lines.isDue(bar(1000), at: time(62.5)) == false, "the line about the complete file follows")
+        #expect(lines.isDue(bar(1000), at: time(62.5)) == false, "a line was due at completion, which prints its own line")
     }
 
     @Test func `bytes from an earlier run do not trigger a progress line`() {

@@ -75,7 +75,7 @@ import Testing
             byID["fine"]?["sha256"] as? String
                 == MessageDigest.sha256(PatternBytes.data(count: 1000))?.hexadecimalString)
         let order = objects.compactMap { $0["id"] as? String }.filter { $0 != "fine" }
-        #expect(order == ["bad", "after", "later"], "no request is reported before its dependencies")
+        #expect(order == ["bad", "after", "later"], "a request was reported before its dependencies")
         #expect(try scratch.data("out/sub/fine.bin") == PatternBytes.data(count: 1000))
         #expect(!FileManager.default.fileExists(atPath: scratch.url.appendingPathComponent("out/after.bin").path))
     }

@@ -44,7 +44,7 @@ struct TerminalTests {
             rows.filter(Self.isBar).count == count && rows.last.map(Self.isSummary) == true && isRight(rows)
         }
         let bars = Array(rows.suffix(count + 1))
-        #expect(bars.filter(Self.isBar).count == count, "they are one below the other: \(rows)")
+        #expect(bars.filter(Self.isBar).count == count, "the bars are not on consecutive rows: \(rows)")
         return bars
     }
 
@@ -169,7 +169,7 @@ struct TerminalTests {
         #expect(last.contains { $0.hasPrefix("* ??.txt: 1.0 MB in ") }, "\(last)")
     }
 
-    // MARK: The end
+    // MARK: Ending
 
     @Test func `Ctrl-C removes the bars and restores the terminal`() async throws {
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)

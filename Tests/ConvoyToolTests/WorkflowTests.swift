@@ -125,7 +125,7 @@ import Testing
         #expect(server.requests.map(\.target) == ["/u/x?q=a%2Cb&n=1", "/u/x?q=c%22d&n=2"])
     }
 
-    @Test func `reports are written`() async throws {
+    @Test func `--report, --timeline and --har write reports`() async throws {
         server.route("/ok", .text("x"))
         server.route("/bad", .status(404))
         let text = "requests: {ok: {get: ok}, bad: {get: bad}, late: {get: ok, after: bad}}"

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Messages about failures are for the authors of manifests, who do not know the engine.
+/// Failure messages are written for the authors of manifests, who do not know the engine.
 @Suite struct FailureTextTests {
     let bench: WorkflowBench
     var server: TestServer { bench.server }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Captures read the same text as the serializers do.
+/// Captures decode text in the same way as the serializers.
 @Suite struct ResponseCharsetTests {
     private func response(_ body: Data, _ label: String?) -> ReceivedResponse {
         ReceivedResponse(

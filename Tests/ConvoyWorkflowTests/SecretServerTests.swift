@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// A server that only a response names receives no secrets.
+/// A server named only by a response receives no secrets.
 @Suite struct SecretServerTests {
     let bench: WorkflowBench
     let other: TestServer

@@ -44,7 +44,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    // MARK: Where it is
+    // MARK: Location
 
     @Test func `options are read from the configuration in the home directory`() async throws {
         try configure(#"{"directory": "~/down", "quiet": true}"#)
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    // MARK: Who may write it
+    // MARK: Permissions
 
     @Test(arguments: [0o620, 0o602, 0o666] as [mode_t]) func `a configuration that other users can write to is rejected`(
         _ mode: mode_t
@@ -126,7 +126,7 @@ import Testing
         #expect(result.status == 2 && result.errors.contains("is larger than 1048576 bytes"))
     }
 
-    // MARK: What it says
+    // MARK: Contents
 
     @Test func `an invalid configuration is reported with its position, and nothing is sent`() async throws {
         try configure("{\"jobs\": 2,\n \"jubs\": 3}")

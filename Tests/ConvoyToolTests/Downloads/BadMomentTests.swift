@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Signals, and readers that do not read.
+/// Signals and pipes at inconvenient moments.
 @Suite(.serialized) struct BadMomentTests {
     let bench: Workbench
     let gate = TestServer.Gate()
@@ -82,7 +82,7 @@ import Testing
         #expect(bench.scratch.names == ["held.convoyjournal", "held.convoypart", "pipe", "x"])
     }
 
-    @Test func `repeated signals do not suppress the line that tells how to resume`() async throws {
+    @Test func `repeated signals do not suppress the command for resuming`() async throws {
         for round in 1...10 {
             let tool = try ToolProcess(["get", "-o", "held\(round)", bench.url("/held")], in: bench.scratch.url)
             try await bench.waitForBytes(of: "held\(round)", count: 60_000)
@@ -107,7 +107,7 @@ import Testing
         #expect(bench.ranges("/held") == [nil, "bytes=60000-"])
     }
 
-    @Test func `the printed command masks headers that may be secret and says so`() throws {
+    @Test func `the printed command masks headers that may be secret`() throws {
         func sentence(_ arguments: String...) throws -> String {
             ContinuingLine.sentence(try Options(arguments, command: .get))
         }

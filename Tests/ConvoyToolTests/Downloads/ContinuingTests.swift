@@ -114,7 +114,8 @@ import Testing
         #expect(whole().count == count)
         for index in 0..<count { #expect(try bench.scratch.text("out/\(index)") == "file \(index)\n") }
         #expect(
-            try FileManager.default.contentsOfDirectory(atPath: folder.path).count == count, "nothing is left beside them")
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).count == count,
+            "unexpected files in the directory")
         let requests = bench.server.requests.map { $0.path.replacing("/f/", with: "") }
         for (files, sent) in before {
             #expect(requests[sent...].allSatisfy { !files.contains($0) }, "a complete file was requested again")

@@ -3,9 +3,9 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Runs that may have few descriptors: files and connections wait for those of others.
+/// Runs with a low descriptor limit: files and connections wait until others are closed.
 ///
-/// Such a run mostly waits, so the runs of a test go side by side, each with a server and a folder of its own.
+/// Such a run mostly waits, so the runs of a test are concurrent, each with its own server and directory.
 @Suite(.serialized) struct DescriptorLimitTests {
     private func forEach(_ limits: [Int], _ body: @escaping @Sendable (Workbench, Int) async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// With few descriptors, some downloads may succeed; each of the others reports what it lacked.
+    /// With few descriptors, some downloads may succeed; each of the others reports the missing descriptor.
     @Test func `if no descriptor becomes free, each failed download reports it`() async throws {
         try await forEach([9, 10, 11, 12, 14]) { bench, limit in
             let result = try await Self.run("-j 16", urls: 16, limit: limit, in: bench)

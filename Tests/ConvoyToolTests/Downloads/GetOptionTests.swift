@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    // MARK: What it must be
+    // MARK: Checksums and mirrors
 
     @Test func `a file is kept if it matches --checksum or --checksum-file`() async throws {
         bench.server.route("/b", .text("b"))

@@ -45,7 +45,7 @@ import Testing
                         window.finish(of: try host(hosts[done.number] ?? 0), counted: done.counts)
                     }
                 } else if !moved {
-                    Issue.record("nothing can begin, and nothing runs: seed \(seed)")
+                    Issue.record("no transfer can start and none is running: seed \(seed)")
                     break
                 }
             }

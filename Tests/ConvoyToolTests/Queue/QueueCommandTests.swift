@@ -81,7 +81,7 @@ import Testing
     @Test func `host limits are set individually and removed`() async throws {
         let ground = try QueueGround()
         #expect(try await ground.queue("limit", "*", "--jobs", "4").output == "all other hosts: 4 concurrent\n")
-        #expect(try await ground.queue("limit", "example.com", "--rate", "0.5").output == "example.com: 0.5 a second\n")
+        #expect(try await ground.queue("limit", "example.com", "--rate", "0.5").output == "example.com: 0.5 per second\n")
         #expect(
             try await ground.queue("limit", "example.com", "--jobs", "2", "--retries", "0.1").output
                 == "example.com: 2 concurrent, 0.5 per second, 0.1 retries per first attempt\n")

@@ -38,7 +38,7 @@ final class Tmux: Sendable {
         return result.text
     }
 
-    // MARK: What the user does
+    // MARK: Input
 
     /// Runs a command in the shell. Earlier lines are above it, so it begins at the bottom of the window.
     func run(_ command: String) async throws {
@@ -55,7 +55,7 @@ final class Tmux: Sendable {
 
     func resize(rows: Int) throws { try tmux(["resize-window", "-y", "\(rows)"]) }
 
-    // MARK: What the user sees
+    // MARK: Screen
 
     /// The rows of the window, without empty rows at the end and without trailing spaces.
     var rows: [String] { get throws { try captured([]) } }

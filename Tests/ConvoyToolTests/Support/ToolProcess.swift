@@ -35,14 +35,13 @@ final class ToolProcess: Sendable {
     private let directory: URL
     private let hasEnded = Atomic(false)
 
-    /// Returns the executable, which the package manager puts next to the tests, or nil, with a recorded issue, if it is
-    /// missing.
+    /// Returns the executable, which the package manager puts next to the tests. Fails the test if it is missing.
     static func executable() throws -> URL {
         let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
         let tool = tests.deletingLastPathComponent().appendingPathComponent("convoy")
         try #require(
             FileManager.default.isExecutableFile(atPath: tool.path),
-            "there is no executable \(tool.path): build the product convoy first")
+            "\(tool.path) does not exist: build the product convoy first")
         return tool
     }
 
