@@ -16,7 +16,7 @@ import Testing
         ("A=\"one\r\ntwo\"\r\n", "one\ntwo"), (#"A=it's "so""#, #"it's "so""#), ("A=a=b==", "a=b=="), ("A=$B${C}", "$B${C}"),
         ("# c\n\n  A=x\r\n", "x"), ("\u{FEFF}A=1\n", "1"), ("A=1\nA=2", "2"), (#"A="""#, ""), ("A=\"é\u{301}\"", "é\u{301}"),
     ])
-    func `values are parsed like dotenv does`(text: String, value: String) throws {
+    func `values are parsed as in dotenv`(text: String, value: String) throws {
         #expect(try values(text) == ["A": value])
     }
 

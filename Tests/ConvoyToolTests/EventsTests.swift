@@ -43,7 +43,7 @@ import Testing
         #expect(bench.server.requests.map { $0.headers["Last-Event-ID"] } == ["6", "7"])
     }
 
-    @Test func `with --type, the type prefix is omitted; control characters are removed`() async throws {
+    @Test func `with --type, the type prefix is omitted; control characters are not printed`() async throws {
         serve("event: price\ndata: 3\u{1B}[2J\n\nevent: other\ndata: 4\n\n")
         let result = try await events("-t", "price", "-q", bench.url("/live"))
         #expect(result.status == 0 && result.outputLines.count == 1)

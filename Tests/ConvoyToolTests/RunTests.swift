@@ -239,7 +239,7 @@ import Testing
         #expect(server.requests.last?.headers["Accept-Encoding"]?.contains("gzip") == true)
     }
 
-    @Test func `an interrupted run sends no further requests and exits by the signal`() async throws {
+    @Test func `an interrupted run sends no further requests and is terminated by the signal`() async throws {
         let gate = TestServer.Gate()
         server.route("/v1/held", .text("x").held(by: gate))
         server.route("/v1/never", .text("x"))

@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `a list that is not valid text is rejected`() throws {
+    @Test func `a list that is not valid UTF-8 is rejected`() throws {
         #expect(throws: ToolError.self) { try bench.scratch.items(ofList: Data([0x68, 0xFF, 0xFE])) }
     }
 

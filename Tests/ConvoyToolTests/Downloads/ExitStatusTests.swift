@@ -64,7 +64,7 @@ import Testing
         try await expect(7, "status", bench.url("/x"))
     }
 
-    @Test func `the status is 8 if the file exists or cannot be written`() async throws {
+    @Test func `the status is 8 if the destination is blocked or cannot be written`() async throws {
         bench.server.route("/x", .pattern(count: 1_000_000))
         try bench.scratch.makeDirectory("there/x")
         let blocked = try await bench.get("-d", "there", "-f", bench.url("/x"))
