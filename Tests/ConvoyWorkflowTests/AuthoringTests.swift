@@ -33,8 +33,7 @@ import Testing
     }
 
     private func yaml(_ command: String) throws -> String {
-        let draft = try CurlCommandLine.draft(command)
-        let text = RequestDraft.manifest([("request", draft)])
+        let text = RequestDraft.manifest(try CurlCommandLine.drafts(command))
         _ = try Workflow(parsing: Data(text.utf8), name: "m", inputs: WorkflowInputs(environment: ["PASSWORD": "x"]))
         return text.replacing("version: 1\nrequests:\n", with: "").replacing("  request:\n", with: "")
             .replacing("    ", with: "").replacing("  # ", with: "# ")
@@ -82,12 +81,12 @@ import Testing
         ),
         (
             "curl --data-urlencode 'q=a b&c' --data-urlencode '=x/y' a.test",
-            "post: http://a.test\nheaders:\n  Content-Type: application/x-www-form-urlencoded\ntext: q=a%20b%26c&x%2Fy\n"
+            "post: http://a.test\nheaders:\n  Content-Type: application/x-www-form-urlencoded\ntext: q=a+b%26c&x%2Fy\n"
         ),
-        ("curl -G --data-urlencode 'q=a b' a.test/s", "get: http://a.test/s?q=a%20b\n"),
+        ("curl -G --data-urlencode 'q=a b' a.test/s", "get: http://a.test/s?q=a+b\n"),
         (
             "curl -u ada a.test",
-            "# -u 'ada': curl asks for the password; give it as PASSWORD of the environment\nget: http://a.test\nbasic: {\"user\":\"ada\",\"password\":\"${env.PASSWORD}\"}\n"
+            "# -u 'ada': curl asks for the password; give it as PASSWORD in the environment\nget: http://a.test\nbasic: {\"user\":\"ada\",\"password\":\"${env.PASSWORD}\"}\n"
         ),
         ("curl --digest -u ada:pw a.test", "get: http://a.test\nuser: ada:pw\n"),
         ("curl --json '{\"a\":1}' a.test", "post: http://a.test\nheaders:\n  Accept: application/json\njson: {\"a\":1}\n"),
@@ -101,11 +100,11 @@ import Testing
         ),
         (
             "curl -b jar.txt -c jar.txt a.test",
-            "# -b 'jar.txt': cookies of a file; give --cookie-jar to convoy run\n# -c 'jar.txt': left out\nget: http://a.test\n"
+            "# -b 'jar.txt': left out; for a file of cookies, give --cookie-jar to convoy run\n# -c 'jar.txt': left out\nget: http://a.test\n"
         ),
         (
             "curl -H 'Cookie: a=1' -b b=2 -H 'X: 1' -H 'X: 2' a.test",
-            "get: http://a.test\nheaders:\n  Cookie: a=1; b=2\n  X: \"1, 2\"\n"
+            "# -b: left out; curl sends the Cookie field of -H only\nget: http://a.test\nheaders:\n  Cookie: a=1\n  X: \"1, 2\"\n"
         ),
         (
             "curl -d $'a\\u0085b' -H 'Content-Type: t/x' a.test",
@@ -115,7 +114,31 @@ import Testing
             "curl -d $'\\ud83d\\ude00\\ud83d \\ude00' -H 'Content-Type: t/x' a.test # a 'comment\n",
             "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"\u{1F600}\u{FFFD} \u{FFFD}\"\n"
         ),
-        ("curl a.test/#b # curl b", "get: \"http://a.test/#b\"\n"),
+        ("curl a.test/#b # curl b", "get: http://a.test/\n"),
+        ("curl a.test \\\r\n -H 'X: b'", "get: http://a.test\nheaders:\n  X: b\n"),
+        ("curl a.test\n -H 'X: b'", "get: http://a.test\nheaders:\n  X: b\n"),
+        (
+            "curl ^\"http://a.test/?a=b^&c^\" ^\n  -H ^\"X: 100^%^\" ^\n  --data-raw ^\"^{^\\^\"a^\\^\":1^}^\" -H \"Content-Type: application/json\"",
+            "post: http://a.test/?a=b&c\nheaders:\n  X: \"100%\"\njson: {\"a\":1}\n"
+        ),
+        ("$ curl a.test", "get: http://a.test\n"), ("ada@host:~$ sudo curl.exe a.test", "get: http://a.test\n"),
+        (
+            "curl a.test | jq .secret > out.json",
+            "# jq: left out; only curl commands are imported\nget: http://a.test\n"
+        ),
+        ("curl a.test > out", "# > out: left out; -o names an output file\nget: http://a.test\n"),
+        (
+            "curl --ntlm --proxy-user ada:secret --pass secret -u ada:secret a.test",
+            "# --proxy-user: left out\n# --pass: left out\n# --ntlm: left out, and the login with it; convoy sends logins with Basic or Digest\nget: http://a.test\n"
+        ),
+        (
+            "curl a.test/x -o f a.test/y -o f",
+            "# -o 'f': left out; a later request has the same output\n  get-x:\nget: http://a.test/x\nonFailure: continue\n  get-y:\nget: http://a.test/y\noutput: f\nafter: [\"get-x\"]\n"
+        ),
+        (
+            "curl 'a.test/{x,y}' -o 'out_#1'",
+            "  get-x:\nget: http://a.test/x\noutput: out_x\nonFailure: continue\n  get-y:\nget: http://a.test/y\noutput: out_y\nafter: [\"get-x\"]\n"
+        ),
         (
             "curl -d '\u{FFFF}\u{FFFE}\u{FEFF}' -H 'Content-Type: t/x' a.test",
             "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"\\uffff\\ufffe\\ufeff\"\n"
@@ -125,21 +148,24 @@ import Testing
     }
 
     @Test func `an omitted curl option is named in a comment that keeps the manifest valid`() throws {
-        let draft = try CurlCommandLine.draft("curl -z '\u{FFFF}a\nb' a.test")
-        #expect(draft.notes.count == 1)
-        let text = RequestDraft.manifest([("a", draft)])
+        let drafts = try CurlCommandLine.drafts("curl -z '\u{FFFF}a\nb' a.test")
+        #expect(drafts.map(\.draft.notes.count) == [1])
+        let text = RequestDraft.manifest(drafts)
         #expect(text.contains("\n  # -z ' a b'"))
-        #expect(try Workflow(parsing: Data(text.utf8), name: "m").requestIDs == ["a"])
+        #expect(try Workflow(parsing: Data(text.utf8), name: "m").requestIDs == ["request"])
     }
 
     @Test(arguments: [
-        ("curl", "no URL"), ("curl 'a", "the closing quote is missing"), ("curl a b", "more than one URL"),
-        ("curl --telnet-option a b", "a manifest has nothing for --telnet-option"), ("curl a -d", "-d has no value"),
-        ("curl -ß a", "a manifest has nothing for -ß"), ("curl -sm x a", "-m: not a number: x"),
-        ("curl -X GET -d a a.test", "a manifest has no body for a GET"),
+        ("curl", "The command has no URL."), ("curl 'a", "A quote is not closed."),
+        ("curl --telnet-option a b", "A manifest has no key for --telnet-option."), ("curl a -d", "-d has no value."),
+        ("curl -ß a", "A manifest has no key for -ß."), ("curl -sm x a", "-m is not a number: \"x\"."),
+        ("curl -X GET -d a a.test", "A manifest has no body for a GET."),
+        ("curl a.test/?a=b&c=d", "An & ends a command. Put the URL in quotes."),
+        ("curl $(cat url)", "A command substitution cannot be imported. Replace it with its value or with a variable."),
+        ("curl \"${a:-b}\"", "\"${a:-b}\" cannot be imported. Replace it with its value or with ${NAME}."),
     ])
     func `a curl command that cannot be converted is an error with a reason`(command: String, message: String) {
-        #expect(throws: CurlCommandLine.Problem(description: message)) { _ = try CurlCommandLine.draft(command) }
+        #expect(throws: CurlCommandLine.Problem(description: message)) { _ = try CurlCommandLine.drafts(command) }
     }
 
     @Test func `a HAR archive is converted to a manifest`() throws {
@@ -160,16 +186,61 @@ import Testing
                     get: https://a.test/list?q=1
                     headers:
                       Accept: "*/*"
+                      Cookie: a=b
                   post-list:
                     post: https://a.test/list
                     json: {"a":1}
                     expect: {"status":404}
+                    after: ["get-list"]
+                  # CONNECT a.test:443: left out; it is not a request of http or https
                   get-list-2:
                     get: https://a.test/list
+                    expect: {"status":301}
+                    max-redirs: 0
+                    after: ["post-list"]
 
                 """)
         #expect(try Workflow(parsing: Data(text.utf8), name: "m").requestIDs == ["get-list", "post-list", "get-list-2"])
         #expect(ArchiveReader.drafts(Data("{}".utf8)) == nil)
+    }
+
+    @Test func `secrets become references to environment variables`() throws {
+        var secrets = SecretVariables()
+        var drafts = try CurlCommandLine.drafts(
+            """
+            curl -H 'Authorization: Bearer abc123' -b sid=1 'https://a.test/?api_key=k1&a=b' --json '{"password":"pw","pin":1234}'
+            curl -u ada:pw https://a.test -H 'X-Api-Key: k1'
+            """)
+        secrets.hide(in: &drafts)
+        #expect(secrets.values == ["TOKEN": "abc123", "COOKIE": "sid=1", "API_KEY": "k1", "PASSWORD": "pw"])
+        #expect(
+            RequestDraft.manifest(drafts) == #"""
+                version: 1
+                secrets: [env.API_KEY, env.TOKEN, env.COOKIE, env.PASSWORD]
+                requests:
+                  # api_key: not written here; give it as API_KEY in the environment of convoy run
+                  # Authorization: not written here; give it as TOKEN in the environment of convoy run
+                  # Cookie: not written here; give it as COOKIE in the environment of convoy run
+                  # password: not written here; give it as PASSWORD in the environment of convoy run
+                  # pin: written as it is, because a variable is a text and this is a number
+                  post-root:
+                    post: "https://a.test/?api_key=${env.API_KEY}&a=b"
+                    headers:
+                      Authorization: "Bearer ${env.TOKEN}"
+                      Cookie: "${env.COOKIE}"
+                      Accept: application/json
+                    json: {"password":"${env.PASSWORD}","pin":1234}
+                    onFailure: continue
+                  # X-Api-Key: not written here; give it as API_KEY in the environment of convoy run
+                  # the password of ada: not written here; give it as PASSWORD in the environment of convoy run
+                  get-root:
+                    get: https://a.test
+                    headers:
+                      X-Api-Key: "${env.API_KEY}"
+                    basic: {"user":"ada","password":"${env.PASSWORD}"}
+                    after: ["post-root"]
+
+                """#)
     }
 
     @Test func `names of any length produce a readable manifest`() throws {

@@ -215,7 +215,11 @@ extension FuzzSubject {
             // Bytes that are no text come from another command.
             guard command.hasPrefix("curl "), !command.contains("\"$(printf ") else { return }
             let draft: RequestDraft
-            do { draft = try CurlCommandLine.draft(command) } catch {
+            do {
+                let drafts = try CurlCommandLine.drafts(command)
+                try expect(drafts.count == 1, "several requests, of \(command)")
+                draft = drafts[0].draft
+            } catch {
                 throw FuzzFinding(description: "\(error), of \(command)")
             }
             try expect(draft.method == method && draft.url == url.absoluteString, "\(draft), of \(command)")
@@ -272,7 +276,7 @@ extension FuzzSubject {
                 "curl $'https://h/\\'\\u00e9' -F a=@b -G -d x=1 --compressed", "curl -sSLo out https://h/ \\\n -b 'a=b'",
             ]
         ) { bytes in
-            try expectReadable(RequestDraft.manifest([("a", try CurlCommandLine.draft(text(bytes)))]))
+            try expectReadable(RequestDraft.manifest(try CurlCommandLine.drafts(text(bytes))))
         },
     ]
 }

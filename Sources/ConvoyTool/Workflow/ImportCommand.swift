@@ -15,22 +15,29 @@ enum ImportCommand {
                 let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
                 text = String(decoding: data, as: UTF8.self)
             }
-            let draft: RequestDraft
             do throws(CurlCommandLine.Problem) {
-                draft = try CurlCommandLine.draft(text)
+                emit(try CurlCommandLine.drafts(text), options, display)
             } catch {
                 throw .usage("import curl: \(Printable.line(error.description))")
             }
-            display.emit(String(RequestDraft.manifest([("request", draft)]).dropLast()))
         case "har":
             guard options.arguments.count == 2 else { throw options.usage("import har takes a file") }
             let file = options.arguments[1]
             let data = try InputFile.contents(of: file, called: Printable.line(file), limit: DownloadList.maximumLength)
-            guard let drafts = ArchiveReader.drafts(data) else { throw .usage("\(Printable.line(file)) is no HTTP Archive") }
-            guard !drafts.isEmpty else { throw .usage("\(Printable.line(file)) has no requests") }
-            display.emit(String(RequestDraft.manifest(drafts).dropLast()))
+            guard let drafts = ArchiveReader.drafts(data) else {
+                throw .usage("\(Printable.line(file)) is not an HTTP Archive")
+            }
+            guard !drafts.isEmpty else { throw .usage("\(Printable.line(file)) has no requests of http or https") }
+            emit(drafts, options, display)
         default: throw options.usage("import takes curl or har")
         }
         return .success
+    }
+
+    /// Prints a manifest, with variables for its secrets.
+    private static func emit(_ drafts: [(name: String, draft: RequestDraft)], _ options: Options, _ display: Display) {
+        var drafts = drafts, secrets = SecretVariables()
+        if !options.has("show-secrets") { secrets.hide(in: &drafts) }
+        display.emit(String(RequestDraft.manifest(drafts).dropLast()))
     }
 }

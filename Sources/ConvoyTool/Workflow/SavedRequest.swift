@@ -4,21 +4,22 @@ import Foundation
 
 /// Adds a request to a manifest in a file.
 enum SavedRequest {
-    /// The environment variable for the password of `--user`, which is not saved.
-    private static let passwordVariable = "PASSWORD"
-
     static func append(
         _ draft: RequestDraft, to path: String, _ options: Options, _ display: Display
     ) throws(ToolError) {
-        var draft = draft, inputs = WorkflowInputs()
+        var draft = draft, inputs = WorkflowInputs(), secrets = SecretVariables()
         let left = addOptions(to: &draft, options)
-        // Another request of the manifest may need it, and for this one it is on the command line.
-        inputs.environment[passwordVariable] = inputs.environment[passwordVariable] ?? ""
+        secrets.hide(in: &draft)
+        for name in draft.variables { inputs.environment[name] = inputs.environment[name] ?? "" }
         var text = "", names: [String] = []
         if FileManager.default.fileExists(atPath: path) {
             let data = try InputFile.contents(
                 of: path, called: "the manifest \(Printable.line(path))", limit: DownloadList.maximumLength)
             text = String(decoding: data, as: UTF8.self)
+            // Variables need no values until the manifest is run.
+            for name in text.components(separatedBy: "${env.").dropFirst().map({ String($0.prefix { $0 != "}" }) }) {
+                inputs.environment[name] = inputs.environment[name] ?? ""
+            }
             do throws(ManifestError) {
                 names = try Workflow(parsing: data, name: path, inputs: inputs).requestIDs
             } catch {
@@ -27,12 +28,11 @@ enum SavedRequest {
         }
         let base = draft.suggestedName
         let name = ([base] + (2...10_000).map { "\(base)-\($0)" }).first { !names.contains($0) } ?? base
-        let hasLogin = options.has("user")
         if text.isEmpty {
-            text = "version: 1\n\(hasLogin ? "secrets: [env.\(passwordVariable)]\n" : "")requests:\n"
+            text = RequestDraft.manifest([(name, draft)])
+        } else {
+            text += (text.hasSuffix("\n") ? "" : "\n") + draft.yaml(name: name)
         }
-        if !text.hasSuffix("\n") { text += "\n" }
-        text += draft.yaml(name: name)
         do throws(ManifestError) {
             // The manifest must end with its requests, in block style.
             guard try Workflow(parsing: Data(text.utf8), name: path, inputs: inputs).requestIDs == names + [name] else {
@@ -44,10 +44,7 @@ enum SavedRequest {
         try OutputFile(path, option: "save").write(Data(text.utf8))
         let shown = Printable.line(path)
         display.say("\(shown): \(name)")
-        if hasLogin {
-            display.complain(
-                "\(shown): the password of --user was not saved; set the environment variable \(passwordVariable)")
-        }
+        for note in draft.notes { display.complain("\(shown): \(Printable.line(note))") }
         for name in left { display.complain("\(shown): --\(name) was not saved; pass it to convoy run") }
     }
 
@@ -68,8 +65,7 @@ enum SavedRequest {
     /// - Returns: The names of the options that a manifest does not support.
     private static func addOptions(to draft: inout RequestDraft, _ options: Options) -> [String] {
         if let user = options.value("user") {
-            let name = user.prefix { $0 != ":" }.replacing("${", with: "$${")
-            draft.others["user"] = .string("\(name):${env.\(passwordVariable)}")
+            draft.setChallengedLogin(user)
         }
         for key in texts {
             if let value = options.value(key) { draft.others[key] = .string(value.replacing("${", with: "$${")) }

@@ -4,67 +4,188 @@ import Foundation
 
 /// Reads HTTP Archives (HAR 1.2), as browsers save them.
 public enum ArchiveReader {
-    /// Fields that the engine sets itself, or that are of one connection.
-    private static let ownFields: Set<String> = [
-        "host", "content-length", "connection", "accept-encoding", "keep-alive", "transfer-encoding", "te", "upgrade",
-        "cookie",
-    ]
-
-    /// The requests of an archive, in their order; nil for what is no archive.
+    /// The requests of an archive, each after the one before; nil if the data is not an archive. The notes of a request list
+    /// what a manifest cannot express, and the entries before it that are left out.
+    ///
+    /// Fields of a single connection, `Accept-Encoding` and the cookies that earlier responses of the archive have set are
+    /// left to the run. A redirect is the response that the archive has, and its target is the next request.
     public static func drafts(_ data: Data) -> [(name: String, draft: RequestDraft)]? {
         guard let archive = try? JSON(parsing: data), case .array(let entries)? = archive[["log", "entries"]] else {
             return nil
         }
-        var drafts: [(name: String, draft: RequestDraft)] = []
-        var taken: Set<String> = [], counts: [String: Int] = [:]
+        var drafts: [RequestDraft] = [], notes: [String] = [], cookies: [String: Set<String>] = [:]
         for entry in entries {
-            guard let draft = draft(entry) else { continue }
-            let base = draft.suggestedName
-            var name = base
-            // One with a number may be that of another request.
-            while !taken.insert(name).inserted {
-                counts[base, default: 1] += 1
-                name = "\(base)-\(counts[base, default: 1])"
+            let reader = EntryReader(entry: entry, cookies: cookies)
+            let shown = "\(reader.method) \(Redaction.url(reader.url).prefix(200))"
+            let host = URLReference.url(reader.url)?.host ?? ""
+            if var draft = reader.draft() {
+                if let reason = draft.failure {
+                    notes.append("\(shown): left out; \(reason)")
+                } else {
+                    draft.notes = notes + draft.notes
+                    notes = []
+                    drafts.append(draft)
+                }
+            } else {
+                notes.append("\(shown): left out; it is not a request of http or https")
             }
-            drafts.append((name, draft))
+            cookies[host, default: []].formUnion(reader.newCookies)
         }
-        return drafts
+        if !drafts.isEmpty { drafts[drafts.count - 1].notes += notes }
+        var named = RequestDraft.named(drafts)
+        for index in named.indices.dropFirst() { named[index].draft.others["after"] = [.string(named[index - 1].name)] }
+        return named
+    }
+}
+
+/// Reads an entry of an archive.
+private struct EntryReader {
+    let entry: JSON
+    /// The names of the cookies that earlier responses have set, by host.
+    let cookies: [String: Set<String>]
+
+    /// Fields that the engine sets itself, or that are of one connection.
+    private static let ownFields: Set<String> = [
+        "host", "content-length", "connection", "accept-encoding", "keep-alive", "transfer-encoding", "te", "upgrade",
+        "proxy-connection", "http2-settings",
+    ]
+
+    private static let conditions: Set<String> = ["if-none-match", "if-modified-since"]
+
+    var method: String { string("request", "method") ?? "" }
+    var url: String { string("request", "url") ?? "" }
+
+    private func string(_ path: String...) -> String? {
+        if case .string(let text)? = entry[JSONPointer(tokens: path)] { text } else { nil }
     }
 
-    private static func draft(_ entry: JSON) -> RequestDraft? {
-        guard case .string(let method)? = entry[["request", "method"]], case .string(let url)? = entry[["request", "url"]],
-            Target(url) != nil, HTTPSyntax.isToken(method), method != "CONNECT"
+    /// The names and values of a list of the archive.
+    private func pairs(_ path: String...) -> [(name: String, value: String)] {
+        guard case .array(let elements)? = entry[JSONPointer(tokens: path)] else { return [] }
+        return elements.compactMap { element in
+            guard case .string(let name)? = element[["name"]], case .string(let value)? = element[["value"]] else {
+                return nil
+            }
+            return (name, value)
+        }
+    }
+
+    /// The names of the cookies that the response sets.
+    var newCookies: [String] {
+        let fields = pairs("response", "headers").filter { $0.name.lowercased() == "set-cookie" }
+        // Browsers write several fields as lines of one.
+        let lines = fields.flatMap { $0.value.split(whereSeparator: \.isNewline) }
+        return pairs("response", "cookies").map(\.name)
+            + lines.map { $0.prefix { $0 != "=" && $0 != ";" }.trimmingCharacters(in: .whitespaces) }
+    }
+
+    func draft() -> RequestDraft? {
+        guard let address = URLReference.url(String(url.prefix { $0 != "#" })), Target(address) != nil,
+            HTTPSyntax.isToken(method), method != "CONNECT"
         else { return nil }
-        var draft = RequestDraft(method: method, url: String(url.prefix { $0 != "#" }))
-        if case .array(let headers)? = entry[["request", "headers"]] {
-            for header in headers {
-                guard case .string(let name)? = header[["name"]], case .string(let value)? = header[["value"]] else {
-                    continue
-                }
-                let key = name.lowercased()
-                guard !ownFields.contains(key), !key.hasPrefix(":"), !key.hasPrefix("sec-") else { continue }
-                if let index = draft.headers.firstIndex(where: { $0.name.lowercased() == key }) {
-                    draft.headers[index].value += ", \(value)"
-                } else {
-                    draft.headers.append((name, value))
-                }
-            }
-        }
-        if case .string(let text)? = entry[["request", "postData", "text"]], !text.isEmpty, method != "GET", method != "HEAD"
-        {
-            let type = entry[["request", "postData", "mimeType"]].map(\.text) ?? ""
-            if type.hasPrefix("application/json"), let json = try? JSON(parsing: Data(text.utf8)) {
-                draft.body = .json(json)
-            } else {
-                draft.body = .text(text)
-            }
-        }
-        if case .number(let number)? = entry[["response", "status"]], let status: Int = number.integer(),
-            (100...599).contains(status), !(200...299).contains(status),
-            !(300...399).contains(status)
-        {
-            draft.expectations["status"] = .number(JSONNumber(status))
-        }
+        var draft = RequestDraft(method: method, url: address.absoluteString)
+        addHeaders(to: &draft)
+        addBody(to: &draft)
+        addExpectation(to: &draft)
         return draft
+    }
+
+    private func addHeaders(to draft: inout RequestDraft) {
+        for (name, value) in pairs("request", "headers") {
+            let key = name.lowercased()
+            guard !Self.ownFields.contains(key), !key.hasPrefix(":"), key != "cookie" else { continue }
+            guard HTTPSyntax.isToken(name), !Escaping.hasControls(value) else {
+                draft.notes.append("The header field \(name.prefix(40)): left out; it cannot be sent")
+                continue
+            }
+            if let index = draft.headers.firstIndex(where: { $0.name.lowercased() == key }) {
+                draft.headers[index].value += ", \(value)"
+            } else {
+                draft.headers.append((name, value))
+            }
+        }
+        if draft.headers.contains(where: { $0.name.lowercased() == "authorization" }) {
+            draft.url = URLUserInfo.removed(from: draft.url)
+        }
+        addCookies(to: &draft)
+    }
+
+    /// Adds the cookies of the request, unless all of them are those that the run gets from earlier responses.
+    private func addCookies(to draft: inout RequestDraft) {
+        let fields = pairs("request", "headers").filter { $0.name.lowercased() == "cookie" }.map(\.value)
+        let sent = fields.isEmpty ? pairs("request", "cookies").map { "\($0.name)=\($0.value)" } : fields
+        guard !sent.isEmpty else { return }
+        let text = sent.joined(separator: "; ")
+        let names = text.split(separator: ";" as Character).map {
+            $0.prefix { $0 != "=" }.trimmingCharacters(in: .whitespaces)
+        }
+        let known = cookies[URLReference.url(url)?.host ?? ""] ?? []
+        if names.allSatisfy(known.contains) { return }
+        draft.headers.append(("Cookie", text))
+        if names.contains(where: known.contains) {
+            draft.notes.append("Cookie: the recorded values are sent, also those of cookies that the run sets itself")
+        }
+    }
+
+    private func addBody(to draft: inout RequestDraft) {
+        guard case .object? = entry[["request", "postData"]] else { return }
+        let mimeType = string("request", "postData", "mimeType") ?? ""
+        let type =
+            draft.headers.first { $0.name.lowercased() == "content-type" }?.value ?? (mimeType.isEmpty ? nil : mimeType)
+        let params = parts
+        var text = string("request", "postData", "text") ?? ""
+        guard !text.isEmpty || !params.isEmpty else { return }
+        guard !["GET", "HEAD"].contains(method) else {
+            return draft.notes.append("The body is left out; a manifest has no body for a \(method)")
+        }
+        if string("request", "postData", "encoding")?.lowercased() == "base64" {
+            guard let data = Data(base64Encoded: text), let decoded = String(validating: data, as: UTF8.self) else {
+                return draft.notes.append("The body is left out; it is not text. Give it as file:")
+            }
+            text = decoded
+        }
+        if text.contains("\u{FFFD}") { draft.notes.append("The body has bytes that the archive does not contain") }
+        guard text.isEmpty else { return draft.setBody(text, type: type) }
+        if type?.lowercased().hasPrefix("multipart/") == true {
+            draft.body = .multipart(params)
+            // The boundary is another one.
+            draft.headers.removeAll { $0.name.lowercased() == "content-type" }
+            let names = params.filter { $0.fileName != nil && $0.value.isEmpty }.map(\.name)
+            if !names.isEmpty {
+                draft.notes.append("The archive does not contain the files of \(names.joined(separator: ", "))")
+            }
+        } else {
+            let form = params.map { "\(Escaping.url($0.name))=\(Escaping.url($0.value))" }.joined(separator: "&")
+            draft.setBody(form, type: type ?? "application/x-www-form-urlencoded")
+        }
+    }
+
+    /// The parameters of a form, which an archive has instead of its text.
+    private var parts: [RequestDraft.Part] {
+        guard case .array(let elements)? = entry[["request", "postData", "params"]] else { return [] }
+        return elements.compactMap { element in
+            guard case .string(let name)? = element[["name"]] else { return nil }
+            func text(_ key: String) -> String? { if case .string(let text)? = element[key] { text } else { nil } }
+            var part = RequestDraft.Part(name: name, value: text("value") ?? "", isFile: false)
+            part.fileName = text("fileName")
+            part.type = text("contentType").flatMap { $0.isEmpty || Escaping.hasControls($0) ? nil : $0 }
+            return part
+        }
+    }
+
+    private func addExpectation(to draft: inout RequestDraft) {
+        guard case .number(let number)? = entry[["response", "status"]], let status: Int = number.integer() else { return }
+        let isConditional = draft.headers.contains { Self.conditions.contains($0.name.lowercased()) }
+        switch status {
+        case 304 where isConditional, 200...299 where isConditional:
+            // Whether the resource has changed since is not up to the request.
+            draft.expectations["status"] = ["200-299", 304]
+        case 200...299, 100...199: break
+        case 300...399:
+            draft.others["max-redirs"] = 0
+            draft.expectations["status"] = .number(JSONNumber(status))
+        case 400...599: draft.expectations["status"] = .number(JSONNumber(status))
+        default: break
+        }
     }
 }

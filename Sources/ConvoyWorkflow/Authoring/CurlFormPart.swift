@@ -1,21 +1,25 @@
+import ConvoySerialization
+
 /// Reads the parts of `curl -F`: `name=text;type=…`, `name=@file;filename=…`, `name=<file`.
 enum CurlFormPart {
     /// The part, and what of it a manifest cannot say.
     static func part(_ text: String) throws(CurlCommandLine.Problem) -> (part: RequestDraft.Part?, notes: [String]) {
         guard let equals = text.firstIndex(of: "=") else {
-            throw CurlCommandLine.Problem(description: "a part without an =: \(text)")
+            throw CurlCommandLine.Problem(description: "A part without an equals sign: \"\(text.prefix(40))\".")
         }
         let name = String(text[..<equals])
         var rest = text[text.index(after: equals)...]
         let mark = rest.first
         let isFile = mark == "@"
         if isFile { rest.removeFirst() }
-        if mark == "<" { return (nil, ["-F '\(text)': the text of a file as a part; put it into value"]) }
+        // A value may be a password, so that a note has the name only.
+        let shown = "-F \(name)"
+        if mark == "<" { return (nil, ["\(shown): left out; give the text of the file as a value"]) }
         var notes: [String] = []
         // The value may be in quotes, if it has a semicolon or a comma.
         let content = field(&rest, stops: isFile ? ";," : ";")
-        if isFile, content == "-" { return (nil, ["-F '\(text)': standard input as a part; put it into a file"]) }
-        if rest.first == "," { notes.append("-F '\(text)': only the first of several files of one part is here") }
+        if isFile, content == "-" { return (nil, ["\(shown): left out; put standard input into a file"]) }
+        if rest.first == "," { notes.append("\(shown): only the first of several files of a part is sent") }
         rest = rest.drop { $0 != ";" }
         var part = RequestDraft.Part(name: name, value: content, isFile: isFile)
         while rest.first == ";" {
@@ -24,7 +28,7 @@ enum CurlFormPart {
             rest = rest.dropFirst(key.count)
             guard rest.first == "=" else {
                 // A parameter of the type before it: `type=text/plain;charset=utf-8` is handled below.
-                if !key.isEmpty { notes.append("-F '\(text)': left out ;\(key)") }
+                if !key.isEmpty { notes.append("\(shown): ;\(key) is left out") }
                 continue
             }
             rest.removeFirst()
@@ -33,11 +37,36 @@ enum CurlFormPart {
             case "type": part.type = value
             case "filename": part.fileName = value
             case "charset" where part.type != nil: part.type? += ";charset=\(value)"
-            default: notes.append("-F '\(text)': left out \(key)=\(value)")
+            default: notes.append("\(shown): \(key) is left out")
             }
         }
+        if part.type == nil, part.isFile || part.fileName != nil { addType(to: &part, &notes) }
         return (part, notes)
     }
+
+    /// Gives a part the media type that curl sends, if it is not the one that a manifest would send.
+    private static func addType(to part: inout RequestDraft.Part, _ notes: inout [String]) {
+        func fileExtension(_ path: String) -> String {
+            (path.split(separator: "/" as Character).last.map(String.init) ?? "" as String).split(
+                separator: "." as Character
+            )
+            .dropFirst().last.map { $0.lowercased() } ?? ""
+        }
+        let known = types[fileExtension(part.fileName ?? "")] ?? (part.isFile ? types[fileExtension(part.value)] : nil)
+        guard part.isFile else {
+            if known == nil { notes.append("-F \(part.name): sent as text/plain, and by curl without a type") }
+            if let known, known != "text/plain" { part.type = known }
+            return
+        }
+        let type = known ?? "application/octet-stream"
+        if MIMEType.type(forPathExtension: fileExtension(part.value)) != type { part.type = type }
+    }
+
+    /// The types that curl guesses from a name.
+    private static let types = [
+        "gif": "image/gif", "jpg": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "svg": "image/svg+xml",
+        "txt": "text/plain", "htm": "text/html", "html": "text/html", "pdf": "application/pdf", "xml": "application/xml",
+    ]
 
     /// A value up to a character of `stops`, or in double quotes, in which a backslash is before a quote or a backslash.
     private static func field(_ rest: inout Substring, stops: String) -> String {

@@ -15,21 +15,21 @@ enum CurlOption {
 
     /// Those of how curl prints, of what a manifest does anyway, and of how a connection is kept.
     static let ignoredFlags: Set<String> = [
-        "silent", "show-error", "verbose", "include", "progress-bar", "no-progress-meter", "no-buffer", "globoff",
+        "silent", "show-error", "verbose", "include", "progress-bar", "no-progress-meter", "no-buffer",
         "styled-output", "no-styled-output", "fail", "fail-with-body", "fail-early", "location", "compressed", "http2",
         "create-dirs", "clobber", "disable", "tcp-nodelay", "no-keepalive", "tcp-fastopen", "no-sessionid", "no-alpn",
-        "parallel", "basic", "proto-default", "no-location", "false-start", "show-headers",
+        "parallel", "no-location", "false-start", "show-headers",
     ]
 
     /// Those that a manifest has nothing for, and which do not change what is sent to whom: each gets a note.
     static let notedFlags: Set<String> = [
-        "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "ntlm", "negotiate", "netrc", "netrc-optional",
+        "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "netrc", "netrc-optional",
         "location-trusted", "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",
         "retry-all-errors", "retry-connrefused", "proxytunnel", "proxy-insecure", "proxy-ntlm", "proxy-digest",
         "proxy-anyauth", "ssl", "ssl-reqd", "ssl-allow-beast", "ssl-no-revoke", "cert-status", "tlsv1", "tlsv1.0", "tlsv1.1",
         "xattr", "raw", "tr-encoding", "junk-session-cookies", "suppress-connect-headers", "ca-native", "haproxy-protocol",
         "ignore-content-length", "disallow-username-in-url", "metalink", "styled", "mptcp", "remove-on-error",
-        "no-clobber", "skip-existing", "doh-insecure", "doh-cert-status", "remote-name-all",
+        "no-clobber", "skip-existing", "doh-insecure", "doh-cert-status",
     ]
 
     static let notedValues: Set<String> = [
@@ -39,12 +39,14 @@ enum CurlOption {
         "tls13-ciphers", "curves", "tls-max", "cert-type", "key-type", "pass", "engine", "proto", "proto-redir",
         "local-port",
         "keepalive-time", "expect100-timeout", "max-filesize", "rate", "etag-save", "etag-compare", "alt-svc", "hsts",
-        "request-target", "happy-eyeballs-timeout-ms", "delegation", "aws-sigv4", "service-name", "parallel-max", "variable",
-        "config", "create-file-mode", "libcurl", "url-query", "ech", "ip-tos", "vlan-priority", "keepalive-cnt",
+        "request-target", "happy-eyeballs-timeout-ms", "delegation", "proto-default", "service-name", "parallel-max",
+        "variable",
+        "config", "create-file-mode", "libcurl", "ech", "ip-tos", "vlan-priority", "keepalive-cnt",
     ]
 
     static let flags: Set<String> = [
-        "get", "head", "insecure", "http1.1", "ipv4", "ipv6", "remote-name", "tlsv1.2", "tlsv1.3", "digest", "anyauth",
+        "get", "head", "insecure", "http1.1", "ipv4", "ipv6", "remote-name", "remote-name-all", "globoff", "tlsv1.2",
+        "tlsv1.3", "basic", "digest", "anyauth", "ntlm", "negotiate",
     ]
 
     static let values: Set<String> = [
@@ -52,6 +54,22 @@ enum CurlOption {
         "data-urlencode", "json", "form", "form-string", "upload-file", "user", "oauth2-bearer", "proxy", "noproxy",
         "resolve", "connect-to", "unix-socket", "interface", "cacert", "crlfile", "pinnedpubkey", "cert", "key",
         "connect-timeout", "max-time", "max-redirs", "limit-rate", "retry", "retry-max-time", "range", "netrc-file",
-        "output", "output-dir",
+        "output", "output-dir", "url-query", "aws-sigv4",
     ]
+
+    /// Those of ``notedValues`` whose values are never secrets, and help to find the option again.
+    static let shownValues = notedValues.subtracting(["proxy-user", "proxy-header", "pass", "preproxy", "variable"])
+
+    static func isFlag(_ name: String) -> Bool {
+        flags.contains(name) || ignoredFlags.contains(name) || notedFlags.contains(name)
+    }
+
+    /// The name that an abbreviation stands for, as curl takes one; the text itself if it is a name or ambiguous.
+    static func completed(_ text: String) -> String {
+        guard !all.contains(text), text.count > 1 else { return text }
+        let found = all.filter { $0.hasPrefix(text) }
+        return found.count == 1 ? found.first ?? text : text
+    }
+
+    private static let all = flags.union(values).union(ignoredFlags).union(notedFlags).union(notedValues)
 }

@@ -36,11 +36,11 @@ public struct RequestDraft: Sendable {
             (self.name, self.value, self.isFile) = (name, value, isFile)
         }
 
-        fileprivate var json: JSON {
-            guard isFile || fileName != nil || type != nil else { return literal(value) }
+        fileprivate func json(_ template: (String) -> JSON) -> JSON {
+            guard isFile || fileName != nil || type != nil else { return template(value) }
             var object = JSONObject()
-            object.append(key: isFile ? "file" : "value", value: literal(value))
-            if let fileName { object.append(key: "name", value: literal(fileName)) }
+            object.append(key: isFile ? "file" : "value", value: template(value))
+            if let fileName { object.append(key: "name", value: template(fileName)) }
             if let type { object.append(key: "type", value: .string(type)) }
             return .object(object)
         }
@@ -52,14 +52,18 @@ public struct RequestDraft: Sendable {
     public var url: String
     /// Fields in their order.
     public var headers: [(name: String, value: String)] = []
+    /// The names of fields that are not sent, although others of the kind have them.
+    var removedHeaders: [String] = []
     /// Items of the query besides those of the URL.
     public var query: [(name: String, value: String)] = []
     /// The body; nil for none.
     public var body: Body?
     /// A user and a password that are sent with the request.
     public var login: (user: String, password: String)?
-    /// The variable of the environment that has the password, in place of the password of ``login``.
-    public var passwordVariable: String?
+    /// Whether the login is sent only when the server asks for it.
+    var isLoginChallenged = false
+    /// The path of the output, below the output directory.
+    var output: String?
     /// What is expected, by the keys of `expect`.
     public var expectations = JSONObject()
     /// Captures by name, such as `json:/token`.
@@ -68,6 +72,10 @@ public struct RequestDraft: Sendable {
     public var others = JSONObject()
     /// Comments above the request.
     public var notes: [String] = []
+    /// The variables of the environment that ``reference(to:)`` may stand for in a text.
+    package internal(set) var variables: Set<String> = []
+    /// Those of ``variables`` that are secrets.
+    var secretVariables: [String] = []
 
     /// A draft of a request without a body.
     public init(method: String, url: String) { (self.method, self.url) = (method, url) }
@@ -93,28 +101,36 @@ public struct RequestDraft: Sendable {
         var object = JSONObject()
         let verb = method.lowercased()
         if RequestReader.verbs.contains(verb), method == verb.uppercased() {
-            object.append(key: verb, value: literal(url))
+            object.append(key: verb, value: template(url))
         } else {
             object.append(key: "method", value: .string(method))
-            object.append(key: "url", value: literal(url))
+            object.append(key: "url", value: template(url))
         }
-        if !query.isEmpty { object.append(key: "query", value: Self.mapping(query)) }
-        if !headers.isEmpty { object.append(key: "headers", value: Self.mapping(headers)) }
+        if !query.isEmpty { object.append(key: "query", value: mapping(query)) }
+        if !headers.isEmpty || !removedHeaders.isEmpty {
+            let fields = headers.map { ($0.name, template($0.value)) } + removedHeaders.map { ($0, JSON.null) }
+            object.append(key: "headers", value: Self.mapping(fields))
+        }
         if let login {
-            let password = passwordVariable.map { JSON.string("${env.\($0)}") } ?? literal(login.password)
-            object.append(key: "basic", value: ["user": literal(login.user), "password": password])
+            let (user, password) = (template(login.user), template(login.password))
+            if isLoginChallenged {
+                object.append(key: "user", value: .string("\(user.text):\(password.text)"))
+            } else {
+                object.append(key: "basic", value: ["user": user, "password": password])
+            }
         }
         switch body {
         case nil: break
-        case .json(let json)?: object.append(key: "json", value: Self.escaped(json))
-        case .form(let items)?: object.append(key: "form", value: Self.mapping(items))
-        case .text(let text)?: object.append(key: "text", value: literal(text))
-        case .file(let path)?: object.append(key: "file", value: literal(path))
+        case .json(let json)?: object.append(key: "json", value: template(json))
+        case .form(let items)?: object.append(key: "form", value: mapping(items))
+        case .text(let text)?: object.append(key: "text", value: template(text))
+        case .file(let path)?: object.append(key: "file", value: template(path))
         case .multipart(let parts)?:
-            object.append(key: "multipart", value: Self.mapping(parts.map { ($0.name, $0.json) }))
+            object.append(key: "multipart", value: Self.mapping(parts.map { ($0.name, $0.json(template)) }))
         }
+        if let output { object.append(key: "output", value: template(output)) }
         if !expectations.members.isEmpty { object.append(key: "expect", value: .object(expectations)) }
-        if !captures.isEmpty { object.append(key: "capture", value: Self.mapping(captures.map { ($0.name, $0.source) })) }
+        if !captures.isEmpty { object.append(key: "capture", value: mapping(captures.map { ($0.name, $0.source) })) }
         for member in others.members { object.append(key: member.key, value: member.value) }
         return .object(object)
     }
@@ -143,25 +159,39 @@ public struct RequestDraft: Sendable {
 
     /// A manifest with some requests.
     public static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
-        "version: 1\nrequests:\n" + requests.map { $0.draft.yaml(name: $0.name) }.joined()
+        let secrets = requests.flatMap(\.draft.secretVariables).reduce(into: [String]()) { all, name in
+            if !all.contains(name) { all.append(name) }
+        }
+        let marks = secrets.isEmpty ? "" : "secrets: [\(secrets.map { "env.\($0)" }.joined(separator: ", "))]\n"
+        return "version: 1\n\(marks)requests:\n" + requests.map { $0.draft.yaml(name: $0.name) }.joined()
     }
 
     // MARK: Text
 
-    private static func escaped(_ json: JSON) -> JSON {
+    /// What stands for a variable of the environment in a text. The arguments of a command contain no NUL.
+    static func reference(to name: String) -> String { "\0\(name)\0" }
+
+    /// A text in which `${` has no meaning, except for references to variables.
+    private func template(_ text: String) -> JSON {
+        let escaped = text.replacing("${", with: "$${")
+        guard !variables.isEmpty, escaped.contains("\0") else { return .string(escaped) }
+        return .string(variables.reduce(escaped) { $0.replacing(Self.reference(to: $1), with: "${env.\($1)}") })
+    }
+
+    private func template(_ json: JSON) -> JSON {
         switch json {
-        case .string(let string): return literal(string)
-        case .array(let values): return .array(values.map(escaped))
+        case .string(let string): return template(string)
+        case .array(let values): return .array(values.map(template))
         case .object(let object):
             var result = JSONObject()
-            for member in object.members { result.append(key: member.key, value: escaped(member.value)) }
+            for member in object.members { result.append(key: member.key, value: template(member.value)) }
             return .object(result)
         default: return json
         }
     }
 
-    private static func mapping(_ pairs: [(name: String, value: String)]) -> JSON {
-        mapping(pairs.map { ($0.name, literal($0.value)) })
+    private func mapping(_ pairs: [(name: String, value: String)]) -> JSON {
+        Self.mapping(pairs.map { ($0.name, template($0.value)) })
     }
 
     /// A mapping; values of one name become a list.
@@ -219,6 +249,3 @@ public struct RequestDraft: Sendable {
         return false
     }
 }
-
-/// A text in which `${` has no meaning.
-private func literal(_ text: String) -> JSON { .string(text.replacing("${", with: "$${")) }

@@ -1,88 +1,262 @@
-/// Splits a command as a shell does.
-enum ShellWords {
-    /// The words of a command, as a POSIX shell splits them, with `$'…'` of bash. Variables and the like are text.
-    static func split(_ text: String) throws(CurlCommandLine.Problem) -> [String] {
-        var words: [String] = [], word = "", hasWord = false
-        var rest = Array(text.unicodeScalars)[...]
-        func end() {
-            if hasWord { words.append(word) }
-            (word, hasWord) = ("", false)
+/// Splits a text into the commands and words of a POSIX shell, with the `$'…'` of bash.
+struct ShellWords {
+    /// A simple command: its words, and where its standard input comes from.
+    struct Command {
+        var words: [String] = []
+        /// The file that `<` names.
+        var inputFile: String?
+        /// The text of `<<` or `<<<`.
+        var inputText: String?
+        /// Whether the standard input is the output of another command.
+        var isPiped = false
+        var notes: [String] = []
+
+        var isEmpty: Bool { words.isEmpty && inputFile == nil && inputText == nil }
+    }
+
+    private var commands: [Command] = []
+
+    private typealias Problem = CurlCommandLine.Problem
+
+    private var rest: ArraySlice<UInt8>
+    private var command = Command()
+    private var word: [UInt8] = []
+    private var hasWord = false, isQuoted = false
+    /// What the next word is, if it is not an argument.
+    private var redirection: Redirection?
+    private var documents: [(delimiter: [UInt8], isLiteral: Bool, stripsTabs: Bool)] = []
+
+    private enum Redirection {
+        case input, text, document(stripsTabs: Bool), output(shown: String?)
+    }
+
+    /// The simple commands of a text. In a word, ``RequestDraft/reference(to:)`` stands for a variable.
+    static func split(_ text: String) throws(CurlCommandLine.Problem) -> [Command] {
+        var words = ShellWords(rest: Array(text.replacing("\r\n", with: "\n").utf8.filter { $0 != 0 })[...])
+        while let next = words.rest.popFirst() { try words.take(next) }
+        try words.endWord()
+        words.endCommand()
+        return words.commands
+    }
+
+    private init(rest: ArraySlice<UInt8>) { self.rest = rest }
+
+    private mutating func take(_ next: UInt8) throws(CurlCommandLine.Problem) {
+        switch next {
+        case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r"): try endWord()
+        case UInt8(ascii: "\n"): try endLine()
+        // A comment, as a printed command has for what it leaves out.
+        case UInt8(ascii: "#") where !hasWord: rest = rest.drop { $0 != UInt8(ascii: "\n") }
+        case UInt8(ascii: "'"):
+            begin(quoted: true)
+            guard let end = rest.firstIndex(of: next) else { throw Problem(description: "A quote is not closed.") }
+            word += rest[..<end]
+            rest = rest[(end + 1)...]
+        case UInt8(ascii: "\""): try takeDoubleQuoted()
+        case UInt8(ascii: "$"): try takeDollar(quoted: false)
+        case UInt8(ascii: "`"): throw Self.substitution
+        case UInt8(ascii: "\\"):
+            guard let escaped = rest.popFirst() else { break }
+            if escaped == UInt8(ascii: "\n") { break }
+            begin(quoted: true)
+            word.append(escaped)
+        case UInt8(ascii: "|"), UInt8(ascii: ";"), UInt8(ascii: "&"): try takeOperator(next)
+        case UInt8(ascii: "<"), UInt8(ascii: ">"): try takeRedirection(next)
+        case UInt8(ascii: "("), UInt8(ascii: ")"):
+            throw Problem(description: "A subshell cannot be imported. Put an argument that has parentheses in quotes.")
+        default:
+            begin(quoted: false)
+            word.append(next)
         }
-        func closing(_ mark: Unicode.Scalar, escapes: Bool) throws(CurlCommandLine.Problem) {
-            hasWord = true
-            while let next = rest.popFirst() {
-                if next == mark { return }
-                guard next == "\\", escapes, let escaped = rest.popFirst() else {
-                    word.unicodeScalars.append(next)
-                    continue
-                }
-                if escaped == "\n" { continue }
-                if !"\"\\$`".unicodeScalars.contains(escaped) { word.unicodeScalars.append("\\") }
-                word.unicodeScalars.append(escaped)
-            }
-            throw CurlCommandLine.Problem(description: "a quote has no end")
-        }
+    }
+
+    private mutating func begin(quoted: Bool) { (hasWord, isQuoted) = (true, isQuoted || quoted) }
+
+    // MARK: Quotes and variables
+
+    private mutating func takeDoubleQuoted() throws(CurlCommandLine.Problem) {
+        begin(quoted: true)
         while let next = rest.popFirst() {
             switch next {
-            case " ", "\t", "\n", "\r": end()
-            // A comment, as a printed command has for what it leaves out.
-            case "#" where !hasWord: rest = rest.drop { $0 != "\n" }
-            case "'": try closing("'", escapes: false)
-            case "\"": try closing("\"", escapes: true)
-            case "$" where rest.first == "'":
-                rest.removeFirst()
-                hasWord = true
-                word += try ansi(&rest)
-            case "\\":
+            case UInt8(ascii: "\""): return
+            case UInt8(ascii: "$"): try takeDollar(quoted: true)
+            case UInt8(ascii: "`"): throw Self.substitution
+            case UInt8(ascii: "\\"):
                 guard let escaped = rest.popFirst() else { break }
-                if escaped == "\r", rest.first == "\n" {
-                    rest.removeFirst()
-                } else if escaped != "\n" {
-                    word.unicodeScalars.append(escaped)
-                    hasWord = true
-                }
-            default:
-                word.unicodeScalars.append(next)
-                hasWord = true
+                if escaped == UInt8(ascii: "\n") { continue }
+                if !"\"\\$`".utf8.contains(escaped) { word.append(next) }
+                word.append(escaped)
+            default: word.append(next)
             }
         }
-        end()
-        return words
+        throw Problem(description: "A quote is not closed.")
     }
 
-    /// The text of `$'…'`.
-    private static func ansi(_ rest: inout ArraySlice<Unicode.Scalar>) throws(CurlCommandLine.Problem) -> String {
-        var text = ""
-        while let next = rest.popFirst() {
-            if next == "'" { return text }
-            guard next == "\\", let escaped = rest.popFirst() else {
-                text.unicodeScalars.append(next)
-                continue
+    private static let substitution = CurlCommandLine.Problem(
+        description: "A command substitution cannot be imported. Replace it with its value or with a variable.")
+
+    private mutating func takeDollar(quoted: Bool) throws(CurlCommandLine.Problem) {
+        switch rest.first {
+        case UInt8(ascii: "'") where !quoted:
+            rest.removeFirst()
+            begin(quoted: true)
+            word += try ShellQuote.ansiC(&rest)
+        // A text to be translated, which without a translation is the text itself.
+        case UInt8(ascii: "\"") where !quoted: break
+        case UInt8(ascii: "("): throw Self.substitution
+        case UInt8(ascii: "{"):
+            guard let end = rest.firstIndex(of: UInt8(ascii: "}")) else {
+                throw Problem(description: "A ${ is not closed.")
             }
-            switch escaped {
-            case "n": text += "\n"
-            case "r": text += "\r"
-            case "t": text += "\t"
-            case "u", "x":
-                var value = number(&rest, atMost: escaped == "u" ? 4 : 2)
-                // Browsers write a character beyond U+FFFF as two.
-                if let first = value, (0xD800...0xDBFF).contains(first), rest.starts(with: ["\\", "u"]) {
-                    var behind = rest.dropFirst(2)
-                    if let second = number(&behind, atMost: 4), (0xDC00...0xDFFF).contains(second) {
-                        (value, rest) = (0x10000 + (first - 0xD800) << 10 + second - 0xDC00, behind)
-                    }
-                }
-                text.unicodeScalars.append(value.flatMap(Unicode.Scalar.init) ?? "\u{FFFD}")
-            default: text.unicodeScalars.append(escaped)
+            let name = String(decoding: rest[rest.startIndex..<end].dropFirst(), as: UTF8.self)
+            rest = rest[(end + 1)...]
+            guard Self.isName(name) else {
+                throw Problem(description: "\"${\(name)}\" cannot be imported. Replace it with its value or with ${NAME}.")
+            }
+            refer(to: name)
+        case let next?:
+            let name = rest.prefix { Self.isNameByte($0) }
+            if Self.isName(String(decoding: name, as: UTF8.self)) {
+                rest = rest.dropFirst(name.count)
+                refer(to: String(decoding: name, as: UTF8.self))
+            } else if "0123456789@*#?!-$".utf8.contains(next), !(next == UInt8(ascii: "$") && quoted) {
+                let shown = String(decoding: [UInt8(ascii: "$"), next], as: UTF8.self)
+                throw Problem(description: "\"\(shown)\" is a parameter of the shell. Replace it with its value.")
+            } else {
+                begin(quoted: quoted)
+                word.append(UInt8(ascii: "$"))
+            }
+        case nil:
+            begin(quoted: quoted)
+            word.append(UInt8(ascii: "$"))
+        }
+    }
+
+    private mutating func refer(to name: String) {
+        begin(quoted: true)
+        word += RequestDraft.reference(to: name).utf8
+    }
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), 0x30...0x39, UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+
+    static func isName(_ text: String) -> Bool {
+        guard let first = text.utf8.first, !(0x30...0x39).contains(first) else { return false }
+        return text.utf8.allSatisfy(isNameByte)
+    }
+
+    // MARK: Operators
+
+    private mutating func takeOperator(_ next: UInt8) throws(CurlCommandLine.Problem) {
+        // `&>` and `2>&1` redirect.
+        if next == UInt8(ascii: "&"), rest.first == UInt8(ascii: ">") { return try endWord() }
+        // Without a space it is likely that a URL needs quotes.
+        if next == UInt8(ascii: "&"), hasWord, !isQuoted, rest.first.map(Self.isNameByte) == true {
+            throw Problem(description: "An & ends a command. Put the URL in quotes.")
+        }
+        try endWord()
+        let isPipe = next == UInt8(ascii: "|") && rest.first != next
+        if next == rest.first || (isPipe && rest.first == UInt8(ascii: "&")) { rest.removeFirst() }
+        endCommand()
+        command.isPiped = isPipe
+    }
+
+    private mutating func takeRedirection(_ mark: UInt8) throws(CurlCommandLine.Problem) {
+        var descriptor: [UInt8] = []
+        if hasWord, !isQuoted, word.allSatisfy({ (0x30...0x39).contains($0) }) {
+            descriptor = word
+            (word, hasWord) = ([], false)
+        }
+        try endWord()
+        let more = rest.prefix { $0 == mark }.prefix(2)
+        rest = rest.dropFirst(more.count)
+        if mark == UInt8(ascii: ">") {
+            if let next = rest.first, "&|".utf8.contains(next) {
+                rest.removeFirst()
+                let target = rest.prefix { (0x30...0x39).contains($0) || $0 == UInt8(ascii: "-") }
+                rest = rest.dropFirst(target.count)
+                if !target.isEmpty { return }
+            }
+            let isError = descriptor == [UInt8(ascii: "2")]
+            redirection = .output(shown: isError ? nil : String(repeating: ">", count: more.count + 1))
+            return
+        }
+        guard rest.first != UInt8(ascii: "(") else { throw Self.substitution }
+        switch more.count {
+        case 0: redirection = .input
+        case 1:
+            let strips = rest.first == UInt8(ascii: "-")
+            if strips { rest.removeFirst() }
+            redirection = .document(stripsTabs: strips)
+        default: redirection = .text
+        }
+    }
+
+    // MARK: Ends
+
+    private mutating func endWord() throws(CurlCommandLine.Problem) {
+        guard hasWord else { return }
+        let bytes = word
+        let (text, isUTF8) = ShellQuote.text(bytes)
+        defer { (word, hasWord, isQuoted, redirection) = ([], false, false, nil) }
+        switch redirection {
+        case nil:
+            if !isUTF8 { command.notes.append("Bytes that are not UTF-8 are read as Latin-1, and sent as UTF-8.") }
+            command.words.append(text)
+        case .input?: command.inputFile = text
+        case .text?: command.inputText = text + "\n"
+        case .document(let strips)?: documents.append((bytes, isQuoted, strips))
+        case .output(let shown)?:
+            if let shown, text != "/dev/null" { command.notes.append("\(shown) \(text): left out; -o names an output file") }
+        }
+    }
+
+    private mutating func endLine() throws(CurlCommandLine.Problem) {
+        try endWord()
+        for document in documents {
+            let text = try self.document(document.delimiter, literal: document.isLiteral, document.stripsTabs)
+            command.inputText = text
+        }
+        documents = []
+        // Options on a line of their own belong to the command, even if the backslash before it is lost.
+        let next = rest.drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }.first
+        if next != UInt8(ascii: "-") { endCommand() }
+    }
+
+    private mutating func document(
+        _ delimiter: [UInt8], literal: Bool, _ stripsTabs: Bool
+    ) throws(CurlCommandLine.Problem) -> String {
+        var body: [UInt8] = []
+        while !rest.isEmpty {
+            var line = rest.prefix { $0 != UInt8(ascii: "\n") }
+            rest = rest.dropFirst(line.count + 1)
+            if stripsTabs { line = line.drop { $0 == UInt8(ascii: "\t") } }
+            if line.elementsEqual(delimiter) { break }
+            body += line + [UInt8(ascii: "\n")]
+        }
+        if literal { return ShellQuote.text(body).text }
+        // Only the variables of an unquoted document are replaced; its quotes are text.
+        var inner = ShellWords(rest: body[...])
+        while let next = inner.rest.popFirst() {
+            switch next {
+            case UInt8(ascii: "$"): try inner.takeDollar(quoted: true)
+            case UInt8(ascii: "`"): throw Self.substitution
+            case UInt8(ascii: "\\") where inner.rest.first.map({ "\\$`".utf8.contains($0) }) == true:
+                inner.word.append(inner.rest.removeFirst())
+            case UInt8(ascii: "\\") where inner.rest.first == UInt8(ascii: "\n"): inner.rest.removeFirst()
+            default: inner.word.append(next)
             }
         }
-        throw CurlCommandLine.Problem(description: "a quote has no end")
+        return ShellQuote.text(inner.word).text
     }
 
-    /// Takes a hexadecimal number; nil without a digit.
-    private static func number(_ rest: inout ArraySlice<Unicode.Scalar>, atMost count: Int) -> UInt32? {
-        let digits = rest.prefix(count).prefix { $0.properties.isASCIIHexDigit }
-        rest = rest.dropFirst(digits.count)
-        return UInt32(String(String.UnicodeScalarView(digits)), radix: 16)
+    private mutating func endCommand() {
+        if !command.isEmpty { commands.append(command) }
+        command = Command()
     }
 }

@@ -1,0 +1,60 @@
+/// Reads commands in the syntax of the Windows command prompt, as browsers copy them with "Copy as cURL (cmd)".
+enum CommandPrompt {
+    /// Whether a text has the escapes of the command prompt: a caret before a quote or at the end of a line.
+    static func isUsed(in text: String) -> Bool {
+        text.contains("^\"") || text.contains(" ^\n") || text.contains(" ^\r\n")
+    }
+
+    /// The words of a command: carets are removed, and then quotes are read as the C library of Windows reads them.
+    static func words(_ text: String) throws(CurlCommandLine.Problem) -> [String] {
+        var plain = "", rest = Array(text.replacing("\r\n", with: "\n"))[...]
+        while let next = rest.popFirst() {
+            guard next == "^" else {
+                plain.append(next)
+                continue
+            }
+            guard let escaped = rest.popFirst() else { break }
+            if escaped != "\n" {
+                plain.append(escaped)
+            } else if rest.first == "\n" {
+                // The line break after an escaped one is text.
+                plain.append(rest.removeFirst())
+            }
+        }
+        var words: [String] = [], word = "", hasWord = false, isQuoted = false
+        rest = Array(plain)[...]
+        while let next = rest.popFirst() {
+            switch next {
+            case "\\":
+                var count = 1
+                while rest.first == "\\" {
+                    count += 1
+                    rest.removeFirst()
+                }
+                let isBeforeQuote = rest.first == "\""
+                word += String(repeating: "\\", count: isBeforeQuote ? count / 2 : count)
+                if isBeforeQuote, count % 2 == 1 { word.append(rest.removeFirst()) }
+                hasWord = true
+            case "\"":
+                hasWord = true
+                if isQuoted, rest.first == "\"" {
+                    word.append(rest.removeFirst())
+                } else {
+                    isQuoted.toggle()
+                }
+            case " ", "\t", "\n":
+                guard !isQuoted else {
+                    word.append(next)
+                    continue
+                }
+                if hasWord { words.append(word) }
+                (word, hasWord) = ("", false)
+            default:
+                word.append(next)
+                hasWord = true
+            }
+        }
+        guard !isQuoted else { throw CurlCommandLine.Problem(description: "A quote is not closed.") }
+        return hasWord ? words + [word] : words
+    }
+}
