@@ -123,13 +123,36 @@ import Testing
         #expect(!text.contains("p w") && text.contains("User-Agent") == arguments.contains("-A"), "\(text)")
     }
 
+    @Test func `a saved request refers to variables instead of containing its secrets`() async throws {
+        for secret in ["one-two-three", "four-five-six"] {
+            let saved = try await send(
+                "--save", "m.yaml", "-H", "Authorization: Bearer \(secret)", "POST", "URL", "password=\(secret)")
+            #expect(saved.status == 0)
+            #expect(saved.errors.contains("give it as TOKEN in the environment"), "\(saved.errors)")
+        }
+        let text = try scratch.text("m.yaml")
+        #expect(text.hasPrefix("version: 1\nsecrets: [env.TOKEN]\n"), "\(text)")
+        #expect(
+            text.contains("Authorization: \"Bearer ${env.TOKEN}\"") && !text.contains("one-two")
+                && !text.contains("four-five"))
+    }
+
+    @Test func `--head prints cookies, which -v hides`() async throws {
+        server.route("/cookie", .text("x").header("Set-Cookie", "sid=s3cret"))
+        let url = server.url("/cookie").absoluteString
+        let head = try await ToolProcess.run(["send", "-v", "--head", "GET", url], in: scratch.url)
+        #expect(
+            head.output.contains("Set-Cookie: sid=s3cret") && !head.errors.contains("s3cret"), "\(head.output)\(head.errors)"
+        )
+    }
+
     @Test func `options that a manifest cannot express are reported`() async throws {
         let saved = try await send(
             "--save", "m.yaml", "-u", "ada:pw", "-k", "--max-time", "5", "--cookie-jar", "jar", "GET", "URL")
         #expect(saved.status == 0)
         #expect(
             saved.errorLines.filter { $0.hasPrefix("convoy: m.yaml") } == [
-                "convoy: m.yaml: the password of --user was not saved; set the environment variable PASSWORD",
+                "convoy: m.yaml: the password of ada: not written here; give it as PASSWORD in the environment of convoy run",
                 "convoy: m.yaml: --cookie-jar was not saved; pass it to convoy run",
             ], "\(saved.errors)")
         let text = try scratch.text("m.yaml")
@@ -144,7 +167,7 @@ import Testing
         #expect(
             curl.output == "version: 1\nrequests:\n  request:\n    get: https://a.test/x\n    headers:\n      Accept: a/b\n")
         let wrong = try await ToolProcess.run(["import", "curl", "curl"], in: scratch.url)
-        #expect(wrong.status == 2 && wrong.errorLines == ["convoy: import curl: no URL"])
+        #expect(wrong.status == 2 && wrong.errorLines == ["convoy: import curl: The command has no URL."])
         try scratch.write(
             #"{"log":{"entries":[{"request":{"method":"GET","url":"https://a.test/y","headers":[]}}]}}"#, to: "a.har")
         let har = try await ToolProcess.run(["import", "har", "a.har"], in: scratch.url)

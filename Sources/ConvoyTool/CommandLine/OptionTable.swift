@@ -342,7 +342,7 @@ enum OptionTable {
             "Without passwords, cookies and tokens, and only the sizes of bodies. Waits are printed, too."),
         .flag(
             "show-secrets", nil, in: .output, once: true, "also print passwords, cookies and tokens",
-            "In URLs, heads and errors, with --json, --verbose, --dry-run and --har. A terminal shows a warning."),
+            "In URLs, heads and errors, with --json, --verbose, --dry-run, --har and import. A terminal shows a warning."),
         .flag(
             "timing", nil, in: .output, of: Command.several, "print DNS, connection, TLS and response times",
             "In seconds from the start: name resolved, connected, TLS established, first byte, total."),

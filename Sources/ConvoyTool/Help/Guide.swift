@@ -1,12 +1,12 @@
 /// Help pages that do not describe options: mostly file formats.
 enum Guide: String, CaseIterable, Sendable {
-    case lists, manifest, service, config
+    case lists, manifest, keys, service, config
 
     /// The commands whose help includes the page.
     var commands: Set<Command> {
         switch self {
         case .lists: [.get]
-        case .manifest: [.run]
+        case .manifest, .keys: [.run]
         case .service: [.work]
         case .config: Command.transferring
         }
@@ -17,6 +17,7 @@ enum Guide: String, CaseIterable, Sendable {
         switch self {
         case .lists: "the format of --input-file"
         case .manifest: "the format of manifests"
+        case .keys: "the keys of manifests"
         case .service: "a systemd unit"
         case .config: "~/.config/convoy/config.json"
         }
@@ -26,7 +27,7 @@ enum Guide: String, CaseIterable, Sendable {
     private var usage: String {
         switch self {
         case .lists: "Usage: convoy get -i LIST"
-        case .manifest: Help.usage(of: .run)
+        case .manifest, .keys: Help.usage(of: .run)
         case .service: Help.usage(of: .work)
         case .config: "Usage: convoy get|put|run [--no-config] ..."
         }
@@ -57,6 +58,7 @@ enum Guide: String, CaseIterable, Sendable {
         switch self {
         case .lists: Self.listParts
         case .manifest: Self.manifestParts
+        case .keys: Self.keyParts
         case .service: Self.serviceParts
         case .config: Self.configurationParts
         }
@@ -108,9 +110,32 @@ extension Guide {
             """),
         .text(
             """
-            The keys are described in the article Workflows. A JSON manifest whose requests are a list, with id, url, \
+            convoy help run keys lists the keys. A JSON manifest whose requests are a list, with id, url, \
             method, headers, parameters, dependsOn and output, is also accepted; its requests cannot pass values.
             """),
+    ]
+
+    private static let keyParts: [Part] = [
+        .text("Keys that end in ... take a mapping. The article Workflows describes all keys."),
+        .example([
+            "manifest  version, baseURL, variables..., secrets, secrets-for, requests...,",
+            "          defaults...",
+            "defaults  jobs, cookie-jar, hsts, and keys of requests: headers..., bearer,",
+            "          basic..., timeout, retry, onFailure, perHost, perSecond, connection",
+            "request   get, head, post, put, patch, delete: the URL; or method and url",
+            "          query..., headers..., and as the body json, form..., multipart...,",
+            "          text or file; bearer, basic... {user, password}; expect...,",
+            "          capture..., output; timeout, retry {count, on, maxTime}",
+            "order     after, when, onFailure, forEach, parallel, perHost, perSecond,",
+            "          poll {until, every, for}, follow, pages,",
+            "          events {type, matches, json, for}",
+            "expect    status, type, header..., json..., bytes, minBytes, maxBytes,",
+            "          checksum, sha256, md5, maxTime",
+            "connection  proxy, noproxy, resolve..., connect-to..., unix-socket,",
+            "          interface, ipv4, ipv6, http1.1, max-redirs, cacert, crl-file, pin,",
+            "          cert, key, tls-min, insecure, connect-timeout, max-time,",
+            "          limit-rate, limit-rate-each, min-rate, user, netrc-file",
+        ]),
     ]
 
     private static let serviceParts: [Part] = [

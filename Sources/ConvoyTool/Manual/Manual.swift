@@ -14,7 +14,8 @@ enum Manual {
         addCommands(to: &page)
         addOptions(to: &page)
         for (name, guide) in [
-            ("LISTS", Guide.lists), ("MANIFESTS", .manifest), ("SERVICES", .service), ("CONFIGURATION", .config),
+            ("LISTS", Guide.lists), ("MANIFESTS", .manifest), ("KEYS OF MANIFESTS", .keys),
+            ("SERVICES", .service), ("CONFIGURATION", .config),
         ] {
             page.section(name)
             add(guide, to: &page)

@@ -235,7 +235,9 @@ struct ResponsePrinter {
             let phrase = HTTPURLResponse.localizedString(forStatusCode: response.status)
             display.emit(Printable.line("\(response.version) \(response.status) \(phrase)"))
             for field in response.fields {
-                display.emit(Printable.line("\(field.name): \(Shown.value(field.name, field.value))"))
+                // --head requests the fields, as their body would be requested without it.
+                let value = printsOnlyHead ? field.value : Shown.value(field.name, field.value)
+                display.emit(Printable.line("\(field.name): \(value)"))
             }
             if printsOnlyHead { return }
             display.emit("")

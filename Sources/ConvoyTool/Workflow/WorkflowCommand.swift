@@ -65,7 +65,7 @@ enum WorkflowCommand {
                 throw ToolError(text: "--data: row \(number): \(error.text)", status: error.status)
             }
         }
-        try WorkflowOptions.check(options, inputs, workflows)
+        try WorkflowOptions.check(options, inputs, workflows, display)
         for column in rows[0].columns {
             guard let complaint = workflows[0].complaint(aboutVariable: column.name) else { continue }
             display.complain("--data: \(Printable.line(complaint)) in \(Printable.line(name)): the column is not used")
@@ -277,7 +277,7 @@ enum CheckCommand {
             }
             display.say("\(Printable.line(name)): \(count == 1 ? "1 request" : "\(count) requests"), no mistakes")
         }
-        if !workflows.isEmpty { try WorkflowOptions.check(options, inputs, workflows) }
+        if !workflows.isEmpty { try WorkflowOptions.check(options, inputs, workflows, display) }
         return .success
     }
 }

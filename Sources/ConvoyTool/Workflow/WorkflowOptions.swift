@@ -22,13 +22,16 @@ enum WorkflowOptions {
         return inputs
     }
 
-    /// Rejects command-line variables that none of the manifests declares.
-    static func check(_ options: Options, _ inputs: WorkflowInputs, _ workflows: [Workflow]) throws(ToolError) {
+    /// Rejects command-line variables that none of the manifests declares, and prints the notes of the manifests.
+    static func check(
+        _ options: Options, _ inputs: WorkflowInputs, _ workflows: [Workflow], _ display: Display
+    ) throws(ToolError) {
         for name in inputs.variables.keys.sorted() {
             let complaints = workflows.compactMap { $0.complaint(aboutVariable: name) }
             guard let complaint = complaints.first, complaints.count == workflows.count else { continue }
             throw options.usage("--var: \(Printable.line(complaint)) in \(Printable.line(workflows[0].name))")
         }
+        for note in workflows.flatMap(\.notes) { display.complain(Printable.line(Shown.text(note))) }
     }
 
     /// Returns the rows of `--data`, each as variables named by the first row (RFC 4180), or a single row without variables

@@ -36,7 +36,7 @@ import Testing
     func `the page of a command lists all of its help topics`(_ command: Command) throws {
         let page = try Help.page([command.rawValue])
         let subjects = Help.subjects(of: command)
-        #expect(subjects.count == [.get: 8, .put: 7, .run: 9, .send: 7, .events: 6, .work: 8][command])
+        #expect(subjects.count == [.get: 8, .put: 7, .run: 10, .send: 7, .events: 6, .work: 8][command])
         for subject in subjects { #expect(page.contains("  \(subject.left) ") && page.contains(subject.right)) }
         #expect(page.contains("convoy \(command.rawValue) --help TOPIC"))
         #expect(page.contains("~/.config/convoy/config.json"))
@@ -62,7 +62,7 @@ import Testing
         }
         #expect { try Help.page(["run", "lists"]) } throws: { error in
             let line = ErrorText.line(for: error)
-            return line.contains("'lists'") && line.hasSuffix("speed, requests, network, trust, output, manifest, config")
+            return line.contains("'lists'") && line.hasSuffix("speed, requests, network, trust, output, manifest, keys, config")
         }
     }
 
@@ -110,6 +110,28 @@ import Testing
         let workflow = try Workflow(parsing: example(of: .manifest), name: "manifest", inputs: inputs)
         #expect(workflow.requestIDs == ["login", "report"])
         #expect(workflow.only(["report"])?.requestIDs == ["login", "report"])
+    }
+
+    @Test func `the help on manifests lists all keys`() throws {
+        let text = Guide.keys.parts.map { part in
+            switch part {
+            case .text(let text): text
+            case .example(let lines): lines.joined(separator: "\n")
+            }
+        }.joined(separator: "\n")
+        let words = Set(
+            text.replacing("...", with: "").split { !($0.isLetter || $0.isNumber || $0 == "-" || $0 == ".") }
+                .map(String.init))
+        let schema = try JSONSerialization.jsonObject(with: Data(ManifestSchema.text.utf8))
+        for path in [
+            ["properties"], ["properties", "defaults", "properties"], ["$defs", "request", "properties"],
+            ["$defs", "expect", "properties"],
+        ] {
+            let members = path.reduce(schema as Any?) { ($0 as? [String: Any])?[$1] } as? [String: Any]
+            let keys = try #require(members).keys
+            #expect(keys.count > 5)
+            #expect(keys.filter { !words.contains($0) } == [], "\(path)")
+        }
     }
 
     @Test func `the example configuration is valid`() throws {
