@@ -52,11 +52,11 @@ import Testing
     private func commands(_ row: Row) throws -> [(name: String, arguments: [String])] {
         let url = address(row), options = row.headers.flatMap { ["-H", $0] }
         let quoted = { (text: String) in String(decoding: try JSONEncoder().encode(text), as: UTF8.self) }
-        let curl = (["curl", url] + options).map { "'\($0)'" }.joined(separator: " ")
+        let curl = (["curl", "-g", url] + options).map { "'\($0)'" }.joined(separator: " ")
         var commands = [
             ("get", ["get", "-f", "-o", "out"] + options + [url]), ("send", ["send", "GET", url] + options),
             ("send with items", ["send", "GET", url] + row.headers.map { $0.replacing(": ", with: ":") }),
-            ("events", ["events", "-q"] + options + [url]), ("import curl", ["import", "curl", curl]),
+            ("events", ["events", "-q"] + options + [url]), ("import curl", ["import", "--show-secrets", "curl", curl]),
         ]
         if row.headers.count < 2 {
             let headers = try row.headers.map { header in

@@ -168,6 +168,11 @@ import Testing
             curl.output == "version: 1\nrequests:\n  request:\n    get: https://a.test/x\n    headers:\n      Accept: a/b\n")
         let wrong = try await ToolProcess.run(["import", "curl", "curl"], in: scratch.url)
         #expect(wrong.status == 2 && wrong.errorLines == ["convoy: import curl: The command has no URL."])
+        for isShown in [false, true] {
+            let login = try await ToolProcess.run(
+                ["import"] + (isShown ? ["--show-secrets"] : []) + ["curl", "curl -u ada:s3cret a.test"], in: scratch.url)
+            #expect(login.status == 0 && login.output.contains("s3cret") == isShown, "\(login.output)\(login.errors)")
+        }
         try scratch.write(
             #"{"log":{"entries":[{"request":{"method":"GET","url":"https://a.test/y","headers":[]}}]}}"#, to: "a.har")
         let har = try await ToolProcess.run(["import", "har", "a.har"], in: scratch.url)

@@ -341,7 +341,8 @@ enum OptionTable {
             "verbose", "v", in: .output, "print what is sent and received to standard error",
             "Without passwords, cookies and tokens, and only the sizes of bodies. Waits are printed, too."),
         .flag(
-            "show-secrets", nil, in: .output, once: true, "also print passwords, cookies and tokens",
+            "show-secrets", nil, in: .output, of: Command.transferring.union([.importing]), once: true,
+            "also print passwords, cookies and tokens",
             "In URLs, heads and errors, with --json, --verbose, --dry-run, --har and import. A terminal shows a warning."),
         .flag(
             "timing", nil, in: .output, of: Command.several, "print DNS, connection, TLS and response times",
