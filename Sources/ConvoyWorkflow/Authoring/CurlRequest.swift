@@ -24,10 +24,12 @@ extension CurlReader {
         let upload = index < uploads.count ? uploads[index] : nil
         var url = String(address.prefix { $0 != "#" })
         // The same user and password in every place: curl sends those of a URL at once, too.
-        var login = URLUserInfo.parts(of: url).map { parts in
+        let hasNUL = url.contains("%00")
+        var login = (hasNUL ? nil : URLUserInfo.parts(of: url)).map { parts in
             (String(decoding: parts.user, as: UTF8.self), parts.password.map { String(decoding: $0, as: UTF8.self) })
         }
-        url = URLUserInfo.removed(from: url)
+        // A decoded NUL would look like a reference.
+        if !hasNUL { url = URLUserInfo.removed(from: url) }
         if let upload, !url.contains("?") || url.contains("/?") { url = Self.named(url, after: uploadedFile(upload)) }
         for query in (isGet && data.isGiven ? [data.text] : []) + queries where !query.isEmpty {
             url += (url.contains("?") ? (url.hasSuffix("?") ? "" : "&") : "?") + query
@@ -140,7 +142,9 @@ extension CurlReader {
         } else {
             let path = draft.url.prefix { $0 != "?" && $0 != "#" }.split(separator: "/" as Character)
             // After the scheme and the host.
-            name = path.count > 2 && !draft.url.hasSuffix("/") ? path.last?.removingPercentEncoding : nil
+            name =
+                path.count > 2 && !draft.url.hasSuffix("/") && !draft.url.contains("%00")
+                ? path.last?.removingPercentEncoding : nil
             if name == nil { draft.notes.append("-O: left out; the URL has no file name") }
         }
         guard var name, name != "-", name != "/dev/null" else { return }

@@ -33,6 +33,8 @@ extension RequestDraft {
     /// The items of a form; nil if sending them would change their values or their order.
     private static func items(_ text: String) -> [(name: String, value: String)]? {
         if text.isEmpty { return [] }
+        // A decoded NUL would look like a reference.
+        if text.contains("%00") { return nil }
         var items: [(name: String, value: String)] = []
         for pair in text.split(separator: "&" as Character, omittingEmptySubsequences: false) {
             guard let equals = pair.firstIndex(of: "="), let name = decoded(pair[..<equals]),
