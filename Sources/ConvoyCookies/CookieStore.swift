@@ -317,7 +317,7 @@ extension CookieStore {
 }
 
 /// The store's interface for the transport.
-extension CookieStore: CookieKeeper {
+extension CookieStore: CookieStorage {
     package func field(for target: CookieTarget, site: URL?, isSafeMethod: Bool) -> [UInt8]? {
         fieldBytes(for: CookieRequest(place: CookiePlace(target), site: site, isSafeMethod: isSafeMethod))
     }

@@ -73,7 +73,7 @@ extension DatabaseError {
     /// The error for an unsafe directory that contains only a database and its files.
     ///
     /// - Parameter path: The path of the directory.
-    package static func unsafeDirectory(_ path: String, _ flaw: FileFlaw) -> DatabaseError {
+    package static func unsafeDirectory(_ path: String, _ flaw: PrivateFileProblem) -> DatabaseError {
         DatabaseError(.unsafe, flaw.reason, path: path)
     }
 }

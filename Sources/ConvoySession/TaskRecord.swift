@@ -31,8 +31,8 @@ final class TaskRecord: Sendable {
         var keepsPartialFile = false
         var file: URL?
         var destination: DownloadDestination?
-        var download = MovedBytes()
-        var upload = MovedBytes()
+        var download = ProgressAccumulator()
+        var upload = ProgressAccumulator()
         /// The number of bytes waiting for the data handler.
         var undelivered = 0
         var waitingTransfer: (@Sendable () -> Void)?
@@ -117,7 +117,7 @@ final class TaskRecord: Sendable {
         }
     }
 
-    func takeMoved(_ direction: Direction) -> MovedBytes {
+    func takeMoved(_ direction: Direction) -> ProgressAccumulator {
         state.withLock { direction == .up ? $0.upload.take() : $0.download.take() }
     }
 

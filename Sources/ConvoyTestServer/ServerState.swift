@@ -151,7 +151,7 @@ final class HandlerPool: TaskExecutor {
         var isClosed = false
     }
 
-    private enum Turn {
+    private enum ExchangeStep {
         case run(@Sendable () -> Void)
         case rest
         case end
@@ -196,7 +196,7 @@ final class HandlerPool: TaskExecutor {
     private func run() {
         while true {
             work.wait()
-            let turn: Turn = state.withLock { state in
+            let turn: ExchangeStep = state.withLock { state in
                 if state.firstJob < state.jobs.count {
                     let job = state.jobs[state.firstJob]
                     state.firstJob += 1

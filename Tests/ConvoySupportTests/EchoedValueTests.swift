@@ -4,7 +4,7 @@ import Testing
 @Suite struct EchoedValueTests {
     /// The bytes after a round trip through text.
     private func roundTrip(_ bytes: [UInt8]) -> [UInt8]? {
-        EchoedValue(bytes).map { EchoedValue.bytes(of: $0.text) }
+        SafeFieldValue(bytes).map { SafeFieldValue.bytes(of: $0.text) }
     }
 
     @Test func `each byte that a field can contain survives a round trip`() {
@@ -12,13 +12,13 @@ import Testing
             let bytes = [UInt8(ascii: "\""), byte, UInt8(ascii: "\"")]
             let isSendable = byte == 0x09 || byte >= 0x20 && byte != 0x7F
             #expect(roundTrip(bytes) == (isSendable ? bytes : nil), "\(byte)")
-            #expect(EchoedValue(text: EchoedValue(bytes)?.text ?? "")?.bytes == (isSendable ? bytes : nil), "\(byte)")
+            #expect(SafeFieldValue(text: SafeFieldValue(bytes)?.text ?? "")?.bytes == (isSendable ? bytes : nil), "\(byte)")
         }
     }
 
     @Test func `text stays readable`() {
         for text in ["\"a\"", "W/\"é\"", "e\u{301}", "😀", "\u{FEFF}x", "\u{10FFFF}"] {
-            #expect(EchoedValue(text.utf8)?.text.utf8.elementsEqual(text.utf8) == true, "\(text)")
+            #expect(SafeFieldValue(text.utf8)?.text.utf8.elementsEqual(text.utf8) == true, "\(text)")
         }
     }
 
@@ -41,14 +41,14 @@ import Testing
     }
 
     @Test func `an empty or too long value is rejected`() {
-        #expect(EchoedValue([]) == nil)
-        #expect(EchoedValue([UInt8](repeating: 0x61, count: EchoedValue.maximumLength)) != nil)
-        #expect(EchoedValue([UInt8](repeating: 0x61, count: EchoedValue.maximumLength + 1)) == nil)
+        #expect(SafeFieldValue([]) == nil)
+        #expect(SafeFieldValue([UInt8](repeating: 0x61, count: SafeFieldValue.maximumLength)) != nil)
+        #expect(SafeFieldValue([UInt8](repeating: 0x61, count: SafeFieldValue.maximumLength + 1)) == nil)
     }
 
     @Test func `a Latin-1 text yields its bytes`() {
-        #expect(EchoedValue(latin1: "\"\u{E9}\u{FF}\"")?.bytes == [0x22, 0xE9, 0xFF, 0x22])
-        #expect(EchoedValue(latin1: "\u{100}") == nil)
-        #expect(EchoedValue(latin1: "a\r\u{301}") == nil)
+        #expect(SafeFieldValue(latin1: "\"\u{E9}\u{FF}\"")?.bytes == [0x22, 0xE9, 0xFF, 0x22])
+        #expect(SafeFieldValue(latin1: "\u{100}") == nil)
+        #expect(SafeFieldValue(latin1: "a\r\u{301}") == nil)
     }
 }

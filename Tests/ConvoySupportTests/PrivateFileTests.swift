@@ -41,7 +41,7 @@ import Testing
         return true
     }
 
-    private func flaw(_ body: () throws(PrivateFile.Failure) -> Void) -> FileFlaw? {
+    private func flaw(_ body: () throws(PrivateFile.Failure) -> Void) -> PrivateFileProblem? {
         do throws(PrivateFile.Failure) {
             try body()
             return nil
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    private func opening(_ flags: Int32 = O_RDONLY) -> FileFlaw? {
+    private func opening(_ flags: Int32 = O_RDONLY) -> PrivateFileProblem? {
         let opened = flaw { () throws(PrivateFile.Failure) in close(try PrivateFile.open(path, flags)) }
         let examined = flaw { () throws(PrivateFile.Failure) in try PrivateFile.examine(path) }
         #expect(opened == examined)
@@ -97,7 +97,7 @@ import Testing
             as [(mode_t, Bool)]
         {
             try #require(chmod(path, mode) == 0)
-            let expected: FileFlaw? = isTrusted ? nil : .writableByOthers(mode: UInt32(S_IFREG | mode))
+            let expected: PrivateFileProblem? = isTrusted ? nil : .writableByOthers(mode: UInt32(S_IFREG | mode))
             #expect(opening() == expected, "\(String(mode, radix: 8))")
         }
         try put()
@@ -220,7 +220,7 @@ import Testing
     // MARK: Directories
 
     @Test func `a directory is created for its owner only, and an existing one is checked`() throws {
-        func making(_ isChosen: Bool = true) -> FileFlaw? {
+        func making(_ isChosen: Bool = true) -> PrivateFileProblem? {
             flaw { () throws(PrivateFile.Failure) in try PrivateFile.makeDirectory(path, isChosen: isChosen) }
         }
         #expect(making() == nil && mode(path) == 0o700)

@@ -124,7 +124,7 @@ struct TargetTests {
                 .map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
             for scheme in ["http", "https"] {
                 var text = "\(scheme)://\(rest)"
-                let isPlain = text.withUTF8 { PlainAuthority($0) != nil }
+                let isPlain = text.withUTF8 { SimpleURLAuthority($0) != nil }
                 // This never uses the fast path.
                 let thorough = HTTPAddress(scheme.uppercased() + "://\(rest)")
                 let address = HTTPAddress(text)

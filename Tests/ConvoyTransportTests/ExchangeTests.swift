@@ -219,7 +219,7 @@ private final class StoredResponse: ServableResponse {
 }
 
 /// A cookie store that asks the user about each cookie.
-private final class AskingKeeper: CookieKeeper {
+private final class AskingKeeper: CookieStorage {
     private let count = Atomic(0)
     private let answer: @Sendable () -> Void
 

@@ -92,7 +92,7 @@ import Testing
     @Test func `a proxy's challenges are read up to 16 KiB of its head`() {
         let (status, challenge) = ("HTTP/1.1 407 No\r\n", "Proxy-Authenticate: Basic\r\n")
         for excess in [0, 1] {
-            var answer = TunnelAnswer()
+            var answer = ConnectResponse()
             let rest = field((16 << 10) - (status + challenge).utf8.count + excess)
             for line in [status, rest, challenge] { #expect(Array(line.utf8).withUnsafeBytes { answer.take($0) } == nil) }
             #expect(answer.challenges == (excess == 0 ? ["Basic"] : []))

@@ -7,7 +7,7 @@ import Testing
     private let second: UInt64 = 1_000_000_000
 
     @Test func `what is not needed has one short interval, however much comes`() {
-        var meter = RestMeter(.unneeded, at: 5)
+        var meter = DrainMeter(.unneeded, at: 5)
         let answer1 = meter.take(60 << 10)
         #expect(answer1)
         let answer2 = meter.isOver(at: meter.deadline - 1)
@@ -17,8 +17,8 @@ import Testing
     }
 
     @Test func `an error's body goes on as long as it comes, and not for ever`() {
-        var meter = RestMeter(.error, at: 0)
-        for interval in 1..<UInt64(RestLimit.error.intervals) {
+        var meter = DrainMeter(.error, at: 0)
+        for interval in 1..<UInt64(DrainLimit.error.intervals) {
             let answer4 = meter.take(1 << 10)
             #expect(answer4)
             let answer5 = meter.isOver(at: interval * second)
@@ -26,12 +26,12 @@ import Testing
         }
         let answer6 = meter.take(1 << 10)
         #expect(answer6)
-        let answer7 = meter.isOver(at: UInt64(RestLimit.error.intervals) * second)
+        let answer7 = meter.isOver(at: UInt64(DrainLimit.error.intervals) * second)
         #expect(answer7)
     }
 
     @Test func `an interval in which too little comes is the last`() {
-        var meter = RestMeter(.error, at: 0)
+        var meter = DrainMeter(.error, at: 0)
         let answer8 = meter.take(500_000)
         #expect(answer8)
         let answer9 = meter.isOver(at: second)
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test func `time in which this side holds the response back does not count`() {
-        var meter = RestMeter(.error, at: 0)
+        var meter = DrainMeter(.error, at: 0)
         meter.postpone(to: second)
         let answer12 = meter.isOver(at: second)
         #expect(!answer12)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func `more than the limit is not taken, and not counted`() {
-        var meter = RestMeter(.error, at: 0)
+        var meter = DrainMeter(.error, at: 0)
         let answer13 = meter.take(1 << 20)
         #expect(answer13)
         let answer14 = meter.take(1)

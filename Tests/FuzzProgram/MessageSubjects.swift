@@ -226,7 +226,7 @@ extension FuzzSubject {
                 "/a/./b/..", "\\\\evil", "https://h", "x%2e%2E/y?",
             ]
         ) { bytes in
-            guard let base = URL(string: "https://example.com:8443/a/"), let plainBase = PlainBase(base) else { return }
+            guard let base = URL(string: "https://example.com:8443/a/"), let plainBase = SimpleURLBase(base) else { return }
             let url = URLReference.url(bytes, relativeTo: base)
             if let url {
                 let again = URLReference.url(url.absoluteString)
@@ -235,7 +235,7 @@ extension FuzzSubject {
                     url.absoluteString.utf8.allSatisfy { (0x21...0x7E).contains($0) }, "a byte that no URL has: \(url)")
             }
             // What is read in one pass is what all the rules say.
-            guard let plain = PlainReference(text(bytes), under: plainBase), let address = plain.address(appending: "")
+            guard let plain = SimpleURLReference(text(bytes), under: plainBase), let address = plain.address(appending: "")
             else { return }
             try expect(url?.absoluteString == address.text, "\(address.text) in one pass, \(url as Any) by the rules")
             try expect(Target(address.text) == plain.target, "another target than that of \(address.text)")

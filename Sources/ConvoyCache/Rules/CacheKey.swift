@@ -19,7 +19,8 @@ enum CacheAddress {
 
     /// Fast path: detects in one pass that an address needs no change, as is usual.
     private static func isPlain(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard let plain = PlainAuthority(bytes), plain.end < bytes.count, !plain.namesPort || !plain.usesDefaultPort else {
+        guard let plain = SimpleURLAuthority(bytes), plain.end < bytes.count, !plain.namesPort || !plain.usesDefaultPort
+        else {
             return false
         }
         var index = plain.end

@@ -119,8 +119,8 @@ struct ResponseFacts: Sendable {
         date = stated ?? arrival
         let delay = max(0, received.up - requested.up) / 1000
         initialAge = max(max(0, arrival - date), ResponseFacts.age(fields) + delay)
-        etag = fields.first("etag").flatMap { EchoedValue(latin1: $0) == nil ? nil : $0 }
-        lastModified = fields.first("last-modified").flatMap { EchoedValue(latin1: $0) == nil ? nil : $0 }
+        etag = fields.first("etag").flatMap { SafeFieldValue(latin1: $0) == nil ? nil : $0 }
+        lastModified = fields.first("last-modified").flatMap { SafeFieldValue(latin1: $0) == nil ? nil : $0 }
         let expires = fields.all("expires")
         if directives.hasInvalidMaxAge {
             (lifetime, isHeuristic) = (0, false)

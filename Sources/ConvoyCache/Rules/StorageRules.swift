@@ -194,7 +194,7 @@ enum ServedHead {
     static func validation(of record: CacheRecord, for request: RequestFacts) -> [(name: String, value: [UInt8])] {
         var fields: [(name: String, value: [UInt8])] = []
         for (name, value) in [("If-None-Match", record.facts.etag), ("If-Modified-Since", record.facts.lastModified)] {
-            if let bytes = value.flatMap({ EchoedValue(latin1: $0)?.bytes }) { fields.append((name, bytes)) }
+            if let bytes = value.flatMap({ SafeFieldValue(latin1: $0)?.bytes }) { fields.append((name, bytes)) }
         }
         // Makes intermediate caches revalidate as well.
         if request.policy == .reloadRevalidating, !request.fields.contains("cache-control") {

@@ -68,7 +68,7 @@ package struct JournalEntry: Sendable, Equatable {
             let fields = try? JSONDecoder().decode(Fields.self, from: json), fields.length >= 0,
             let bytes = Self.ranges(fields.bytes, upTo: fields.length)
         else { return nil }
-        let validators = KnownRepresentation.Validators(entityTag: fields.etag, lastModified: fields.modified)
+        let validators = RepresentationFacts.Validators(entityTag: fields.etag, lastModified: fields.modified)
         // Validators that cannot be sent identify nothing, so the representation of the bytes is unknown.
         let isUsable = !validators.isEmpty && (fields.etag == nil) == (validators.entityTag == nil)
         var representation = Representation(

@@ -11,7 +11,7 @@ package struct Representation: Sendable, Equatable {
     private var shown: String?
     /// Classifies the secret parts of the URL.
     private var secrets = SecretClassifier.standard
-    package var validators: KnownRepresentation.Validators
+    package var validators: RepresentationFacts.Validators
     /// The media type, without parameters; nil if no response has specified it.
     package var type: String?
     /// Whether some of the bytes belong to the representation only if a checksum confirms them.
@@ -20,7 +20,7 @@ package struct Representation: Sendable, Equatable {
     package var total: Int64
 
     package init(
-        url: URL, validators: KnownRepresentation.Validators, type: String? = nil, total: Int64,
+        url: URL, validators: RepresentationFacts.Validators, type: String? = nil, total: Int64,
         secrets: SecretClassifier = .standard
     ) {
         place = ResourcePlace(url)
@@ -32,7 +32,7 @@ package struct Representation: Sendable, Equatable {
     }
 
     package init(
-        place: ResourcePlace, shownURL: String, validators: KnownRepresentation.Validators, type: String?, total: Int64
+        place: ResourcePlace, shownURL: String, validators: RepresentationFacts.Validators, type: String?, total: Int64
     ) {
         (self.place, shown, self.validators, self.type, self.total) = (place, shownURL, validators, type, total)
     }

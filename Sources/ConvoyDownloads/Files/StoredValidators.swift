@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 
 /// The validators of a downloaded file, with which the server can report whether it has changed. They are kept in an
-/// extended attribute, if the file system supports it, as texts of `EchoedValue`.
+/// extended attribute, if the file system supports it, as texts of `SafeFieldValue`.
 struct StoredValidators: Sendable, Equatable {
     /// For `If-None-Match`.
     var entityTag: String?
@@ -29,8 +29,8 @@ struct StoredValidators: Sendable, Equatable {
         // The length of the file, its modification time, and the two validators.
         let lines = String(decoding: bytes[..<count], as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         guard lines.count == 4, "\(lines[0])\n\(lines[1])" == Self.condition(information) else { return }
-        entityTag = EchoedValue(text: String(lines[2]))?.text
-        if let stored = EchoedValue(text: String(lines[3])) { modified = stored.text }
+        entityTag = SafeFieldValue(text: String(lines[2]))?.text
+        if let stored = SafeFieldValue(text: String(lines[3])) { modified = stored.text }
     }
 
     /// Identifies an unchanged file: by its length, and its modification time to the nanosecond.

@@ -9,7 +9,7 @@ import FoundationNetworking
 /// Handling an existing file at the destination.
 extension Download {
     /// The existing file that `ExistingFilePolicy.resume` completes.
-    struct Existing {
+    struct ExistingFile {
         let path: String
         /// The length in bytes.
         let length: Int64
@@ -48,7 +48,7 @@ extension Download {
         guard stat(path, &information) == 0, information.st_size > 0 else { return false }
         if !settings.checksums.isEmpty, mismatch(of: path, settings.checksums) == nil { return true }
         if state.withLock({ $0.existing }) == nil {
-            state.withLock { $0.existing = Existing(path: path, length: Int64(information.st_size)) }
+            state.withLock { $0.existing = ExistingFile(path: path, length: Int64(information.st_size)) }
         }
         return false
     }
@@ -171,10 +171,10 @@ extension Download {
 
     /// Copies the file to the partial file, as the prefix of a file that a checksum will confirm.
     private func takeOver(
-        _ existing: Existing, _ total: Int64, _ answer: ResponseHead, _ checksums: [Checksum]
+        _ existing: ExistingFile, _ total: Int64, _ answer: ResponseHead, _ checksums: [Checksum]
     ) -> Bool {
         guard let file = state.withLock({ $0.file }),
-            let validators = KnownRepresentation.Validators(of: answer)
+            let validators = RepresentationFacts.Validators(of: answer)
         else { return false }
         var representation = Representation(
             url: answer.url, validators: validators, type: Representation.type(answer["Content-Type"]), total: total,

@@ -252,7 +252,7 @@ extension Download {
 
     /// Writes bytes of a part, and drops those that the part no longer needs. Called on the network thread or a worker.
     func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
-        let (file, claim) = state.withLock { state -> (DownloadFile?, DownloadPlan.Claim) in
+        let (file, claim) = state.withLock { state -> (DownloadFile?, DownloadPlan.ByteDisposition) in
             (state.file, state.file == nil ? .drop : state.plan.claim(Int64(bytes.count), for: id))
         }
         guard case .write(let range) = claim, let file else { return claim == .exceeds ? cancelPart(id) : () }
@@ -308,7 +308,7 @@ extension Download {
     var lastFailure: DownloadFailure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
 
     /// The next step after a part has completed.
-    private enum Following {
+    private enum PartDecision {
         case nothing
         case stopped
         case failed(DownloadFailure)
@@ -325,7 +325,7 @@ extension Download {
         let head = part.responseHead
         let data = part.responseData
         let object = error == nil ? nil : part.responseObject
-        let following = state.withLock { state -> Following in
+        let following = state.withLock { state -> PartDecision in
             guard state.plan.parts[id]?.writing == nil else {
                 state.endedWhileWriting[id] = part
                 return .nothing
@@ -386,7 +386,7 @@ extension Download {
         carryOut(following)
     }
 
-    private func carryOut(_ following: Following) {
+    private func carryOut(_ following: PartDecision) {
         switch following {
         case .nothing: break
         case .stopped: FileWorkers.shared.perform { _ = self.endsIfStopped() }

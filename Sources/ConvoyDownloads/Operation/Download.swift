@@ -58,7 +58,7 @@ final class Download: @unchecked Sendable {
     // MARK: Starting and stopping
 
     /// Starts an attempt. Can be called on any thread.
-    func begin(_ work: OperationWork) {
+    func begin(_ work: AttemptContext) {
         state.withLock { state in
             (state.work, state.isFetching, state.isStopping) = (work, false, false)
             (state.fatal, state.failures) = (nil, [:])
@@ -84,7 +84,7 @@ final class Download: @unchecked Sendable {
 
     /// Ends the attempt if it should stop. Call on a thread that may block, with no part running.
     func endsIfStopped() -> Bool {
-        let (work, file) = state.withLock { state -> (OperationWork?, DownloadFile?) in
+        let (work, file) = state.withLock { state -> (AttemptContext?, DownloadFile?) in
             guard state.isStopping else { return (nil, nil) }
             state.isFetching = false
             return (state.work.take(), state.file)
@@ -292,7 +292,7 @@ struct DownloadFailure: @unchecked Sendable {
 struct DownloadState: @unchecked Sendable {
     /// Whether the attempt has sent requests, whose responses determine what follows.
     var isFetching = false
-    var work: OperationWork?
+    var work: AttemptContext?
     /// Whether the operation wants the attempt to stop.
     var isStopping = false
     var plan: DownloadPlan
@@ -325,5 +325,5 @@ struct DownloadState: @unchecked Sendable {
     /// The previously known length, if the server now has a file with another length.
     var earlierLength: Int64?
     /// The existing file that the download resumes, if any.
-    var existing: Download.Existing?
+    var existing: Download.ExistingFile?
 }

@@ -249,10 +249,10 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         (copy as? DownloadOperation)?.downloadSettings.withLock { $0 = own }
     }
 
-    private final class Worker: OperationWorker {
+    private final class Worker: AttemptRunner {
         var workedClass: ObjectIdentifier { ObjectIdentifier(DownloadOperation.self) }
 
-        func begin(_ work: OperationWork, of operation: URLConnectionOperation) {
+        func begin(_ work: AttemptContext, of operation: URLConnectionOperation) {
             guard let operation = operation as? DownloadOperation else { return }
             let current = operation.download.withLock { download in
                 let current = download ?? Download(operation)

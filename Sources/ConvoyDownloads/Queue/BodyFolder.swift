@@ -28,7 +28,9 @@ struct BodyFolder: Sendable {
     /// Whether a body exists with its recorded length.
     func contains(_ body: StoredBody) -> Bool {
         var information = stat()
-        guard lstat(url(of: body).path, &information) == 0, FileFlaw(ofFile: information) == nil else { return false }
+        guard lstat(url(of: body).path, &information) == 0, PrivateFileProblem(ofFile: information) == nil else {
+            return false
+        }
         return Int64(information.st_size) == body.length
     }
 

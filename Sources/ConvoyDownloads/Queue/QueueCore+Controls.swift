@@ -220,7 +220,7 @@ extension QueueCore {
 /// Adding entries to a queue.
 extension QueueCore {
     /// A request ready to be stored.
-    private struct New: Sendable {
+    private struct PreparedRequest: Sendable {
         let id: UUID
         var stored: StoredRequest
         let secrets: [HeaderLine]
@@ -251,18 +251,18 @@ extension QueueCore {
         }
     }
 
-    private func prepare(_ request: any DurableRequest) throws(DownloadQueueError) -> New {
+    private func prepare(_ request: any DurableRequest) throws(DownloadQueueError) -> PreparedRequest {
         guard let request = request as? any StorableRequest else {
             throw .unsuitableRequest(
                 "Requests of type \(type(of: request)) are not supported.")
         }
         let (stored, secrets) = try StoredRequest.storing(request, classifier: manager.connectionConfiguration.secrets)
-        return New(id: request.id, stored: stored, secrets: secrets, request: request)
+        return PreparedRequest(id: request.id, stored: stored, secrets: secrets, request: request)
     }
 
     /// Throws if requests enqueued together depend on each other in a cycle. (An existing entry cannot depend on a
     /// later one.)
-    private func checkOrder(_ new: [New]) throws(DownloadQueueError) {
+    private func checkOrder(_ new: [PreparedRequest]) throws(DownloadQueueError) {
         var waiting: [UUID: Int] = [:], dependents: [UUID: [UUID]] = [:]
         for entry in new {
             guard waiting.updateValue(0, forKey: entry.id) == nil else { throw .duplicate(entry.id) }
@@ -286,7 +286,7 @@ extension QueueCore {
         throw .dependencyCycle(one.id)
     }
 
-    private func check(_ new: [New], _ state: borrowing State) throws(DownloadQueueError) {
+    private func check(_ new: [PreparedRequest], _ state: borrowing State) throws(DownloadQueueError) {
         if state.isClosing { throw .closed }
         let ids = Set(new.map(\.id))
         for entry in new {
@@ -301,7 +301,7 @@ extension QueueCore {
     }
 
     /// Writes the rows, and waits for the disk. The entries are not visible until then.
-    private func insert(_ new: [New]) throws(DownloadQueueError) -> [QueueTable.Record] {
+    private func insert(_ new: [PreparedRequest]) throws(DownloadQueueError) -> [QueueTable.Record] {
         let receipt = WriteReceipt()
         let records = try state.withLock { state throws(DownloadQueueError) -> [QueueTable.Record] in
             try check(new, state)

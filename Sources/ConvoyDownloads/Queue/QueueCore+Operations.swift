@@ -26,7 +26,7 @@ extension QueueCore {
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else {
                 return .isTooLate
             }
-            state.running[key] = Running(operation: operation, retries: retries)
+            state.running[key] = RunningEntry(operation: operation, retries: retries)
             let mayHaveBeenSent = record.row.status.mayHaveBeenSent
             state.table.change(id) { record in
                 record.row.status.phase = .running

@@ -17,7 +17,7 @@ final class QueueCore: Sendable {
         /// The operations of entries that have not ended.
         var operations: [UUID: any QueuedOperation] = [:]
         /// The operations that have begun but not finished.
-        var running: [ObjectIdentifier: Running] = [:]
+        var running: [ObjectIdentifier: RunningEntry] = [:]
         /// The number of operations that have finished but not reported it yet.
         var endingCount = 0
         /// The entries to clean up when their cancelled operations have finished.
@@ -42,7 +42,7 @@ final class QueueCore: Sendable {
     }
 
     /// An operation that has begun.
-    struct Running: Sendable {
+    struct RunningEntry: Sendable {
         let operation: any QueuedOperation
         /// The number of its retries counted so far.
         var retries: Int

@@ -39,7 +39,7 @@ struct QueueTable: Sendable {
     }
 
     /// The state of a dependency from the view of its dependents.
-    private enum Standing { case unfinished, succeeded, failed }
+    private enum DependencyState { case unfinished, succeeded, failed }
 
     private var records: [UUID: Record] = [:]
     /// The dependents of each entry, even of removed ones.
@@ -95,7 +95,7 @@ struct QueueTable: Sendable {
         return (standings.count { $0 == .unfinished }, standings.count { $0 == .failed })
     }
 
-    private func standing(of id: UUID) -> Standing {
+    private func standing(of id: UUID) -> DependencyState {
         guard let record = records[id] else { return .failed }
         return switch record.phase {
         case .finished: .succeeded
@@ -121,7 +121,7 @@ struct QueueTable: Sendable {
     }
 
     /// Updates the dependents of an entry whose state has changed.
-    private mutating func move(_ dependents: Set<UUID>, from old: Standing, to new: Standing) {
+    private mutating func move(_ dependents: Set<UUID>, from old: DependencyState, to new: DependencyState) {
         guard old != new else { return }
         for dependent in dependents {
             change(dependent) { record in
@@ -170,9 +170,9 @@ struct QueueTable: Sendable {
     // MARK: Queries
 
     /// The next step of an entry.
-    enum Fate { case waits, starts, fails }
+    enum EntryStep { case waits, starts, fails }
 
-    func fate(of id: UUID) -> Fate {
+    func fate(of id: UUID) -> EntryStep {
         guard let record = records[id], record.phase == .waiting, !record.isStarted, !record.isNew,
             !record.isDelayed
         else { return .waits }

@@ -17,7 +17,7 @@ package protocol QueuedOperation: HTTPRequestOperation, Sendable {
 
 /// Connects an operation with its entry. A copy of the operation is not connected, and behaves like any other
 /// operation.
-package final class QueueLink: OperationSupervisor {
+package final class QueueLink: TransitionInterceptor {
     struct Entry: Sendable {
         let core: QueueCore
         let id: UUID

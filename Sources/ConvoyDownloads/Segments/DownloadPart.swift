@@ -59,7 +59,7 @@ package struct DownloadSource: Sendable {
     /// The place it has led to; nil until it has responded.
     package var place: ResourcePlace?
     /// The validators of its representation of the file; nil if it has sent none.
-    package var validators: KnownRepresentation.Validators?
+    package var validators: RepresentationFacts.Validators?
     /// Whether it supports ranges; nil if unknown.
     package var sendsParts: Bool?
     /// The number of consecutive failed parts in the current attempt.

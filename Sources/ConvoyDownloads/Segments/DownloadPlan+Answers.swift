@@ -69,8 +69,8 @@ extension DownloadPlan {
     }
 
     /// The facts that a response of a source must not contradict. The length of the file is the same for all sources.
-    private func known(of source: Int) -> KnownRepresentation {
-        KnownRepresentation(validators: sources[source].validators, length: total)
+    private func known(of source: Int) -> RepresentationFacts {
+        RepresentationFacts(validators: sources[source].validators, length: total)
     }
 
     private mutating func evaluatePart(
@@ -78,7 +78,7 @@ extension DownloadPlan {
     ) -> Verdict {
         guard let end = part.end else { return .changed }
         // If the place or the validators differ, only a checksum can confirm the combined bytes.
-        let strict = KnownRepresentation(validators: representation?.validators, length: total)
+        let strict = RepresentationFacts(validators: representation?.validators, length: total)
         let isSamePlace = representation?.place == ResourcePlace(head.url)
         if case .part = strict.evaluate(head, from: part.position, upTo: end, isSamePlace: isSamePlace) {
         } else {
@@ -88,7 +88,7 @@ extension DownloadPlan {
             // Only a checksum can confirm that these bytes match the others.
             guard isVerified else { return .changed }
             sources[part.source].place = ResourcePlace(head.url)
-            sources[part.source].validators = KnownRepresentation.Validators(of: head)
+            sources[part.source].validators = RepresentationFacts.Validators(of: head)
         } else if !isVerified, sources[part.source].validators == nil {
             return part.source == mainSource ? .changed : .disagrees
         }
@@ -141,7 +141,7 @@ extension DownloadPlan {
         let isSame = announced == nil && !isVerified && known.hasTag(of: head, isSamePlace: isSamePlace)
         let length = isSame ? known.length : announced
         if let lengths, let length, !lengths.contains(length) { return .disagrees }
-        let validators = head.isEncoded ? nil : KnownRepresentation.Validators(of: head)
+        let validators = head.isEncoded ? nil : RepresentationFacts.Validators(of: head)
         replaced = Replaced(contents: contents, source: sources[part.source], index: part.source)
         contents = Contents(total: length)
         asksForWhole = false

@@ -174,7 +174,7 @@ package struct DownloadPlan: Sendable {
     // MARK: Bytes
 
     /// What to do with bytes received for a part.
-    package enum Claim: Equatable, Sendable {
+    package enum ByteDisposition: Equatable, Sendable {
         /// Write the first of them, or all, at these positions. Then call `didWrite(for:at:)` and `endClaim(of:)`.
         case write(Range<Int64>)
         /// Drop them: the part is being stopped.
@@ -186,7 +186,7 @@ package struct DownloadPlan: Sendable {
     /// Claims bytes received for a part. If they reach the end of its range and its response continues, the part takes
     /// over the following blocks unless another part has a response for them, because a server may refuse the requests
     /// for those.
-    package mutating func claim(_ count: Int64, for id: Int) -> Claim {
+    package mutating func claim(_ count: Int64, for id: Int) -> ByteDisposition {
         guard let part = parts[id], part.ending == nil else { return .drop }
         if let end = part.responseEnd, part.position + count > end {
             parts[id]?.ending = .changed

@@ -78,7 +78,7 @@ extension BodySink {
 }
 
 /// The destination that was set for an operation's body.
-struct BodyPlace: @unchecked Sendable {
+struct BodyDestination: @unchecked Sendable {
     let sink: any BodySink
     /// The user's stream. Foundation's streams are not Sendable; only the sink uses it.
     let stream: OutputStream?
@@ -87,6 +87,6 @@ struct BodyPlace: @unchecked Sendable {
 
     init(_ stream: OutputStream) {
         self.stream = stream
-        sink = (stream as? FileOutputStream)?.sink ?? ForeignStream(stream)
+        sink = (stream as? FileOutputStream)?.sink ?? OutputStreamSink(stream)
     }
 }

@@ -4,9 +4,9 @@ import FoundationNetworking
 
 /// Requests the rest of a partly received body, and decides from the response what happens to the received bytes.
 ///
-/// A value without I/O. ``KnownRepresentation`` interprets the response.
+/// A value without I/O. ``RepresentationFacts`` interprets the response.
 package struct Resumption: Sendable, Equatable {
-    package let known: KnownRepresentation
+    package let known: RepresentationFacts
     /// The URL of the representation. Its validators are meaningless at another URL.
     package let url: URL
     /// The number of bytes received.
@@ -37,9 +37,9 @@ package struct Resumption: Sendable, Equatable {
         guard let head, offset > 0, head.statusCode == 200, !head.isEncoded,
             (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil,
             request.value(forHTTPHeaderField: "Range") == nil,
-            let validators = KnownRepresentation.Validators(of: head)
+            let validators = RepresentationFacts.Validators(of: head)
         else { return nil }
-        known = KnownRepresentation(validators: validators, length: total ?? head.contentLength, received: offset)
+        known = RepresentationFacts(validators: validators, length: total ?? head.contentLength, received: offset)
         url = head.url
     }
 
@@ -69,7 +69,7 @@ package struct Resumption: Sendable, Equatable {
     }
 
     /// Returns what is known about the body described by a head, if it is the same one.
-    package func known(of head: ResponseHead) -> KnownRepresentation? {
+    package func known(of head: ResponseHead) -> RepresentationFacts? {
         known.hasTag(of: head, isSamePlace: isSamePlace(head)) ? known : nil
     }
 

@@ -6,7 +6,7 @@ import Foundation
 ///
 /// It guarantees that everything that was started ends, and that nothing follows the end.
 struct EventSequencer {
-    typealias Told = (OperationEvent.Kind, MonotonicTime) -> Void
+    typealias Emit = (OperationEvent.Kind, MonotonicTime) -> Void
 
     /// Whether the operation has finished.
     var isOver = false
@@ -52,133 +52,133 @@ struct EventSequencer {
         }
     }
 
-    mutating func tell(_ report: OperationEventLog.Notice, at moment: MonotonicTime, _ told: Told) {
+    mutating func tell(_ report: OperationEventLog.Report, at moment: MonotonicTime, _ emit: Emit) {
         guard !isOver else { return }
         switch report {
-        case .wait(let reason): if isInQueue { wait(for: reason, at: moment, told) }
+        case .wait(let reason): if isInQueue { wait(for: reason, at: moment, emit) }
         case .delay(let reason): delay = reason
-        case .event(let kind): post(kind, moment, told)
-        case .requestStarted(let head): startOwn(head, at: moment, told)
-        case .responded(let head, let phases): respondToOwn(head, phases, at: moment, told)
-        case .requestEnded(let head, let metrics): endOwn(head, metrics, at: moment, told)
+        case .event(let kind): post(kind, moment, emit)
+        case .requestStarted(let head): startOwn(head, at: moment, emit)
+        case .responded(let head, let phases): respondToOwn(head, phases, at: moment, emit)
+        case .requestEnded(let head, let metrics): endOwn(head, metrics, at: moment, emit)
         }
     }
 
     /// Two threads may read the clock before they arrive here. No event is earlier than the previous one.
-    private mutating func post(_ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ told: Told) {
+    private mutating func post(_ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ emit: Emit) {
         latest = max(latest, moment)
-        told(kind, latest)
+        emit(kind, latest)
     }
 
     // MARK: The lifecycle
 
-    mutating func tell(_ change: TransitionLog.Change, _ told: Told) {
+    mutating func tell(_ change: TransitionLog.Change, _ emit: Emit) {
         guard !isOver else { return }
         let (transition, moment) = (change.transition, change.moment)
         let (old, new) = (transition.old, transition.new)
         if transition.endsAttempt, isAttempting {
-            endRequests(at: moment, told)
+            endRequests(at: moment, emit)
             isAttempting = false
-            post(.attemptEnded(attempts), moment, told)
+            post(.attemptEnded(attempts), moment, emit)
         }
         if new.isEnding, !isStopped {
             isStopped = true
-            post(.stopped, moment, told)
+            post(.stopped, moment, emit)
         }
-        if old.state == .paused, new.state == .ready, !new.isEnding { post(.resumed, moment, told) }
+        if old.state == .paused, new.state == .ready, !new.isEnding { post(.resumed, moment, emit) }
         if new.state == .paused, old.state != .paused {
             (waiting, isInQueue) = (nil, false)
-            post(.paused, moment, told)
+            post(.paused, moment, emit)
         }
         if transition.startsAttempt {
             (waiting, isInQueue, isAttempting) = (nil, false, true)
             attempts += 1
-            post(.attemptStarted(attempts), moment, told)
+            post(.attemptStarted(attempts), moment, emit)
         }
         if new.state == .executing { (waiting, isInQueue) = (nil, false) }
         if new.state == .ready, !new.isEnding, old.state != .ready || old.isBackingOff != new.isBackingOff {
             isInQueue = !new.isBackingOff
-            wait(for: new.isBackingOff ? delay.take() ?? .retry : change.whenReady, at: moment, told)
+            wait(for: new.isBackingOff ? delay.take() ?? .retry : change.whenReady, at: moment, emit)
         }
         guard let outcome = change.outcome else { return }
-        post(.finished(outcome), moment, told)
+        post(.finished(outcome), moment, emit)
         isOver = true
     }
 
-    private mutating func wait(for reason: WaitReason, at moment: MonotonicTime, _ told: Told) {
+    private mutating func wait(for reason: WaitReason, at moment: MonotonicTime, _ emit: Emit) {
         guard waiting != reason else { return }
         waiting = reason
-        post(.waiting(reason), moment, told)
+        post(.waiting(reason), moment, emit)
     }
 
     // MARK: Requests
 
-    mutating func startOwn(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) {
+    mutating func startOwn(_ head: RequestHead, at moment: MonotonicTime, _ emit: Emit) {
         guard !isOver else { return }
-        current = start(head, at: moment, told)
+        current = start(head, at: moment, emit)
     }
 
     mutating func respondToOwn(
-        _ head: ResponseHead, _ phases: TransactionPhases?, at moment: MonotonicTime, _ told: Told
+        _ head: ResponseHead, _ phases: TransactionPhases?, at moment: MonotonicTime, _ emit: Emit
     ) {
-        if let current { respond(current, head, phases, at: moment, told) }
+        if let current { respond(current, head, phases, at: moment, emit) }
     }
 
     mutating func endOwn(
-        _ head: ResponseHead?, _ metrics: TransactionMetrics, at moment: MonotonicTime, _ told: Told
+        _ head: ResponseHead?, _ metrics: TransactionMetrics, at moment: MonotonicTime, _ emit: Emit
     ) {
         guard !isOver else { return }
-        end(metrics.cacheUse == nil ? current.take() : nil, head, metrics, at: moment, told)
+        end(metrics.cacheUse == nil ? current.take() : nil, head, metrics, at: moment, emit)
     }
 
     /// Returns the number of the request.
     @discardableResult
-    mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) -> Int {
+    mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ emit: Emit) -> Int {
         requests += 1
         guard !isOver else { return requests }
         // The request was started again, and the end of its first start was not reported.
-        if let current, open[current] != nil { end(current, nil, nil, at: moment, told) }
+        if let current, open[current] != nil { end(current, nil, nil, at: moment, emit) }
         open[requests] = Request(began: moment)
-        post(.requestStarted(request: requests, head), moment, told)
+        post(.requestStarted(request: requests, head), moment, emit)
         return requests
     }
 
     mutating func respond(
-        _ request: Int, _ head: ResponseHead, _ phases: TransactionPhases?, at moment: MonotonicTime, _ told: Told
+        _ request: Int, _ head: ResponseHead, _ phases: TransactionPhases?, at moment: MonotonicTime, _ emit: Emit
     ) {
         guard !isOver, open[request] != nil else { return }
-        if let phases { tell(phases, of: request, isShared: false, told) }
-        post(.responded(request: request, head), moment, told)
+        if let phases { tell(phases, of: request, isShared: false, emit) }
+        post(.responded(request: request, head), moment, emit)
     }
 
     /// - Parameter request: The number of the request; nil if it was not reported.
     mutating func end(
-        _ request: Int?, _ head: ResponseHead?, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ told: Told
+        _ request: Int?, _ head: ResponseHead?, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ emit: Emit
     ) {
         guard !isOver else { return }
-        if let metrics, metrics.cacheUse != nil { return post(.servedFromCache(head, metrics), moment, told) }
+        if let metrics, metrics.cacheUse != nil { return post(.servedFromCache(head, metrics), moment, emit) }
         guard let request, open[request] != nil else { return }
         if let metrics, open[request]?.arePhasesTold == false {
-            tell(metrics.phases, of: request, isShared: metrics.isShared, told)
+            tell(metrics.phases, of: request, isShared: metrics.isShared, emit)
         }
         open[request] = nil
-        post(.requestEnded(request: request, head, metrics), moment, told)
+        post(.requestEnded(request: request, head, metrics), moment, emit)
     }
 
-    private mutating func endRequests(at moment: MonotonicTime, _ told: Told) {
+    private mutating func endRequests(at moment: MonotonicTime, _ emit: Emit) {
         current = nil
         guard !open.isEmpty else { return }
-        for request in open.numbers { end(request, nil, nil, at: moment, told) }
+        for request in open.numbers { end(request, nil, nil, at: moment, emit) }
     }
 
     /// Reports the phases that have ended, with their times.
-    private mutating func tell(_ phases: TransactionPhases, of request: Int, isShared: Bool, _ told: Told) {
+    private mutating func tell(_ phases: TransactionPhases, of request: Int, isShared: Bool, _ emit: Emit) {
         guard let began = open[request]?.began else { return }
         open[request]?.arePhasesTold = true
         func tell(_ phase: TransactionPhase, _ time: TimeInterval?) {
             guard let time else { return }
             // The times of a shared request may precede this operation.
-            post(.phaseEnded(phase, request: request), isShared ? began : began + UInt64(max(0, time) * 1e9), told)
+            post(.phaseEnded(phase, request: request), isShared ? began : began + UInt64(max(0, time) * 1e9), emit)
         }
         tell(.nameLookup, phases.nameLookup)
         tell(.connect, phases.connect)

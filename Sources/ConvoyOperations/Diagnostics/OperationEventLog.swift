@@ -13,13 +13,13 @@ final class OperationEventLog: Sendable {
     private let log: TransitionLog
     /// The event log of the operation that this one is a part of, if any.
     private let parent: OperationEventLog?
-    private let telling = Locked(Telling())
+    private let state = Locked(SequencerState())
 
     private static let count = Atomic<UInt64>(0)
 
     /// A report about something other than a lifecycle change, before it becomes an event. Large values are boxed to
     /// keep the others small.
-    enum Notice {
+    enum Report {
         case wait(WaitReason)
         /// The reason of the next delay between two attempts.
         case delay(for: WaitReason)
@@ -29,10 +29,10 @@ final class OperationEventLog: Sendable {
         indirect case requestEnded(ResponseHead?, TransactionMetrics)
     }
 
-    private struct Telling {
+    private struct SequencerState {
         /// The number of the last change before the log began; nil before that.
         var begun: UInt32?
-        var teller = EventSequencer()
+        var sequencer = EventSequencer()
         /// The number of this part's request in the log of the whole operation, if there is one.
         var partRequest: Int?
         /// Decides what is secret in cached responses.
@@ -56,17 +56,17 @@ final class OperationEventLog: Sendable {
     /// Sets what is secret in a cached response, before the response is reported.
     func noteSecrets(of configuration: ConnectionConfiguration) {
         let secrets = ResponseSecrets(configuration.secrets)
-        (parent ?? self).telling.withLock { $0.secrets = secrets }
+        (parent ?? self).state.withLock { $0.secrets = secrets }
     }
 
     /// Begins with the operation's current state. Earlier changes are not reported.
     func begin(after number: UInt32, isFinished: Bool) {
         let now = origin.time
-        telling.withLock { telling in
-            telling.begun = number
-            telling.teller.isOver = isFinished
+        state.withLock { state in
+            state.begun = number
+            state.sequencer.isOver = isFinished
             guard !isFinished else { return }
-            post(from: &telling) { _, told in told(.made, now) }
+            post(from: &state) { _, emit in emit(.made, now) }
         }
     }
 
@@ -75,14 +75,14 @@ final class OperationEventLog: Sendable {
     /// Reports a change of the lifecycle. Called in order.
     func read(_ change: TransitionLog.Change) {
         if let parent { return endPart(after: change, in: parent) }
-        telling.withLock { telling in
-            guard let begun = telling.begun, TransitionLog.comes(change.number, after: begun) else { return }
-            post(from: &telling) { $0.tell(change, $1) }
+        state.withLock { state in
+            guard let begun = state.begun, TransitionLog.comes(change.number, after: begun) else { return }
+            post(from: &state) { $0.tell(change, $1) }
         }
     }
 
     /// Reports a wait in a queue, or a decision.
-    func note(_ report: Notice) {
+    func note(_ report: Report) {
         let now = StartMoment.timeNow
         if let parent {
             if case .event = report { parent.take(report, at: now) { $0.tell(report, at: now, $1) } }
@@ -93,40 +93,40 @@ final class OperationEventLog: Sendable {
 
     /// Reports after all changes that were recorded earlier.
     private func take(
-        _ report: @autoclosure () -> Notice, at moment: MonotonicTime,
-        _ tell: (inout EventSequencer, EventSequencer.Told) -> Void
+        _ report: @autoclosure () -> Report, at moment: MonotonicTime,
+        _ tell: (inout EventSequencer, EventSequencer.Emit) -> Void
     ) {
-        log.tellInOrder(TransitionLog.HeldNotice(eventLog: self, report: report(), moment: moment)) { self.report(tell) }
+        log.tellInOrder(TransitionLog.PendingReport(eventLog: self, report: report(), moment: moment)) { self.report(tell) }
     }
 
     /// Reports what was held back.
-    func tell(_ held: TransitionLog.HeldNotice) {
+    func tell(_ held: TransitionLog.PendingReport) {
         report { $0.tell(held.report, at: held.moment, $1) }
     }
 
     /// Reports in order. A report about a part's request needs no ordering: the attempt of the whole operation has
     /// begun and not ended.
-    private func report(_ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
-        telling.withLock { telling in
-            guard telling.begun != nil else { return }
-            post(from: &telling, tell)
+    private func report(_ tell: (inout EventSequencer, EventSequencer.Emit) -> Void) {
+        state.withLock { state in
+            guard state.begun != nil else { return }
+            post(from: &state, tell)
         }
     }
 
     /// Passes events to the monitors. Called under the lock, which preserves the order; the handlers run later, without
     /// it.
-    private func post(from telling: inout Telling, _ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
-        let (number, origin, secrets) = (number, origin, telling.secrets)
+    private func post(from state: inout SequencerState, _ tell: (inout EventSequencer, EventSequencer.Emit) -> Void) {
+        let (number, origin, secrets) = (number, origin, state.secrets)
         func event(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) -> OperationEvent {
             OperationEvent(
                 kind: kind, moment: moment, origin: origin, secrets: kind.isOfCache ? secrets : nil,
                 operationNumber: number)
         }
         if monitors.count == 1 {
-            return monitors[0].gather { intake in tell(&telling.teller) { intake.append(event($0, $1)) } }
+            return monitors[0].gather { intake in tell(&state.sequencer) { intake.append(event($0, $1)) } }
         }
         var events: [OperationEvent] = []
-        tell(&telling.teller) { events.append(event($0, $1)) }
+        tell(&state.sequencer) { events.append(event($0, $1)) }
         guard !events.isEmpty else { return }
         for monitor in monitors {
             monitor.gather { intake in for event in events { intake.append(event) } }
@@ -138,7 +138,7 @@ final class OperationEventLog: Sendable {
     func noteRequestStarted(_ head: RequestHead) {
         let now = StartMoment.timeNow
         if let parent {
-            return telling.withLock { $0.partRequest = parent.startRequest(head, at: now) }
+            return state.withLock { $0.partRequest = parent.startRequest(head, at: now) }
         }
         take(.requestStarted(head), at: now) { $0.startOwn(head, at: now, $1) }
     }
@@ -146,7 +146,7 @@ final class OperationEventLog: Sendable {
     func noteResponded(_ head: ResponseHead, _ phases: TransactionPhases?) {
         let now = StartMoment.timeNow
         if let parent {
-            guard let request = telling.withLock({ $0.partRequest }) else { return }
+            guard let request = state.withLock({ $0.partRequest }) else { return }
             return parent.report { $0.respond(request, head, phases, at: now, $1) }
         }
         take(.responded(head, phases), at: now) { $0.respondToOwn(head, phases, at: now, $1) }
@@ -155,7 +155,7 @@ final class OperationEventLog: Sendable {
     func noteRequestEnded(_ head: ResponseHead?, _ metrics: TransactionMetrics) {
         let now = StartMoment.timeNow
         if let parent {
-            let request = telling.withLock { $0.partRequest.take() }
+            let request = state.withLock { $0.partRequest.take() }
             return parent.report { $0.end(request, head, metrics, at: now, $1) }
         }
         take(.requestEnded(head, metrics), at: now) { $0.endOwn(head, metrics, at: now, $1) }
@@ -164,7 +164,7 @@ final class OperationEventLog: Sendable {
     // MARK: Parts
 
     private func endPart(after change: TransitionLog.Change, in parent: OperationEventLog) {
-        guard change.transition.endsAttempt, let request = telling.withLock({ $0.partRequest.take() }) else { return }
+        guard change.transition.endsAttempt, let request = state.withLock({ $0.partRequest.take() }) else { return }
         parent.report { $0.end(request, nil, nil, at: change.moment, $1) }
     }
 

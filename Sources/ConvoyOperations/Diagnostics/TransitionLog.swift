@@ -35,9 +35,9 @@ final class TransitionLog: Sendable {
     }
 
     /// A report to a monitor, after a change.
-    struct HeldNotice {
+    struct PendingReport {
         let eventLog: OperationEventLog
-        let report: OperationEventLog.Notice
+        let report: OperationEventLog.Report
         let moment: MonotonicTime
     }
 
@@ -49,7 +49,7 @@ final class TransitionLog: Sendable {
         /// Changes that were recorded early, while an earlier one is missing.
         var early: [UInt32: Change] = [:]
         /// Pending reports, by the number of the change that they follow.
-        var held: [UInt32: [HeldNotice]] = [:]
+        var held: [UInt32: [PendingReport]] = [:]
         var observers: [Int: Observer] = [:]
         var nextKey = 0
     }
@@ -110,7 +110,7 @@ final class TransitionLog: Sendable {
     }
 
     /// Runs `tell` immediately if all recorded changes have been passed on; otherwise the report is kept until then.
-    func tellInOrder(_ report: @autoclosure () -> HeldNotice, _ tell: () -> Void) {
+    func tellInOrder(_ report: @autoclosure () -> PendingReport, _ tell: () -> Void) {
         state.withLock { state in
             guard let last = state.last else { return }
             guard state.latest == last else { return state.held[state.latest, default: []].append(report()) }

@@ -19,7 +19,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
+        try await value(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// Sends a GET request with `Encodable` parameters and returns the value of the response.
@@ -27,7 +27,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
+        try await value(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// Sends a GET request and returns the finished operation. The parameters become the query.
@@ -36,7 +36,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
+        try await response(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// Sends a GET request with `Encodable` parameters and returns the finished operation.
@@ -45,7 +45,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
+        try await response(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// Sends a POST request and returns the value of the response. The request serializer encodes the parameters as the
@@ -55,7 +55,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a POST request with `Encodable` parameters and returns the value of the response.
@@ -64,7 +64,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a POST request and returns the finished operation. The request serializer encodes the parameters as the
@@ -74,7 +74,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a POST request with `Encodable` parameters and returns the finished operation.
@@ -83,7 +83,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PUT request and returns the value of the response. The request serializer encodes the parameters as the
@@ -93,7 +93,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PUT request with `Encodable` parameters and returns the value of the response.
@@ -102,7 +102,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PUT request and returns the finished operation. The request serializer encodes the parameters as the
@@ -112,7 +112,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PUT request with `Encodable` parameters and returns the finished operation.
@@ -121,7 +121,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PATCH request (RFC 5789) and returns the value of the response. The request serializer encodes the
@@ -131,7 +131,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and returns the value of the response.
@@ -140,7 +140,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PATCH request (RFC 5789) and returns the finished operation. The request serializer encodes the
@@ -150,7 +150,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and returns the finished operation.
@@ -159,7 +159,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a DELETE request and returns the value of the response. The parameters become the query; `body` is sent as
@@ -169,7 +169,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a DELETE request with `Encodable` parameters and returns the value of the response.
@@ -178,7 +178,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a DELETE request and returns the finished operation. The parameters become the query; `body` is sent as
@@ -188,7 +188,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a DELETE request with `Encodable` parameters and returns the finished operation.
@@ -197,7 +197,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a HEAD request and returns the finished operation with the head of the response. The parameters become the
@@ -207,7 +207,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
+        try await response(RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
 
     /// Sends a HEAD request with `Encodable` parameters and returns the finished operation.
@@ -216,7 +216,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
+        try await response(RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
 
     /// Sends a request with any method and returns the value of the response.
@@ -226,7 +226,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a request with any method and `Encodable` parameters and returns the value of the response.
@@ -235,7 +235,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
+        try await value(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a request with any method and returns the finished operation.
@@ -245,7 +245,7 @@ extension HTTPManager {
         body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a request with any method and `Encodable` parameters and returns the finished operation.
@@ -254,7 +254,7 @@ extension HTTPManager {
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
+        try await response(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a request with any method and returns both the value and the head of the response, for its status and
@@ -269,7 +269,7 @@ extension HTTPManager {
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type
     ) async throws -> (Value, HTTPURLResponse) {
-        try await valueAndHead(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
+        try await valueAndHead(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// Sends a request with any method and `Encodable` parameters and returns both the value and the head of the
@@ -279,11 +279,11 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type
     ) async throws -> (Value, HTTPURLResponse) {
-        try await valueAndHead(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
+        try await valueAndHead(RequestArguments(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     private nonisolated(nonsending) func valueAndHead<Value: Decodable & Sendable>(
-        _ call: ManagerCall, _ progress: TransferProgress.Report?
+        _ call: RequestArguments, _ progress: TransferProgress.Report?
     ) async throws -> (Value, HTTPURLResponse) {
         let operation = try operationManager.makeOperation(call, awaiting: Value.self).reporting(to: progress)
         let value: Value = try await value(of: operation, as: .data)
@@ -294,13 +294,13 @@ extension HTTPManager {
     }
 
     private nonisolated(nonsending) func value<Value: Decodable & Sendable>(
-        _ call: ManagerCall, _ progress: TransferProgress.Report?
+        _ call: RequestArguments, _ progress: TransferProgress.Report?
     ) async throws -> Value {
         try await value(of: operationManager.makeOperation(call, awaiting: Value.self).reporting(to: progress), as: .data)
     }
 
     private nonisolated(nonsending) func response(
-        _ call: ManagerCall, _ progress: TransferProgress.Report?
+        _ call: RequestArguments, _ progress: TransferProgress.Report?
     ) async throws -> HTTPRequestOperation {
         try await finish(operationManager.makeOperation(call).reporting(to: progress), as: .data)
     }

@@ -16,7 +16,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
 
     /// Sends a GET request with `Encodable` parameters.
@@ -25,7 +25,7 @@ extension HTTPManager {
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
 
     /// Sends a POST request. The request serializer encodes the parameters as the body, unless `body` is set: it is
@@ -36,7 +36,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a POST request with `Encodable` parameters.
@@ -46,7 +46,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a PUT request. The request serializer encodes the parameters as the body, unless `body` is set: it is then
@@ -57,7 +57,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a PUT request with `Encodable` parameters.
@@ -67,7 +67,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a PATCH request (RFC 5789). The request serializer encodes the parameters as the body, unless `body` is
@@ -78,7 +78,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a PATCH request (RFC 5789) with `Encodable` parameters.
@@ -88,7 +88,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a DELETE request. The parameters become the query; `body` is sent as JSON.
@@ -98,7 +98,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a DELETE request with `Encodable` parameters.
@@ -108,7 +108,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
+        perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// Sends a GET request with a tree of parameters, which may be a literal of any depth.
@@ -117,7 +117,7 @@ extension HTTPManager {
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.get, urlString, parameters, nil, headers, nil), nil, success, failure)
+        perform(RequestArguments(.get, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
     /// Sends a POST request with a tree of parameters, which may be a literal of any depth.
@@ -126,7 +126,7 @@ extension HTTPManager {
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.post, urlString, parameters, nil, headers, nil), nil, success, failure)
+        perform(RequestArguments(.post, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
     /// Sends a PUT request with a tree of parameters, which may be a literal of any depth.
@@ -135,7 +135,7 @@ extension HTTPManager {
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.put, urlString, parameters, nil, headers, nil), nil, success, failure)
+        perform(RequestArguments(.put, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
     /// Sends a PATCH request (RFC 5789) with a tree of parameters, which may be a literal of any depth.
@@ -144,7 +144,7 @@ extension HTTPManager {
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.patch, urlString, parameters, nil, headers, nil), nil, success, failure)
+        perform(RequestArguments(.patch, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
     /// Sends a DELETE request with a tree of parameters, which may be a literal of any depth.
@@ -153,7 +153,7 @@ extension HTTPManager {
         _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
-        perform(ManagerCall(.delete, urlString, parameters, nil, headers, nil), nil, success, failure)
+        perform(RequestArguments(.delete, urlString, parameters, nil, headers, nil), nil, success, failure)
     }
 
     /// Sends a HEAD request. The parameters become the query; `success` receives no object.
@@ -164,7 +164,7 @@ extension HTTPManager {
     ) -> Request {
         let withObject: Success? = success.map { success in { @Sendable request, _ in success(request) } }
         return perform(
-            ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
+            RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
     }
 
     /// Sends a HEAD request with `Encodable` parameters.
@@ -175,7 +175,7 @@ extension HTTPManager {
     ) -> Request {
         let withObject: Success? = success.map { success in { @Sendable request, _ in success(request) } }
         return perform(
-            ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
+            RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
     }
 
     /// Posts a multipart form (RFC 7578). `constructingBody` runs before this returns.
@@ -187,13 +187,13 @@ extension HTTPManager {
         failure: Failure? = nil
     ) -> Request {
         begin(.upload, success, failure) {
-            let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
+            let call = RequestArguments(.post, url.urlString, parameters, nil, headers, timeout)
             return try operationManager.makeMultipartOperation(call, constructingBody).reporting(to: progress)
         }
     }
 
     private func perform(
-        _ call: ManagerCall, _ progress: TransferProgress.Handler?, _ success: Success?, _ failure: Failure?
+        _ call: RequestArguments, _ progress: TransferProgress.Handler?, _ success: Success?, _ failure: Failure?
     ) -> Request {
         begin(.data, success, failure) { try operationManager.makeOperation(call).reporting(to: progress) }
     }
@@ -214,7 +214,7 @@ extension HTTPManager {
         timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
         completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
     /// Sends a GET request with `Encodable` parameters and decodes the response.
@@ -224,7 +224,7 @@ extension HTTPManager {
         timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
         completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
     /// Sends a POST request and decodes the response. The request serializer encodes the parameters as the body, unless
@@ -235,7 +235,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// Sends a POST request with `Encodable` parameters and decodes the response.
@@ -245,7 +245,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// Sends a PUT request and decodes the response. The request serializer encodes the parameters as the body, unless
@@ -256,7 +256,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// Sends a PUT request with `Encodable` parameters and decodes the response.
@@ -266,7 +266,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// Sends a PATCH request (RFC 5789) and decodes the response. The request serializer encodes the parameters as the
@@ -277,7 +277,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// Sends a PATCH request (RFC 5789) with `Encodable` parameters and decodes the response.
@@ -287,7 +287,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// Sends a DELETE request and decodes the response. The parameters become the query; `body` is sent as JSON.
@@ -297,7 +297,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// Sends a DELETE request with `Encodable` parameters and decodes the response.
@@ -307,11 +307,11 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
+        perform(RequestArguments(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     private func perform<Value: Decodable & Sendable>(
-        _ call: ManagerCall, _ progress: TransferProgress.Handler?, _ type: Value.Type,
+        _ call: RequestArguments, _ progress: TransferProgress.Handler?, _ type: Value.Type,
         _ completion: @escaping ResultHandler<Value>
     ) -> Request {
         let success: Success = { request, object in

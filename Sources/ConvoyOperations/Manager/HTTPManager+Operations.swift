@@ -27,7 +27,7 @@ extension HTTPManager {
         responseSerializer: (any HTTPResponseSerialization)? = nil
     ) throws -> HTTPRequestOperation {
         adopted(
-            try operationManager.makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout)),
+            try operationManager.makeOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout)),
             as: .data, responseSerializer: responseSerializer)
     }
 
@@ -39,7 +39,7 @@ extension HTTPManager {
         responseSerializer: (any HTTPResponseSerialization)? = nil
     ) throws -> HTTPRequestOperation {
         adopted(
-            try operationManager.makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout)),
+            try operationManager.makeOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout)),
             as: .data, responseSerializer: responseSerializer)
     }
 
@@ -49,7 +49,9 @@ extension HTTPManager {
     public func makeOperation(
         _ method: HTTPMethod, _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:]
     ) throws -> HTTPRequestOperation {
-        adopted(try operationManager.makeOperation(ManagerCall(method, urlString, parameters, nil, headers, nil)), as: .data)
+        adopted(
+            try operationManager.makeOperation(RequestArguments(method, urlString, parameters, nil, headers, nil)), as: .data
+        )
     }
 
     /// Creates an operation that sends a multipart form (RFC 7578), without enqueuing it.
@@ -67,7 +69,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         return adopted(try operationManager.makeMultipartOperation(call, constructingBody), as: .upload)
     }
 
@@ -77,7 +79,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         return adopted(try operationManager.makeMultipartOperation(call, constructingBody), as: .upload)
     }
 }
@@ -104,7 +106,7 @@ extension HTTPManager {
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         as type: Value.Type = Value.self
     ) -> TypedOperation<Value> {
-        typedOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+        typedOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout))
     }
 
     /// Creates an operation whose response is converted to a typed value, with `Encodable` parameters, without
@@ -113,7 +115,7 @@ extension HTTPManager {
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, as type: Value.Type = Value.self
     ) -> TypedOperation<Value> {
-        typedOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+        typedOperation(RequestArguments(method, url.urlString, parameters, body, headers, timeout))
     }
 
     /// Enqueues the operation, and returns it.
@@ -149,7 +151,7 @@ extension HTTPManager {
     @_disfavoredOverload
     public func enqueue(_ requests: [any HTTPRequestHandle]) { enqueue(requests.map(\.operation)) }
 
-    private func typedOperation<Value: Decodable & Sendable>(_ call: ManagerCall) -> TypedOperation<Value> {
+    private func typedOperation<Value: Decodable & Sendable>(_ call: RequestArguments) -> TypedOperation<Value> {
         let operation = operationManager.makeOperation {
             try operationManager.makeOperation(call, decoding: Value.self)
         }

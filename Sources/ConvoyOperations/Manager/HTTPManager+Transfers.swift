@@ -15,7 +15,7 @@ extension HTTPManager {
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeOperation(call, body: .file(file)).reporting(to: progress)
         operationManager.setAwaited(type, of: operation)
         return try await value(of: operation, as: .upload)
@@ -28,7 +28,7 @@ extension HTTPManager {
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
             operationManager.makeOperation(call, body: .file(file)).reporting(to: progress), as: .upload)
     }
@@ -41,7 +41,7 @@ extension HTTPManager {
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(
             to: progress)
         operationManager.setAwaited(type, of: operation)
@@ -55,7 +55,7 @@ extension HTTPManager {
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
             operationManager.makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(to: progress),
             as: .upload)
@@ -70,7 +70,7 @@ extension HTTPManager {
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeOperation(call, body: .stream(stream, length: length)).reporting(
             to: progress)
         operationManager.setAwaited(type, of: operation)
@@ -84,7 +84,7 @@ extension HTTPManager {
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
             operationManager.makeOperation(call, body: .stream(stream, length: length)).reporting(to: progress), as: .upload)
     }
@@ -99,7 +99,7 @@ extension HTTPManager {
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> Value {
-        let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(.post, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeMultipartOperation(call, constructingBody).reporting(to: progress)
         operationManager.setAwaited(type, of: operation)
         return try await value(of: operation, as: .upload)
@@ -113,7 +113,7 @@ extension HTTPManager {
         timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> HTTPRequestOperation {
-        let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(.post, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
             operationManager.makeMultipartOperation(call, constructingBody).reporting(to: progress), as: .upload)
     }
@@ -139,7 +139,7 @@ extension HTTPManager {
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeOperation(call, body: .sequence(pieces, length: length)).reporting(
             to: progress)
         return try await finish(operation, as: .upload)
@@ -153,7 +153,7 @@ extension HTTPManager {
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeOperation(call, body: .sequence(pieces, length: length)).reporting(
             to: progress)
         operationManager.setAwaited(type, of: operation)
@@ -170,7 +170,7 @@ extension HTTPManager {
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> HTTPRequestOperation
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeOperation(call, body: .sequence(length: length, making: make)).reporting(
             to: progress)
         return try await finish(operation, as: .upload)
@@ -185,7 +185,7 @@ extension HTTPManager {
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> Value
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, nil, headers, timeout)
         let operation = try operationManager.makeOperation(call, body: .sequence(length: length, making: make)).reporting(
             to: progress)
         operationManager.setAwaited(type, of: operation)
@@ -213,7 +213,7 @@ extension HTTPManager {
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
     ) async throws -> (ResponseBytes, HTTPURLResponse) {
-        let call = ManagerCall(method, url.urlString, parameters, body, headers, timeout)
+        let call = RequestArguments(method, url.urlString, parameters, body, headers, timeout)
         let operation = adopted(try operationManager.makeOperation(call), as: .data)
         let bytes = try operation.bytes()
         if Task.isCancelled { operation.cancel() }

@@ -6,13 +6,13 @@ import FoundationNetworking
 
 /// Creating operations from calls of the request methods.
 extension HTTPRequestOperationManager {
-    func makeOperation(_ call: ManagerCall) throws -> HTTPRequestOperation {
+    func makeOperation(_ call: RequestArguments) throws -> HTTPRequestOperation {
         try makeOperation(call, body: body(of: call))
     }
 
     /// Creates an operation whose value a task awaits and, if possible, decodes itself, without enqueuing it.
     func makeOperation<Value: Decodable & Sendable>(
-        _ call: ManagerCall, awaiting type: Value.Type
+        _ call: RequestArguments, awaiting type: Value.Type
     ) throws -> HTTPRequestOperation {
         if isPlain { return try makeOperation(call, body: body(of: call)) { $0.settings(awaiting: type) } }
         let operation = try makeOperation(call)
@@ -22,7 +22,7 @@ extension HTTPRequestOperationManager {
 
     /// Creates an operation that decodes its value itself, for its handlers or its dependents, without enqueuing it.
     func makeOperation<Value: Decodable & Sendable>(
-        _ call: ManagerCall, decoding type: Value.Type
+        _ call: RequestArguments, decoding type: Value.Type
     ) throws -> HTTPRequestOperation {
         let operation = try makeOperation(call)
         setAwaited(type, of: operation)
@@ -43,13 +43,13 @@ extension HTTPRequestOperationManager {
     ///   - body: Replaces the parameters, which become the query.
     ///   - choose: Chooses the settings. Not called if a subclass creates the operations.
     func makeOperation(
-        _ call: ManagerCall, body: RequestBody?,
+        _ call: RequestArguments, body: RequestBody?,
         with choose: (inout ManagerState) -> RequestSettings = { $0.settings }
     ) throws -> HTTPRequestOperation {
         let operation: HTTPRequestOperation
         if isPlain {
             let (template, settings, handlers) = state.withLock { ($0.template, choose(&$0), $0.handlers) }
-            if let template, let reference = PlainReference(call.url, under: base),
+            if let template, let reference = SimpleURLReference(call.url, under: base),
                 let prepared = template.request(call, to: reference, body: body, under: settings)
             {
                 let host = reference.leadsToBase ? baseHost : HostKey.named(reference.target.place)
@@ -68,7 +68,7 @@ extension HTTPRequestOperationManager {
     private var isPlain: Bool { type(of: self) == HTTPRequestOperationManager.self }
 
     /// Returns the request of a call in any form.
-    func request(of call: ManagerCall, body: RequestBody?) throws -> URLRequest {
+    func request(of call: RequestArguments, body: RequestBody?) throws -> URLRequest {
         let url = try url(for: call.url)
         let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
         let request =
@@ -83,7 +83,7 @@ extension HTTPRequestOperationManager {
     }
 
     func makeMultipartOperation(
-        _ call: ManagerCall, _ constructingBody: (inout MultipartFormData) throws -> Void
+        _ call: RequestArguments, _ constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
         let request = try requestSerializer.multipartFormRequest(
             method: call.method, url: try url(for: call.url), parameters: try ParameterValue.converting(call.parameters),
@@ -94,7 +94,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// Returns the body of a call that has a value.
-    private func body(of call: ManagerCall) throws -> RequestBody? {
+    private func body(of call: RequestArguments) throws -> RequestBody? {
         guard let body = call.body else { return nil }
         if let data = body as? Data { return .data(data, contentType: "application/octet-stream") }
         // Preserves the digits of its numbers, which encoders would change.
@@ -155,7 +155,7 @@ extension HTTPRequestOperationManager {
 }
 
 /// The arguments of a call, with unconverted values.
-struct ManagerCall {
+struct RequestArguments {
     let method: HTTPMethod
     let url: String
     let parameters: Any?

@@ -37,7 +37,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
     /// The text of `baseURL`, if most references can simply be appended to it.
-    let base: PlainBase?
+    let base: SimpleURLBase?
     let baseHost: HostKey?
     /// The manager's initial queue, which is read without a lock until another queue is set.
     private let firstQueue: RequestOperationQueue
@@ -53,10 +53,10 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         baseURL: URL? = nil, completionQueue: DispatchQueue? = nil, configuration: ConnectionConfiguration = .init()
     ) {
         self.baseURL = baseURL.map(Self.directory)
-        base = self.baseURL.flatMap(PlainBase.init)
+        base = self.baseURL.flatMap(SimpleURLBase.init)
         baseHost = self.baseURL.flatMap { HostKey.of($0) }
         var values = RequestSettings.Values()
-        values.serializer = SerializerFacts(JSONResponseSerializer())
+        values.serializer = PreparedSerializer(JSONResponseSerializer())
         values.holder.addsUserAgent = false
         values.holder.authorizedTargets = Self.authorizedTargets(self.baseURL, [])
         values.decoder = JSONDecoder()
@@ -135,7 +135,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// - Throws: `URLError.badURL` for a string that is not a URL, has no host or an ambiguous one, or is relative
     ///   without a base.
     public final func url(for string: String) throws(URLError) -> URL {
-        if let plain = PlainReference(string, under: base)?.address(appending: ""), let url = URL(string: plain.text) {
+        if let plain = SimpleURLReference(string, under: base)?.address(appending: ""), let url = URL(string: plain.text) {
             return url
         }
         let isUsable = baseURL.map { $0.absoluteURL.scheme != nil && $0.absoluteURL.host != nil } ?? true

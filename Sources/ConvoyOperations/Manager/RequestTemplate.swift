@@ -71,7 +71,7 @@ final class RequestTemplate: Sendable {
     ///   - body: Replaces the parameters, which become the query.
     ///   - settings: Determine which origins receive secrets.
     func request(
-        _ call: ManagerCall, to reference: PlainReference, body: RequestBody?, under settings: RequestSettings
+        _ call: RequestArguments, to reference: SimpleURLReference, body: RequestBody?, under settings: RequestSettings
     ) -> PreparedRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
@@ -92,7 +92,7 @@ final class RequestTemplate: Sendable {
     }
 
     private func parts(
-        of call: ManagerCall, _ body: RequestBody?
+        of call: RequestArguments, _ body: RequestBody?
     ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
         let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
         return try http.plainParts(call.method, parameters, body: body, json: json)
@@ -100,7 +100,7 @@ final class RequestTemplate: Sendable {
 
     /// Whether all fields but the call's own may be sent to its target.
     private func mayGo(
-        to reference: PlainReference, with contentType: String?, under settings: RequestSettings
+        to reference: SimpleURLReference, with contentType: String?, under settings: RequestSettings
     ) -> Bool {
         guard !reference.leadsToBase, let targets = settings.values.holder.authorizedTargets,
             !targets.contains(reference.target)

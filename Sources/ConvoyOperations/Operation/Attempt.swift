@@ -18,9 +18,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     @exclusivity(unchecked) var phase = AttemptPhase.preparing(nil)
     /// The preset outcome of the next attempt, if it must not send the request.
-    @exclusivity(unchecked) var settlement: Settlement?
+    @exclusivity(unchecked) var settlement: PresetOutcome?
     /// The wait before the next attempt.
-    @exclusivity(unchecked) var wait: AttemptWait?
+    @exclusivity(unchecked) var wait: RetryDelay?
     /// The redirect that is waiting for a slot, or the last one that did.
     @exclusivity(unchecked) var unansweredRedirect: UnansweredRedirect?
     /// The transport of all attempts, chosen before the connection is opened.
@@ -29,7 +29,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     // MARK: Used by one thread only
 
     /// The operation's settings when the attempt began.
-    @exclusivity(unchecked) var settings: PreparedSettings
+    @exclusivity(unchecked) var settings: AttemptSettings
     @exclusivity(unchecked) private var ownConfiguration: ConnectionConfiguration?
     /// The operation, retained only while the connection is open, so that a paused operation can be released.
     @exclusivity(unchecked) private(set) var operation: URLConnectionOperation?
@@ -40,7 +40,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Whether the connection has reported its end, or no connection exists.
     @exclusivity(unchecked) private(set) var hasConnectionEnded = false
     /// What to do after the attempt itself cancelled the connection, rather than the operation.
-    @exclusivity(unchecked) var afterCancel: AfterCancel?
+    @exclusivity(unchecked) var afterCancel: CancelIntent?
     /// Whether the response may be cut off if its body does not end or is too long.
     @exclusivity(unchecked) private var mayCutBody = false
     /// The reasons why the connection is held.
@@ -102,7 +102,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         set { set(\.respondedHead, newValue) }
     }
 
-    enum AfterCancel {
+    enum CancelIntent {
         case askForWhole
         /// Nothing of the request was sent: the next attempt sends it after the pause.
         case sendLater
@@ -118,14 +118,14 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         case cancelled
     }
 
-    enum Settlement {
+    enum PresetOutcome {
         case failure(any Error)
         /// The response with the challenge is the result.
         case heldResponse
     }
 
     /// Creates an attempt that takes over what the previous one received.
-    init(_ number: Lifecycle.AttemptNumber, after earlier: Attempt?, _ settings: PreparedSettings) {
+    init(_ number: Lifecycle.AttemptNumber, after earlier: Attempt?, _ settings: AttemptSettings) {
         (self.number, self.settings) = (number, settings)
         counts = TransferCounts(earlier?.progress)
         body = ReceivedBody()
@@ -442,7 +442,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         operation.end(self, with: outcome)
     }
 
-    func stop(_ connection: any Connection, then: AfterCancel) {
+    func stop(_ connection: any Connection, then: CancelIntent) {
         guard afterCancel == nil else { return }
         afterCancel = then
         connection.cancel()

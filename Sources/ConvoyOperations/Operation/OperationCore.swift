@@ -25,7 +25,7 @@ struct OperationCore: ~Copyable {
     var completion: (@Sendable () -> Void)?
     var success: HTTPRequestOperation.Success?
     var failure: HTTPRequestOperation.Failure?
-    var rareHandlers: RareHandlers?
+    var rareHandlers: OptionalHandlers?
 
     /// The handlers called when the operation has finished.
     struct FinalHandlers: Sendable {
@@ -52,7 +52,7 @@ struct OperationCore: ~Copyable {
     }
 
     /// Handlers that few operations have.
-    final class RareHandlers: @unchecked Sendable {
+    final class OptionalHandlers: @unchecked Sendable {
         // Guarded by the operation's lock.
         var download: URLConnectionOperation.ProgressHandler?
         var upload: URLConnectionOperation.ProgressHandler?
@@ -69,12 +69,12 @@ struct OperationCore: ~Copyable {
         /// Called with interim responses.
         var interim: (@Sendable (ResponseHead) -> Void)?
         /// Called before all others with changes of the lifecycle.
-        var supervisor: (any OperationSupervisor)?
+        var supervisor: (any TransitionInterceptor)?
         /// Makes the decisions that no handler makes.
         var delegate: (any OperationDelegate)?
 
-        var copy: RareHandlers {
-            let copy = RareHandlers()
+        var copy: OptionalHandlers {
+            let copy = OptionalHandlers()
             (copy.download, copy.upload, copy.redirect) = (download, upload, redirect)
             (copy.retry, copy.prepare, copy.challenge) = (retry, prepare, challenge)
             (copy.cache, copy.traceContext, copy.inputs) = (cache, traceContext, inputs)
@@ -83,8 +83,8 @@ struct OperationCore: ~Copyable {
         }
     }
 
-    var handlers: RareHandlers {
-        mutating get { rareHandlers.made(by: RareHandlers()) }
+    var handlers: OptionalHandlers {
+        mutating get { rareHandlers.made(by: OptionalHandlers()) }
     }
 
     // MARK: Results, final before `isFinished` is true
@@ -165,11 +165,11 @@ struct OperationCore: ~Copyable {
     /// State that few operations need, created when its first member is set. Guarded by the operation's lock.
     final class Extras: @unchecked Sendable {
         /// The destination of the body; nil to keep it in memory.
-        var place: BodyPlace?
+        var place: BodyDestination?
         /// The error to fail with at the start, if the request could not be created.
         var presetFailure: (any Error)?
         /// Performs the work instead of a single transfer.
-        var worker: (any OperationWorker)?
+        var worker: (any AttemptRunner)?
         /// The redirects of the latest attempt.
         var redirects: [RedirectEvent]?
         var retry: RetryRecord?
@@ -230,7 +230,7 @@ struct OperationCore: ~Copyable {
         return chosen
     }
 
-    private func chooseTransport(under settings: PreparedSettings) -> any Transport {
+    private func chooseTransport(under settings: AttemptSettings) -> any Transport {
         let own = settings.transports.next
         guard settings.coalescesIdenticalRequests, rareHandlers?.redirect == nil, rareHandlers?.traceContext == nil,
             !isDecidedUpon, self.place == nil
@@ -239,14 +239,14 @@ struct OperationCore: ~Copyable {
     }
 
     /// Chooses the transport of a first attempt whose body stays in memory. Returns the request to send.
-    mutating func openPlainly(_ attempt: Attempt, under settings: PreparedSettings) -> TransferRequest {
+    mutating func openPlainly(_ attempt: Attempt, under settings: AttemptSettings) -> TransferRequest {
         attempt.transport = chooseTransport(under: settings)
         attempt.body.place(in: nil)
         return requestWithTimeout(under: settings)
     }
 
     /// The request with the configured idle timeout, if any.
-    func requestWithTimeout(under settings: PreparedSettings) -> TransferRequest {
+    func requestWithTimeout(under settings: AttemptSettings) -> TransferRequest {
         guard let limit = settings.idleTimeout else { return request }
         return request.with(timeoutInterval: limit)
     }
@@ -261,7 +261,7 @@ struct OperationCore: ~Copyable {
 
 extension OperationCore {
     /// Values that few attempts need for their connection.
-    struct RareParts {
+    struct ConnectionExtras {
         let token: AccessToken?
         /// The challenges of the operation, if there were any.
         let record: AuthenticationRecord?
@@ -273,7 +273,7 @@ extension OperationCore {
     mutating func addRareParts(
         to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
         _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
-    ) -> RareParts? {
+    ) -> ConnectionExtras? {
         let authentication = self.authentication
         if let continuation = authentication?.continuation {
             request = .foundation(continuation.request)
@@ -289,7 +289,7 @@ extension OperationCore {
         }
         guard authentication != nil || cacheHandler != nil || self.traceContext != nil else { return nil }
         let bearsToken = hasToken && authentication?.continuation?.bearsToken ?? true
-        return RareParts(
+        return ConnectionExtras(
             token: bearsToken ? authentication?.token?.token : nil, record: authentication?.record,
             cacheHandler: cacheHandler, isTraced: self.traceContext != nil)
     }
@@ -335,7 +335,7 @@ extension URLConnectionOperation: RequestConfigurable {
     }
 
     /// Records rare settings, which require a lookup under the lock.
-    private func noteRareSettings(_ settings: PreparedSettings) {
+    private func noteRareSettings(_ settings: AttemptSettings) {
         if settings.completionGroup != nil {
             flags.insert(.completionGroup)
             declare(.hearsOfQueue)

@@ -126,7 +126,7 @@ extension URLConnectionOperation {
 }
 
 /// The delegate of a part, which forwards to the delegate of the whole operation.
-final class PartDelegate: OperationDelegate {
+final class ForwardingDelegate: OperationDelegate {
     private struct Parent { weak var operation: URLConnectionOperation? }
     private let parent: Parent
 
@@ -159,7 +159,7 @@ final class PartDelegate: OperationDelegate {
 }
 
 /// Called with each change of an operation's lifecycle before everything else, and may delay the consequences.
-package protocol OperationSupervisor: Sendable {
+package protocol TransitionInterceptor: Sendable {
     /// Called with a change. `proceed` performs its consequences, and must be called once, immediately or later, on any
     /// thread. Called on any thread; must not block.
     func operation(
@@ -172,19 +172,19 @@ package protocol OperationSupervisor: Sendable {
     func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int)
 }
 
-extension OperationSupervisor {
+extension TransitionInterceptor {
     package func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int) {}
 }
 
 extension URLConnectionOperation {
     /// Sets the supervisor, before other code can access the operation. Copies have no supervisor.
-    package final func setSupervisor(_ supervisor: any OperationSupervisor) {
+    package final func setSupervisor(_ supervisor: any TransitionInterceptor) {
         setHandler(\.supervisor, supervisor)
         flags.insert(.supervisor)
     }
 
     /// The supervisor; usually nil, and nil after the handlers have run.
-    final var supervisor: (any OperationSupervisor)? {
+    final var supervisor: (any TransitionInterceptor)? {
         flags.contains(.supervisor) ? core.withLock { $0.rareHandlers?.supervisor } : nil
     }
 }

@@ -24,8 +24,8 @@ public struct RequestSettings: Sendable {
 
     private final class Storage: Sendable {
         let values: Values
-        let prepared = OnceReference<PreparedSettings>()
-        let ofParts = OnceReference<PartSettings>()
+        let prepared = AtomicOnce<AttemptSettings>()
+        let ofParts = AtomicOnce<PartSettings>()
 
         init(_ values: Values) { self.values = values }
 
@@ -54,9 +54,9 @@ public struct RequestSettings: Sendable {
     }
 
     /// The values needed by attempts.
-    var prepared: PreparedSettings {
+    var prepared: AttemptSettings {
         if let prepared = storage.prepared.object { return prepared }
-        let made = PreparedSettings(storage.values)
+        let made = AttemptSettings(storage.values)
         return storage.prepared.set(made) ? made : storage.prepared.object ?? made
     }
 
@@ -82,7 +82,7 @@ public struct RequestSettings: Sendable {
             return settings
         }
         var values = storage.values
-        values.serializer = SerializerFacts(HTTPResponseSerializer(statusesOf: values.serializer.serializer))
+        values.serializer = PreparedSerializer(HTTPResponseSerializer(statusesOf: values.serializer.serializer))
         values.connectionConfiguration.decodesUnaskedEncodings = decoding
         values.connectionConfiguration.asksForIdentity = identity
         (values.retryPolicy, values.totalTimeout, values.completionGroup, values.storedResponses) = (nil, nil, nil, nil)
@@ -249,9 +249,9 @@ extension RequestSettings {
         /// place: `manager.responseSerializer.acceptableContentTypes = nil`.
         public var responseSerializer: any HTTPResponseSerialization {
             get { serializer.serializer }
-            set { serializer = SerializerFacts(newValue) }
+            set { serializer = PreparedSerializer(newValue) }
         }
-        var serializer = SerializerFacts(HTTPResponseSerializer())
+        var serializer = PreparedSerializer(HTTPResponseSerializer())
         /// The manager's JSON decoder, used unless the serializer has its own; nil for a plain decoder.
         var decoder: JSONDecoder?
         /// The maximum size of a body kept in memory, in bytes after decompression. 256 MiB by default; the response
@@ -325,7 +325,7 @@ extension RequestSettings {
         /// the `authorizationOrigins`. nil by default.
         public var authenticator: Authenticator?
 
-        var holder = Holder()
+        var holder = InternalSettings()
 
         var areNotificationsPosted: Bool { postsNotifications && holder.allowsNotifications }
 
@@ -334,7 +334,7 @@ extension RequestSettings {
     }
 
     /// The values that a manager or an operation keeps when its settings are replaced.
-    struct Holder: Sendable {
+    struct InternalSettings: Sendable {
         var transports = TransportPool([NetworkThread.shared])
         var clock: any SchedulingClock = MonotonicClock()
         /// Whether requests without a `User-Agent` get the standard one. False for managers, whose serializer sets it
@@ -347,7 +347,7 @@ extension RequestSettings {
         /// Whether the operation was created by a token refresh.
         var isOfRefresh = false
         /// Set if the awaiting task decodes the body of an acceptable response.
-        var awaitedValue: (any PlainJSONAcceptance)?
+        var awaitedValue: (any DirectJSONDecoding)?
         /// The targets that receive the credential and the tokens; nil for all, if a manager has no base URL.
         var authorizedTargets: Set<Target>?
     }

@@ -195,8 +195,8 @@ extension Int64 {
 /// Thousands of blocks may arrive per second, so the bytes are accumulated until the handler's queue is free.
 final class ProgressReport: Sendable {
     private struct State {
-        var download = MovedBytes()
-        var upload = MovedBytes()
+        var download = ProgressAccumulator()
+        var upload = ProgressAccumulator()
         var progress: Progress?
         var isProgressWaiting = false
         /// The followers of the progress, until the operation finishes.
@@ -229,7 +229,7 @@ final class ProgressReport: Sendable {
     }
 
     private func note(
-        _ flow: WritableKeyPath<State, MovedBytes> & Sendable, _ bytes: Int64, _ total: Int64, _ expected: Int64?,
+        _ flow: WritableKeyPath<State, ProgressAccumulator> & Sendable, _ bytes: Int64, _ total: Int64, _ expected: Int64?,
         _ handler: @escaping URLConnectionOperation.ProgressHandler, _ operation: URLConnectionOperation
     ) {
         let mustTell = state.withLock { $0[keyPath: flow].add(bytes, total: total, expected: expected) }
@@ -356,7 +356,7 @@ final class ProgressReport: Sendable {
 
 /// The bytes transferred since the last report. Thousands of blocks may arrive per second, so they are accumulated
 /// until the receiver is free.
-package struct MovedBytes: Sendable {
+package struct ProgressAccumulator: Sendable {
     /// The number of bytes transferred since the last report.
     package private(set) var bytes: Int64 = 0
     package private(set) var total: Int64 = 0
@@ -378,7 +378,7 @@ package struct MovedBytes: Sendable {
     package mutating func set(total: Int64, expected: Int64?) { (self.total, self.expected) = (total, expected) }
 
     /// Returns the values to report, and resets the count.
-    package mutating func take() -> MovedBytes {
+    package mutating func take() -> ProgressAccumulator {
         defer { (bytes, isWaiting) = (0, false) }
         return self
     }

@@ -227,7 +227,7 @@ extension RequestSettings.Values {
     /// other processing.
     mutating func await<Value: Decodable & Sendable>(_ type: Value.Type) {
         let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder ?? JSONDecoder())
-        serializer = SerializerFacts(chosen)
-        holder.awaitedValue = chosen as? any PlainJSONAcceptance
+        serializer = PreparedSerializer(chosen)
+        holder.awaitedValue = chosen as? any DirectJSONDecoding
     }
 }

@@ -124,7 +124,7 @@ extension URLConnectionOperation {
         let beginning = core.withLock { core in
             core.enterCompletionGroup()
             defer { core.hasBegun = true }
-            return Beginning(number, &core) { mustStop($0) }
+            return AttemptStart(number, &core) { mustStop($0) }
         }
         let (attempt, settings, rare) = (beginning.attempt, beginning.settings, beginning.rare)
         rare?.wait?.end()
@@ -177,9 +177,9 @@ extension URLConnectionOperation {
     }
 
     /// The values an attempt needs at its start, read under one lock.
-    private struct Beginning {
+    private struct AttemptStart {
         let attempt: Attempt
-        let settings: PreparedSettings
+        let settings: AttemptSettings
         let isFirst: Bool
         let rare: Rare?
         /// The request to send, if nothing has to be done before the connection is opened. This is nearly always the
@@ -192,8 +192,8 @@ extension URLConnectionOperation {
             /// lock.
             let earlier: Attempt?
             /// The outcome decided in advance, if this attempt must not send a request.
-            let settlement: Attempt.Settlement?
-            let wait: AttemptWait?
+            let settlement: Attempt.PresetOutcome?
+            let wait: RetryDelay?
             let presetFailure: (any Error)?
             let preparation: RequestPreparation?
             let provider: TraceContextProvider?
@@ -240,10 +240,10 @@ extension URLConnectionOperation {
     // MARK: Connecting
 
     /// How the work of an attempt is done.
-    private enum AttemptWork {
+    private enum ConnectPlan {
         /// Not at all, because the attempt must stop.
         case none
-        case worker(any OperationWorker)
+        case worker(any AttemptRunner)
         /// By a connection, after obtaining a token.
         case token
         case connection(TransferRequest)
@@ -262,8 +262,8 @@ extension URLConnectionOperation {
         // They may hold the last reference to a user's object, and are released without the lock.
         let outdated = attempt.settings
         defer { withExtendedLifetime(outdated) {} }
-        var rare: OperationCore.RareParts?
-        let work = core.withLock { core -> AttemptWork in
+        var rare: OperationCore.ConnectionExtras?
+        let work = core.withLock { core -> ConnectPlan in
             if let worker = core.worker { return .worker(worker) }
             let isRead = core.place?.sink.isPaced == true
             if attempt.transport == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
@@ -289,7 +289,7 @@ extension URLConnectionOperation {
         }
         switch work {
         case .none: end(attempt, with: .stopped)
-        case .worker(let worker): worker.begin(OperationWork(attempt, of: self), of: self)
+        case .worker(let worker): worker.begin(AttemptContext(attempt, of: self), of: self)
         case .token: if obtainToken(for: attempt) { connect(attempt, withToken: true) }
         case .connection(var request):
             if rare != nil || !AuthorizationMemory.shared.isEmpty {
@@ -304,7 +304,9 @@ extension URLConnectionOperation {
     }
 
     /// Adds credentials to an attempt: the answer to a challenge, or the access token.
-    private func authorize(_ request: inout TransferRequest, _ rare: OperationCore.RareParts?, for attempt: Attempt) throws {
+    private func authorize(
+        _ request: inout TransferRequest, _ rare: OperationCore.ConnectionExtras?, for attempt: Attempt
+    ) throws {
         if let token = rare?.token { request = try authorized(request, with: token) }
         if rare?.isTraced == true { request = traced(request) }
         let remembered = rare?.record ?? rememberingRecord(for: request, over: attempt.configuration)

@@ -138,7 +138,7 @@ extension URLConnectionOperation {
     // MARK: Responding to challenges
 
     private func answer(
-        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: Attempt.Settlement, _ attempt: Attempt
+        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: Attempt.PresetOutcome, _ attempt: Attempt
     ) -> NextAttempt? {
         switch verdict {
         case .none: return nil
@@ -163,7 +163,7 @@ extension URLConnectionOperation {
     /// Passes the first answerable challenge to the handler.
     private func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
-        or otherwise: Attempt.Settlement, _ attempt: Attempt
+        or otherwise: Attempt.PresetOutcome, _ attempt: Attempt
     ) {
         guard let question = questions.first else { return settle(otherwise, attempt) }
         // The user may keep the answer forever, so it must not retain the operation or its handler; a waiting operation
@@ -189,7 +189,7 @@ extension URLConnectionOperation {
 
     private func take(
         _ disposition: AuthenticationDisposition, _ questions: ArraySlice<AuthenticationQuestion>,
-        _ question: AuthenticationQuestion, _ head: ResponseHead?, or otherwise: Attempt.Settlement, _ attempt: Attempt
+        _ question: AuthenticationQuestion, _ head: ResponseHead?, or otherwise: Attempt.PresetOutcome, _ attempt: Attempt
     ) {
         switch disposition {
         case .useCredential(let credential):
@@ -217,13 +217,13 @@ extension URLConnectionOperation {
     }
 
     /// Makes the next attempt end with an outcome instead of sending the request.
-    private func settle(_ settlement: Attempt.Settlement, _ attempt: Attempt) {
+    private func settle(_ settlement: Attempt.PresetOutcome, _ attempt: Attempt) {
         core.withLock { _ in attempt.settlement = settlement }
         handle(.retryDue(attempt.number))
     }
 
     /// Ends an attempt with a preset outcome. Returns false if that was not possible.
-    func end(_ attempt: Attempt, by settlement: Attempt.Settlement) -> Bool {
+    func end(_ attempt: Attempt, by settlement: Attempt.PresetOutcome) -> Bool {
         switch settlement {
         case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:

@@ -67,7 +67,7 @@ extension URLConnectionOperation {
         }
         guard let delay else { return nil }
         tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .retry(after: delay)))
-        return .later(AttemptWait(until: Nanoseconds.deadline(delay, after: now)))
+        return .later(RetryDelay(until: Nanoseconds.deadline(delay, after: now)))
     }
 
     private func awaitNetwork(_ target: NetworkTarget, after attempt: Attempt) {
@@ -81,18 +81,18 @@ extension URLConnectionOperation {
     }
 
     /// The network that the request's connection needs; nil if it needs none.
-    var networkToAwait: AwaitedNetwork? {
-        networkTarget.map { AwaitedNetwork(target: $0, isGone: $0.isOutOfReach) }
+    var networkToAwait: NetworkCondition? {
+        networkTarget.map { NetworkCondition(target: $0, isGone: $0.isOutOfReach) }
     }
 
     /// Ends the wait for a retry early when the network returns. If no socket is available to detect that, the wait
     /// keeps its length.
-    func end(_ wait: AttemptWait, of attempt: Attempt, withReturnOf network: AwaitedNetwork) {
+    func end(_ wait: RetryDelay, of attempt: Attempt, withReturnOf network: NetworkCondition) {
         try? end(wait, of: attempt, withReturnOf: network.target, afterLoss: !network.isGone)
     }
 
     private func end(
-        _ wait: AttemptWait, of attempt: Attempt, withReturnOf target: NetworkTarget, afterLoss: Bool
+        _ wait: RetryDelay, of attempt: Attempt, withReturnOf target: NetworkTarget, afterLoss: Bool
     ) throws {
         let clock = retryClock
         let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) {
@@ -111,7 +111,7 @@ extension URLConnectionOperation {
         // If there is a route to the host alone and attempts still fail, they must not follow each other without a
         // delay.
         let isHostAlone = !target.isAddress && target.isOutOfReach
-        let (wait, delay) = core.withLock { core -> (AttemptWait?, TimeInterval?) in
+        let (wait, delay) = core.withLock { core -> (RetryDelay?, TimeInterval?) in
             let record = core.retryRecord
             let isSoon = record.networkReturned.map { Nanoseconds.seconds(from: $0, to: now) < Self.lookupLag } ?? false
             record.returnsToHost = isHostAlone ? (isSoon ? record.returnsToHost : 0) + 1 : 0

@@ -57,18 +57,18 @@ extension URLConnectionOperation: HandoverTask {
     /// The values taken out of a finished operation, under one lock.
     private struct Delivery {
         let attempt: Attempt?
-        let settings: PreparedSettings
+        let settings: AttemptSettings
         let hasHandlers: Bool
         let rare: Rare?
 
         /// Values that few operations have at their end. Those not used are released without the lock.
         struct Rare {
-            let wait: AttemptWait?
+            let wait: RetryDelay?
             let phase: AttemptPhase?
-            let worker: (any OperationWorker)?
+            let worker: (any AttemptRunner)?
             let expiryTimer: (any ClockTimer)?
             /// Handlers that are never called, unless a completion handler is pending.
-            let rareHandlers: OperationCore.RareHandlers?
+            let rareHandlers: OperationCore.OptionalHandlers?
         }
 
         init(_ core: inout OperationCore) {

@@ -47,7 +47,7 @@ extension URLConnectionOperation {
             if didEnd(attempt) { proceed(to: next, after: attempt) }
         case .failed(let error, let head):
             // Report the error thrown by user code; retrying would throw it again.
-            if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodySupplyFailure {
+            if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodyProducerError {
                 return end(attempt, with: .settled(failure.cause))
             }
             guard didEnd(attempt) else { return }
@@ -104,7 +104,7 @@ extension URLConnectionOperation {
     var currentHead: ResponseHead? { core.withLock { $0.head } }
 
     /// How the result of a response is produced.
-    private enum Conclusion {
+    private enum ResponseDisposition {
         /// The attempt has already ended.
         case none
         /// The results are stored.
@@ -118,7 +118,7 @@ extension URLConnectionOperation {
     func finish(_ attempt: Attempt, with head: ResponseHead?, data: Data?) {
         let parses = serializesResponse
         let isPlain = serializesPlainly
-        let (conclusion, commits, phase) = core.withLock { core -> (Conclusion, Bool, AttemptPhase?) in
+        let (conclusion, commits, phase) = core.withLock { core -> (ResponseDisposition, Bool, AttemptPhase?) in
             guard let phase = attempt.phase.end() else { return (.none, false, nil) }
             core.data = data
             let isLeftToTask = isPlain && core.isLeftToTask(head, data)

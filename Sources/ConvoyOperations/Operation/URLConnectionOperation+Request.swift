@@ -102,7 +102,7 @@ extension OperationCore {
     }
 }
 
-extension OperationCore.RareHandlers {
+extension OperationCore.OptionalHandlers {
     /// Takes out the preparation; nil if there is none.
     func takePreparation() -> RequestPreparation? {
         guard prepare != nil || !inputs.isEmpty else { return nil }

@@ -40,7 +40,7 @@ extension URLConnectionOperation {
         /// Immediately, keeping the slot in the queue.
         case atOnce
         /// After a delay, without a slot.
-        case later(AttemptWait)
+        case later(RetryDelay)
         /// When a pending answer arrives. The closure requests it, after the slot was released.
         case whenAnswered(for: WaitReason, @Sendable () -> Void)
     }
@@ -55,7 +55,7 @@ extension URLConnectionOperation {
         case .whenAnswered(let reason, let ask):
             metricsRecord?.expectDelay(for: reason)
             eventLog?.note(.delay(for: reason))
-            core.withLock { _ in attempt.wait = AttemptWait(until: .max) }
+            core.withLock { _ in attempt.wait = RetryDelay(until: .max) }
             handle(.workWillRetry(attempt.number))
             // If a pause came while the attempt was ending, the following attempt requests the answer.
             let life = lifecycle.value
@@ -69,7 +69,7 @@ extension URLConnectionOperation {
         guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
             scheduler.host(of: self) !== host
         else { return handle(.workStopped(attempt.number)) }
-        proceed(to: .later(AttemptWait(until: retryClock.now)), after: attempt)
+        proceed(to: .later(RetryDelay(until: retryClock.now)), after: attempt)
     }
 
     /// The last host that the attempt contacted, after redirects; nil if no limit and no gate applies.
@@ -154,7 +154,7 @@ extension URLConnectionOperation {
         supervisor?.operation(self, willRetry: event, countedRetries: record.counted + 1)
         // Without a route to the host, the refusal came from elsewhere.
         if awaited?.isGone != true, let host { closeGate(of: host, after: facts, event, delay: delay, policy, now) }
-        return .later(AttemptWait(until: due, or: awaited))
+        return .later(RetryDelay(until: due, or: awaited))
     }
 
     /// Requests a response again, once and over HTTP/1.1, if it may have been truncated; only the remaining bytes if
@@ -268,7 +268,7 @@ extension URLConnectionOperation {
 
     /// Waits after an attempt, then sends the event `retryDue`.
     func awaitRetry(after attempt: Attempt) {
-        let wait = core.withLock { _ -> AttemptWait? in
+        let wait = core.withLock { _ -> RetryDelay? in
             // Ending the wait later finds the operation here.
             guard isBackingOff(after: attempt), let wait = attempt.wait else { return nil }
             wait.operation = self
@@ -286,7 +286,7 @@ extension URLConnectionOperation {
     }
 
     /// Ends the wait at a deadline of the clock, unless it has ended earlier.
-    func end(_ wait: AttemptWait, of attempt: Attempt, at due: UInt64) {
+    func end(_ wait: RetryDelay, of attempt: Attempt, at due: UInt64) {
         let number = attempt.number
         let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
         let isOver = core.withLock { _ in
@@ -351,25 +351,25 @@ package enum RetryAfter {
 }
 
 /// A network whose return ends the wait for a retry.
-struct AwaitedNetwork {
+struct NetworkCondition {
     let target: NetworkTarget
     /// Whether the route was missing when the attempt failed.
     let isGone: Bool
 }
 
 /// The wait between an attempt that has ended and the next one. Guarded by the operation's lock.
-final class AttemptWait: @unchecked Sendable {
+final class RetryDelay: @unchecked Sendable {
     /// When the next attempt is due, on the clock; the maximum value if an answer ends the wait.
     let due: UInt64
     /// The network whose return ends the wait early.
-    let network: AwaitedNetwork?
+    let network: NetworkCondition?
     /// Keeps the operation alive while it waits.
     var operation: URLConnectionOperation?
     /// The timers that end the wait; the first to fire does.
     var timers: [any ClockTimer] = []
     var networkWait: NetworkReturn.Wait?
 
-    init(until due: UInt64, or network: AwaitedNetwork? = nil) { (self.due, self.network) = (due, network) }
+    init(until due: UInt64, or network: NetworkCondition? = nil) { (self.due, self.network) = (due, network) }
 
     /// Ends the wait. Call it without holding the lock, after the attempt has released it.
     func end() {

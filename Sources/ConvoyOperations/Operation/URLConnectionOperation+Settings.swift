@@ -72,7 +72,7 @@ extension URLConnectionOperation {
         get { core.withLock { $0.place }?.stream }
         set {
             if newValue != nil { reportLateChange(of: "outputStream") }
-            set(newValue.map { BodyPlace($0) }) { swap(&$0.place, &$1) }
+            set(newValue.map { BodyDestination($0) }) { swap(&$0.place, &$1) }
         }
     }
 
@@ -110,7 +110,7 @@ extension URLConnectionOperation {
 
     /// Sets a handler. The old one is released outside the lock, because its release may run user code.
     final func setHandler<Handler: Sendable>(
-        _ member: ReferenceWritableKeyPath<OperationCore.RareHandlers, Handler?> & Sendable, _ handler: Handler?
+        _ member: ReferenceWritableKeyPath<OperationCore.OptionalHandlers, Handler?> & Sendable, _ handler: Handler?
     ) {
         let old: Handler? = core.withLock { core in
             guard handler != nil || core.rareHandlers != nil else { return nil }
@@ -125,7 +125,7 @@ extension URLConnectionOperation {
 
     /// Sends the body to an internal sink instead of memory or a user's stream. Set it before the operation begins.
     package final func setBodySink(_ sink: any BodySink) {
-        set(BodyPlace?.some(BodyPlace(sink))) { swap(&$0.place, &$1) }
+        set(BodyDestination?.some(BodyDestination(sink))) { swap(&$0.place, &$1) }
     }
 }
 

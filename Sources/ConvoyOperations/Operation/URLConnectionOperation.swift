@@ -26,9 +26,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let deliverySteps = Atomic<Int>(0)
     /// The time at which `totalTimeout` expires, in nanoseconds of the operation's clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
-    let logReference = OnceReference<TransitionLog>()
-    let metricsReference = OnceReference<MetricsRecord>()
-    let eventLogReference = OnceReference<OperationEventLog>()
+    let logReference = AtomicOnce<TransitionLog>()
+    let metricsReference = AtomicOnce<MetricsRecord>()
+    let eventLogReference = AtomicOnce<OperationEventLog>()
 
     /// Holds a response object of any type, passed unchanged from the serializer to its readers.
     final class ObjectBox: @unchecked Sendable {

@@ -262,7 +262,7 @@ extension URLConnectionOperation {
     }
 }
 
-extension CookieKeeper {
+extension CookieStorage {
     /// Returns the `Cookie` field of a request; nil if it gets none or has its own.
     fileprivate func field(for request: URLRequest) -> String? {
         guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,

@@ -27,7 +27,7 @@ struct HostTable {
         /// The operation that was let through as a probe; -1 for none.
         var probe: Int32 = -1
 
-        /// The state of the host's start rate; see ``StartPace``.
+        /// The state of the host's start rate; see ``StartRateLimiter``.
         var startDue: UInt64 = 0
         /// When the rate lets the next operation start; 0 for now.
         var startsAt: UInt64 = 0
@@ -42,9 +42,9 @@ struct HostTable {
         /// The levels in which operations of the host are ready.
         var levels = PriorityLevels()
         /// For each level, and for redirected operations, the ready operations that pass a closed gate.
-        var lanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
+        var lanes = InlineArray<6, IndexLinkedLists.List>(repeating: IndexLinkedLists.List())
         /// For each level, and for redirected operations, the ready operations that wait at a closed gate.
-        var waitingLanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
+        var waitingLanes = InlineArray<6, IndexLinkedLists.List>(repeating: IndexLinkedLists.List())
         /// For each level, and for redirected operations, the first waiting operation to which the closed gate may not
         /// have been reported, or -1.
         var untold = InlineArray<6, Int32>(repeating: -1)
@@ -209,7 +209,7 @@ package final class HostKey: Sendable {
             case nothing
         }
         let found = url.absoluteString.utf8.withContiguousStorageIfAvailable { text -> Found in
-            guard let plain = PlainAuthority(text) else { return .nothing }
+            guard let plain = SimpleURLAuthority(text) else { return .nothing }
             let name = text[plain.place]
             if let guess, name.elementsEqual(guess.bytes) { return .guess(guess) }
             return .name(String(decoding: name, as: UTF8.self))

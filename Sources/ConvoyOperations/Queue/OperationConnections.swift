@@ -191,7 +191,7 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
 
 /// Reports the end of an operation whose class overrides `start()` and therefore posts `isFinished` itself. Only
 /// Foundation receives that post, and wakes the operation's dependents.
-final class EndWatch: Sendable {
+final class FinishObserver: Sendable {
     /// Kept until the end, because Foundation does not retain it.
     private let watcher = Locked<DependencyWatcher?>(nil)
 
@@ -200,7 +200,7 @@ final class EndWatch: Sendable {
     /// Watches an operation that has been started. Its end is reported to its queue and its dependents, immediately if
     /// it has already finished.
     static func begin(on operation: ScheduledOperation) {
-        let watch = EndWatch()
+        let watch = FinishObserver()
         let watcher = DependencyWatcher(watched: operation) { operation in
             (operation as? ScheduledOperation)?.executionDidFinish()
             _ = watch.watcher.withLock { $0.take() }

@@ -6,7 +6,7 @@ struct QueueSlot {
         case none
         case scheduled(ScheduledOperation)
         /// An operation that is not one of Convoy's.
-        case foreign(ForeignMember)
+        case foreign(ExternalOperation)
 
         /// Whether the operation has ended in the library's own `start()`, which only has to return.
         var returnsFromStart: Bool {
@@ -78,7 +78,7 @@ struct BarrierEpochs {
     struct Epoch {
         var remaining = 0
         /// Ready operations waiting for the epoch to begin.
-        var held = LinkTable.List()
+        var held = IndexLinkedLists.List()
         /// The barrier that ends the epoch.
         var barrier: Int32 = -1
     }
@@ -126,14 +126,14 @@ struct BarrierEpochs {
     }
 
     /// Begins the next epoch after its barrier has finished, and returns the operations held for it.
-    mutating func advance() -> LinkTable.List {
+    mutating func advance() -> IndexLinkedLists.List {
         over += 1
         current &+= 1
         if over >= 32, over > epochs.count / 2 {
             epochs.removeFirst(over)
             over = 0
         }
-        defer { epochs[over].held = LinkTable.List() }
+        defer { epochs[over].held = IndexLinkedLists.List() }
         return epochs[over].held
     }
 }
@@ -142,7 +142,7 @@ struct BarrierEpochs {
 ///
 /// Indices are used instead of references, so that appending, removing and moving cost a few stores, without allocation
 /// or reference counting, and a long list is freed at once.
-struct LinkTable {
+struct IndexLinkedLists {
     /// A list in the table: its first and its last index, or -1.
     struct List {
         fileprivate(set) var head: Int32 = -1

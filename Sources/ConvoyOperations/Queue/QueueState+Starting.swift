@@ -5,10 +5,10 @@ extension QueueState {
     private static let mostGrantsAtOnce = 64
 
     /// The actions that remain to be performed outside the lock after a change.
-    struct Turn {
+    struct Effects {
         enum Effect {
             /// Resume a caller that waited for room in the queue.
-            case admit(LengthWaiter)
+            case admit(CapacityWaiter)
             /// Signal that the queue is empty.
             case signal(DispatchSemaphore)
             /// Report to the operation that it waits at a closed gate.
@@ -43,7 +43,7 @@ extension QueueState {
     ///
     /// - Parameter mayStart: Whether the caller can start operations; if not, that is left to the start loop further up
     ///   its stack.
-    mutating func settle(_ turn: inout Turn, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
+    mutating func settle(_ turn: inout Effects, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
         if lanes.mayHaveRedirected { endRedirects(&turn) }
         if mayStart {
             for _ in 0..<Self.mostGrantsAtOnce {
@@ -66,7 +66,7 @@ extension QueueState {
 
     /// Grants a slot directly to an operation that has become ready, bypassing the lanes, if no other ready operation
     /// precedes it.
-    mutating func startAtOnce(_ index: Int32, now: () -> UInt64, _ turn: inout Turn) -> Bool {
+    mutating func startAtOnce(_ index: Int32, now: () -> UInt64, _ turn: inout Effects) -> Bool {
         guard running < limit, !isHeldBack, lanes.startAtOnce(index, now: now) else { return false }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
@@ -77,7 +77,7 @@ extension QueueState {
     }
 
     /// Passes an operation with a granted slot to a worker or to the caller.
-    private mutating func grant(_ index: Int32, _ turn: inout Turn) {
+    private mutating func grant(_ index: Int32, _ turn: inout Effects) {
         uncount(index)
         let slot = slots[Int(index)]
         if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
@@ -133,7 +133,7 @@ extension QueueState {
     }
 
     /// Records the next operations to which a closed gate must be reported outside the lock.
-    private mutating func noteGateNotices(_ turn: inout Turn) {
+    private mutating func noteGateNotices(_ turn: inout Effects) {
         for _ in 0..<Self.mostGrantsAtOnce {
             guard let (index, deadline) = lanes.nextToBeTold() else { return }
             if case .scheduled(let operation) = slots[Int(index)].occupant {

@@ -8,14 +8,14 @@ import Foundation
 struct QueueState: ~Copyable {
     var slots: ContiguousArray<QueueSlot> = []
     private var free: ContiguousArray<Int32> = []
-    private var order = LinkTable()
-    private var all = LinkTable.List()
+    private var order = IndexLinkedLists()
+    private var all = IndexLinkedLists.List()
     /// Ready operations that need no slot.
-    var exempts = LinkTable.List()
+    var exempts = IndexLinkedLists.List()
     /// Ready operations that use no slot, and start unless the queue is suspended.
-    var slotless = LinkTable.List()
+    var slotless = IndexLinkedLists.List()
     /// Operations that have a slot and wait for a worker.
-    var runnable = LinkTable.List()
+    var runnable = IndexLinkedLists.List()
     var runnableCount = 0
     var workers = WorkerPool()
     var epochs = BarrierEpochs()
@@ -27,7 +27,7 @@ struct QueueState: ~Copyable {
     private var redirected: [Int32: @Sendable () -> Void] = [:]
 
     var lanes = ReadyLanes()
-    var length = LengthBound()
+    var length = QueueCapacity()
     var limit = Int.max
     var isSuspended = false
     /// The number of calls that are cancelling all operations. No slot is granted until they have ended.
@@ -77,7 +77,7 @@ struct QueueState: ~Copyable {
 
     /// Adds an operation that is not one of Convoy's. Returns false if it is already in the queue.
     mutating func insert(
-        _ member: ForeignMember, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
+        _ member: ExternalOperation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
     ) -> Bool {
         guard foreigners.insert(ObjectIdentifier(member.operation)).inserted else { return false }
         member.queueIndex = add(.foreign(member), flags: flags, into: queue)
@@ -115,7 +115,7 @@ struct QueueState: ~Copyable {
     // MARK: Removing
 
     /// Removes an operation in any stage, and returns its flags; nil if it is not, or no longer, in the queue.
-    mutating func remove(_ index: Int32, now: () -> UInt64, _ turn: inout Turn) -> QueueSlot.Flags? {
+    mutating func remove(_ index: Int32, now: () -> UInt64, _ turn: inout Effects) -> QueueSlot.Flags? {
         guard index >= 0 else { return nil }
         unlink(index)
         let slot = slots[Int(index)]
@@ -145,7 +145,7 @@ struct QueueState: ~Copyable {
         return slot.flags
     }
 
-    private mutating func becomeEmpty(_ turn: inout Turn) {
+    private mutating func becomeEmpty(_ turn: inout Effects) {
         for semaphore in idleWaiters { turn.effects.append(.signal(semaphore)) }
         idleWaiters = []
         turn.emptied = queue
@@ -232,7 +232,7 @@ struct QueueState: ~Copyable {
     ///
     /// - Parameter mayStart: Whether it may be granted a slot immediately, as the turn's grant.
     mutating func makeReady(
-        _ index: Int32, _ snapshot: ReadinessSnapshot, mayStart: Bool, now: () -> UInt64, _ turn: inout Turn
+        _ index: Int32, _ snapshot: ReadinessSnapshot, mayStart: Bool, now: () -> UInt64, _ turn: inout Effects
     ) {
         guard index >= 0, snapshot.isReady else { return }
         if snapshot.isCancelled { return exempt(index, isDirect: snapshot.isDirect) }
@@ -289,7 +289,7 @@ struct QueueState: ~Copyable {
     }
 
     /// Takes back the slot of an operation that stopped before its end.
-    mutating func giveBack(_ index: Int32, _ turn: inout Turn) {
+    mutating func giveBack(_ index: Int32, _ turn: inout Effects) {
         guard index >= 0 else { return }
         guard [.running, .granted].contains(slots[Int(index)].stage) else { return }
         unlink(index)
@@ -325,7 +325,7 @@ struct QueueState: ~Copyable {
 
     /// Continues redirected operations that were granted the slot they were waiting for. A suspended queue starts no
     /// operations, but does not stop those already started.
-    mutating func endRedirects(_ turn: inout Turn) {
+    mutating func endRedirects(_ turn: inout Effects) {
         guard cancellations == 0 else { return }
         while let index = lanes.nextRedirected() {
             slots[Int(index)].flags.remove(.redirected)
@@ -335,7 +335,7 @@ struct QueueState: ~Copyable {
         }
     }
 
-    private mutating func forgetRedirect(of index: Int32, _ turn: inout Turn) {
+    private mutating func forgetRedirect(of index: Int32, _ turn: inout Effects) {
         slots[Int(index)].flags.remove(.redirected)
         // It may hold user objects, which must not be released under the lock.
         if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.release(goOn)) }

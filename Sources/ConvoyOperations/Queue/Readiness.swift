@@ -10,7 +10,7 @@ import Synchronization
 /// Second, Foundation loses changes: it evaluates `isReady` and stores the answer in two steps. A change posted between
 /// them is overwritten by the old answer, and the operation waits forever. But a queue that considers an operation not
 /// ready evaluates `isReady` again sooner or later; the change is then posted again.
-struct ReadinessInquiries: ~Copyable, Sendable {
+struct ReadinessTracking: ~Copyable, Sendable {
     private let wereMadeFlag = Atomic<Bool>(false)
     /// Whether a queue may still consider the operation not ready.
     private let wasRefused = Atomic<Bool>(false)

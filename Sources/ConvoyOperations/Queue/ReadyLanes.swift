@@ -10,7 +10,7 @@ import Foundation
 /// promoted to the next level first. A host has two lanes in each level: one for operations that wait while its gate is
 /// closed, and one for those that pass. Entries are numbered, which gives both lanes a common order.
 ///
-/// Members that are not private are used by `ReadyLanes+Holds.swift`.
+/// Members that are not private are used by `ReadyLanes+GatesAndRates.swift`.
 struct ReadyLanes: ~Copyable {
     struct Entry {
         var since: UInt64 = 0
@@ -27,9 +27,9 @@ struct ReadyLanes: ~Copyable {
 
     var entries: ContiguousArray<Entry> = []
     /// The links of the lanes. The queue may use the links of an operation that is in no lane.
-    var laneLinks = LinkTable()
-    private var ageLinks = LinkTable()
-    private var ages = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
+    var laneLinks = IndexLinkedLists()
+    private var ageLinks = IndexLinkedLists()
+    private var ages = InlineArray<5, IndexLinkedLists.List>(repeating: IndexLinkedLists.List())
     /// The levels that have ready operations.
     private var levels = PriorityLevels()
     private var heaps = InlineArray<5, [Int32]>(repeating: [])
@@ -45,7 +45,7 @@ struct ReadyLanes: ~Copyable {
     private var hostsToGoOn: [Int32] = []
 
     /// The rates at which operations may start.
-    var pacing = Pacing()
+    var pacing = StartRateState()
 
     /// The maximum number of running operations per host.
     var limitPerHost = Int.max {

@@ -88,7 +88,7 @@ extension RequestOperationQueue {
         case .full: break
         }
         let semaphore = DispatchSemaphore(value: 0)
-        let waiter = LengthWaiter { _ in semaphore.signal() }
+        let waiter = CapacityWaiter { _ in semaphore.signal() }
         queueUp(waiter)
         semaphore.wait()
         return .admitted([.counted, .reserved])
@@ -126,15 +126,15 @@ extension RequestOperationQueue {
         }
     }
 
-    private func queueUp(_ waiter: LengthWaiter) {
+    private func queueUp(_ waiter: CapacityWaiter) {
         scheduler.change { $0.length.wait(waiter) }
     }
 
     private func waitForPlace() async -> Bool {
-        let place = AsyncPlace()
+        let place = CancellableWait()
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let waiter = LengthWaiter { continuation.resume(returning: $0) }
+                let waiter = CapacityWaiter { continuation.resume(returning: $0) }
                 queueUp(waiter)
                 // Cancelled before there was a waiter to cancel.
                 if !place.keep(waiter) { giveUp(waiter) }
@@ -144,7 +144,7 @@ extension RequestOperationQueue {
         }
     }
 
-    private func giveUp(_ waiter: LengthWaiter) {
+    private func giveUp(_ waiter: CapacityWaiter) {
         guard state.withLock({ $0.length.giveUp(waiter) }) else { return }
         waiter.resume(admitted: false)
     }
@@ -182,19 +182,19 @@ extension RequestOperationQueue {
 
 /// The bounded length of a queue: the number of operations waiting to be started, the maximum, and the callers that
 /// wait for room.
-struct LengthBound {
+struct QueueCapacity {
     private(set) var maximum: Int?
     private(set) var length = 0
     /// The operations waiting to be started, oldest first. Only maintained while a maximum is set.
-    private var counted = LinkTable.List()
-    private var links = LinkTable()
+    private var counted = IndexLinkedLists.List()
+    private var links = IndexLinkedLists()
     /// The number of places that are reserved but not used yet.
     private var reserved = 0
     /// The waiting callers, with a list of the order in which they arrived: any of them may leave at any time.
-    private var waiters: ContiguousArray<LengthWaiter?> = []
+    private var waiters: ContiguousArray<CapacityWaiter?> = []
     private var freePlaces: ContiguousArray<Int32> = []
-    private var waiterLinks = LinkTable()
-    private var line = LinkTable.List()
+    private var waiterLinks = IndexLinkedLists()
+    private var line = IndexLinkedLists.List()
 
     var hasWaiters: Bool { !line.isEmpty }
     var isFull: Bool { maximum.map { length + reserved >= $0 } ?? false }
@@ -208,7 +208,7 @@ struct LengthBound {
         let wasListed = self.maximum != nil
         self.maximum = maximum
         if maximum == nil {
-            counted = LinkTable.List()
+            counted = IndexLinkedLists.List()
             links.removeAll()
         } else if !wasListed {
             for slot in slots { list(slot) }
@@ -236,7 +236,7 @@ struct LengthBound {
     mutating func reserve() { reserved += 1 }
     mutating func useReservation() { reserved -= 1 }
 
-    mutating func wait(_ waiter: LengthWaiter) {
+    mutating func wait(_ waiter: CapacityWaiter) {
         if let place = freePlaces.popLast() {
             waiter.place = place
             waiters[Int(place)] = waiter
@@ -250,14 +250,14 @@ struct LengthBound {
 
     /// Removes a waiter. Returns false if it has already been admitted. Takes constant time, because all waiters may
     /// give up at once.
-    mutating func giveUp(_ waiter: LengthWaiter) -> Bool {
+    mutating func giveUp(_ waiter: CapacityWaiter) -> Bool {
         guard waiter.place >= 0 else { return false }
         waiterLinks.remove(waiter.place, from: &line)
         free(waiter)
         return true
     }
 
-    private mutating func free(_ waiter: LengthWaiter) {
+    private mutating func free(_ waiter: CapacityWaiter) {
         waiters[Int(waiter.place)] = nil
         freePlaces.append(waiter.place)
         waiter.place = -1
@@ -267,8 +267,8 @@ struct LengthBound {
     }
 
     /// Reserves free places for the waiters that have waited longest. The caller resumes them outside the lock.
-    mutating func admit() -> [LengthWaiter] {
-        var admitted: [LengthWaiter] = []
+    mutating func admit() -> [CapacityWaiter] {
+        var admitted: [CapacityWaiter] = []
         while !line.isEmpty, !isFull, let waiter = waiters[Int(line.head)] {
             _ = giveUp(waiter)
             admitted.append(waiter)
@@ -279,7 +279,7 @@ struct LengthBound {
 }
 
 /// A caller that waits for room in a full queue.
-final class LengthWaiter: Sendable {
+final class CapacityWaiter: Sendable {
     private let resumption: Locked<(@Sendable (Bool) -> Void)?>
     /// The index in the queue's line of waiters, or -1. Read and written only by the queue, under its lock.
     nonisolated(unsafe) var place: Int32 = -1
@@ -300,16 +300,16 @@ final class LengthWaiter: Sendable {
 }
 
 /// Connects a task that waits for room with its cancellation, which may come before, during or after the wait.
-final class AsyncPlace: Sendable {
+final class CancellableWait: Sendable {
     private struct Wait {
-        var waiter: LengthWaiter?
+        var waiter: CapacityWaiter?
         var isCancelled = false
     }
 
     private let wait = Locked(Wait())
 
     /// Stores the waiter. Returns false if the task was already cancelled.
-    func keep(_ waiter: LengthWaiter) -> Bool {
+    func keep(_ waiter: CapacityWaiter) -> Bool {
         wait.withLock { wait in
             guard !wait.isCancelled else { return false }
             wait.waiter = waiter
@@ -318,7 +318,7 @@ final class AsyncPlace: Sendable {
     }
 
     /// Records the cancellation. Returns the waiter to resume, if there already is one.
-    func cancel() -> LengthWaiter? {
+    func cancel() -> CapacityWaiter? {
         wait.withLock { wait in
             wait.isCancelled = true
             return wait.waiter

@@ -52,10 +52,10 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// a user's class overrides `start()`, it remains in the state before the start.
     let lifecycle = AtomicLifecycle()
 
-    private let connections = OnceReference<OperationConnections>()
-    let scheduler = OnceReference<Scheduler>()
-    let firstHostReference = OnceReference<HostKey>()
-    private let completion = OnceReference<CompletionBlock>()
+    private let connections = AtomicOnce<OperationConnections>()
+    let scheduler = AtomicOnce<Scheduler>()
+    let firstHostReference = AtomicOnce<HostKey>()
+    private let completion = AtomicOnce<CompletionBlock>()
 
     /// The index in the queue. Read and written only by the scheduler, under its lock.
     var queueIndex: Int32 = -1
@@ -65,7 +65,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     private let isToReportAnswer = Atomic<Bool>(false)
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
-    private let inquiries = ReadinessInquiries()
+    private let inquiries = ReadinessTracking()
     /// Whether Foundation's queues contain operations of users' classes. A post to such a queue may call any of them.
     private static let areUsersInFoundationQueues = Atomic<Bool>(false)
 

@@ -16,7 +16,7 @@ final class Scheduler: @unchecked Sendable {
     private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
     /// Whether a start rate is set.
     private let isPaced = Atomic<Bool>(false)
-    private let progressReference = OnceReference<QueueProgress>()
+    private let progressReference = AtomicOnce<QueueProgress>()
     /// Whether an operation waits for a worker: a hint for idle workers.
     private let isWorkWaiting = Atomic<Bool>(false)
     private let timers = Locked<[TimerPurpose: SetTimer]>([:])
@@ -81,7 +81,7 @@ final class Scheduler: @unchecked Sendable {
         _ operation: Operation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
     ) {
         let snapshot = ReadinessSnapshot(ofForeign: operation, inSerialQueue: isOneAtATime)
-        let member = ForeignMember(operation, in: queue, of: self, isReady: snapshot.isReady)
+        let member = ExternalOperation(operation, in: queue, of: self, isReady: snapshot.isReady)
         var isNew = false
         let (turn, mayStart) = visit { state, mayStart, turn in
             isNew = state.insert(member, flags: flags, into: queue)
@@ -300,10 +300,10 @@ final class Scheduler: @unchecked Sendable {
     /// - Returns: The actions to perform outside the lock, and whether this thread may start operations.
     @inline(__always)
     private func visit(
-        _ change: (inout QueueState, _ mayStart: Bool, inout QueueState.Turn) -> Void
-    ) -> (turn: QueueState.Turn, mayStart: Bool) {
-        let mayStart = !StartLoop.isActive
-        var turn = QueueState.Turn()
+        _ change: (inout QueueState, _ mayStart: Bool, inout QueueState.Effects) -> Void
+    ) -> (turn: QueueState.Effects, mayStart: Bool) {
+        let mayStart = !StartTrampoline.isActive
+        var turn = QueueState.Effects()
         state.withLock { state in
             change(&state, mayStart, &turn)
             state.settle(&turn, mayStart: mayStart, aging: aging, now: stamp)
@@ -312,12 +312,12 @@ final class Scheduler: @unchecked Sendable {
         return (turn, mayStart)
     }
 
-    private func carryOut(_ turn: QueueState.Turn, mayStart: Bool) {
+    private func carryOut(_ turn: QueueState.Effects, mayStart: Bool) {
         if !mayStart {
             perform(turn)
-            if turn.hasMore { StartLoop.postpone(self) }
+            if turn.hasMore { StartTrampoline.postpone(self) }
         } else if turn.hasMore || turn.hasGrant {
-            StartLoop.run(self, turn)
+            StartTrampoline.run(self, turn)
         } else {
             perform(turn)
         }
@@ -325,13 +325,13 @@ final class Scheduler: @unchecked Sendable {
 
     /// Starts the next operations that can start. Returns whether more can be started.
     func startNext() -> Bool {
-        var turn = QueueState.Turn()
+        var turn = QueueState.Effects()
         state.withLock { $0.settle(&turn, mayStart: true, aging: aging, now: stamp) }
         perform(turn)
         return turn.hasMore
     }
 
-    func perform(_ turn: QueueState.Turn) {
+    func perform(_ turn: QueueState.Effects) {
         for effect in turn.effects {
             switch effect {
             case .hire(let workers, let queue): makeWorkers(workers, for: queue)
@@ -393,7 +393,7 @@ final class Scheduler: @unchecked Sendable {
             letGo(of: operation)
         } else if operation.isReady {
             operation.start()
-            if !operation.reportsItsEnd { EndWatch.begin(on: operation) }
+            if !operation.reportsItsEnd { FinishObserver.begin(on: operation) }
         } else {
             slotDidFree(by: operation)
         }
@@ -401,7 +401,7 @@ final class Scheduler: @unchecked Sendable {
 }
 
 extension Scheduler: ForeignScheduler {
-    func foreignDidBecomeReady(_ member: ForeignMember) {
+    func foreignDidBecomeReady(_ member: ExternalOperation) {
         let snapshot = ReadinessSnapshot(ofReadyForeign: member.operation, inSerialQueue: isOneAtATime)
         let (turn, mayStart) = visit { state, mayStart, turn in
             state.makeReady(member.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
@@ -409,11 +409,11 @@ extension Scheduler: ForeignScheduler {
         carryOut(turn, mayStart: mayStart)
     }
 
-    func foreignDidFinish(_ member: ForeignMember) {
+    func foreignDidFinish(_ member: ExternalOperation) {
         remove { member.queueIndex }
     }
 
-    func giveBack(by member: ForeignMember) {
+    func giveBack(by member: ExternalOperation) {
         let (turn, mayStart) = visit { state, _, turn in state.giveBack(member.queueIndex, &turn) }
         carryOut(turn, mayStart: mayStart)
     }

@@ -5,7 +5,7 @@ import Foundation
 
 /// The body of a request from an asynchronous sequence. The transport requests its elements one by one; reading it as a
 /// stream blocks the thread instead.
-class SequenceBodyStream: InputStream, SuppliedBodyStream {
+class SequenceBodyStream: InputStream, AsyncBodyStream {
     private let pump: SequencePump
     private var status = Stream.Status.notOpen
     private var failure: (any Error)?
@@ -19,7 +19,7 @@ class SequenceBodyStream: InputStream, SuppliedBodyStream {
 
     deinit { pump.stop() }
 
-    // MARK: SuppliedBodyStream
+    // MARK: AsyncBodyStream
 
     func supply(_ then: @escaping @Sendable (Result<Data?, any Error>) -> Void) { pump.next(then) }
 

@@ -26,14 +26,14 @@ extension URLConnectionOperation {
         let refusal = core.withLock { core -> ResponseBytesError? in
             if core.hasBegun || core.isFinished { return .hasBegun }
             if core.place != nil || core.worker != nil { return .goesElsewhere }
-            core.place = BodyPlace(pipe)
+            core.place = BodyDestination(pipe)
             return nil
         }
         if let refusal { throw refusal }
         if serializesResponse {
             change { values in
                 values.holder.awaitedValue = nil
-                values.serializer = SerializerFacts(StreamedResponseSerializer(base: values.serializer.serializer))
+                values.serializer = PreparedSerializer(StreamedResponseSerializer(base: values.serializer.serializer))
             }
         }
         return ResponseBytes(reading: ResponseReading(of: self, from: pipe))

@@ -153,7 +153,7 @@ extension URLRequest {
         }
         request.setValue(nil, forHTTPHeaderField: "Last-Event-ID")
         // An identifier that is not a valid field value is not sent.
-        if let value = EchoedValue(lastEventID.utf8) { request.setValue(value.text, forHTTPHeaderField: "Last-Event-ID") }
+        if let value = SafeFieldValue(lastEventID.utf8) { request.setValue(value.text, forHTTPHeaderField: "Last-Event-ID") }
         return request
     }
 }

@@ -7,7 +7,7 @@ import FoundationNetworking
 /// sent again, its connection is paused instead, and the next attempt continues with it.
 extension EventFeed {
     /// Begins an attempt of the operation, at its start or after a pause. Can be called on any thread.
-    func begin(_ work: OperationWork) {
+    func begin(_ work: AttemptContext) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
             // Clear it first: `didStop` may start the next attempt.
@@ -32,7 +32,7 @@ extension EventFeed {
     private func stop() {
         let mayRepeat = reconnects
         let (work, stopped) = state.withLock {
-            state -> (held: OperationWork?, (HTTPRequestOperation?, OperationWork?, Wait)) in
+            state -> (held: AttemptContext?, (HTTPRequestOperation?, AttemptContext?, Wait)) in
             if !mayRepeat, let work = state.hold() {
                 // In the same order as the change to `open`.
                 states.change(to: .connecting)
@@ -59,7 +59,7 @@ extension EventFeed {
     /// - Returns: Whether it had started.
     func close() -> Bool {
         let (hasBegun, connection, work, wait) = state.withLock {
-            state -> (Bool, HTTPRequestOperation?, OperationWork?, Wait) in
+            state -> (Bool, HTTPRequestOperation?, AttemptContext?, Wait) in
             guard state.number > 0 || state.work != nil else { return (false, nil, nil, Wait()) }
             state.isClosing = true
             return (true, state.connection, state.takeWaitingWork(), state.takeWait())
@@ -74,7 +74,7 @@ extension EventFeed {
     }
 
     /// Continues with the held connection.
-    private func release(_ work: OperationWork) {
+    private func release(_ work: AttemptContext) {
         let held = state.withLock { state -> (number: Int, connection: HTTPRequestOperation, hasEnded: Bool)? in
             // Otherwise the source was paused or cancelled in the meantime.
             guard let connection = state.connection, !state.isStopping else {
@@ -92,7 +92,7 @@ extension EventFeed {
 
     /// Pauses the connection if it is held, otherwise resumes it. Runs on one thread, so that the last change takes
     /// effect.
-    private func pauseOrResumeConnection(_ work: OperationWork) {
+    private func pauseOrResumeConnection(_ work: AttemptContext) {
         work.perform { [self] in
             let (connection, isHeld) = state.withLock { ($0.connection, $0.phase == .held) }
             if isHeld { connection?.pause() } else { connection?.resume() }
@@ -106,7 +106,7 @@ extension EventFeed {
 extension EventFeed.State {
     /// Keeps the connection for the next attempt, and returns the current attempt, which ends. Returns nil without a
     /// connection, or if no other attempt will follow.
-    mutating func hold() -> OperationWork? {
+    mutating func hold() -> AttemptContext? {
         guard phase == .connected, connection != nil, let work, !work.isEnding else { return nil }
         (phase, self.work) = (.held, nil)
         return work

@@ -26,7 +26,7 @@ final class EventFeed: @unchecked Sendable {
 
     struct State {
         var phase = Phase.idle
-        var work: OperationWork?
+        var work: AttemptContext?
         /// Whether the operation has stopped the attempt.
         var isStopping = false
         /// Whether the user has closed the source.
@@ -128,7 +128,7 @@ final class EventFeed: @unchecked Sendable {
             connection?.cancel()
             return false
         }
-        let (isOpen, work, connection) = state.withLock { state -> (Bool, OperationWork?, HTTPRequestOperation?) in
+        let (isOpen, work, connection) = state.withLock { state -> (Bool, AttemptContext?, HTTPRequestOperation?) in
             guard state.number == number, !state.isStopping, !state.isClosing, !state.end.wasOpen else {
                 return (false, nil, nil)
             }
@@ -201,7 +201,7 @@ final class EventFeed: @unchecked Sendable {
     func conclude(_ number: Int, _ connection: HTTPRequestOperation?) {
         let reconnectsAfterServerErrors = settings.withLock { $0.reconnectsAfterServerErrors }
         let mayRepeat = reconnects
-        let (outcome, work) = state.withLock { state -> (ConnectionEnd.Outcome?, OperationWork?) in
+        let (outcome, work) = state.withLock { state -> (ConnectionEnd.Outcome?, AttemptContext?) in
             if state.number == number, state.phase == .held { state.end.cameDuringPause = true }
             guard state.number == number, state.phase == .connected else { return (nil, nil) }
             state.connection = nil
@@ -346,7 +346,7 @@ extension EventFeed.State {
     }
 
     /// Takes the attempt if it is only waiting, because nothing else would end it.
-    mutating func takeWaitingWork() -> OperationWork? {
+    mutating func takeWaitingWork() -> AttemptContext? {
         guard phase == .waiting else { return nil }
         phase = .idle
         return work.take()
@@ -357,7 +357,7 @@ extension EventFeed {
     /// Ends the source with an error once the handlers have received everything. A paused source stays paused. Can be
     /// called on any thread.
     func fail(_ error: any Error) {
-        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OperationWork?, Wait) in
+        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, AttemptContext?, Wait) in
             state.end.fatal = error
             // While the source waits to reconnect, no connection can finish it.
             guard state.phase == .waiting else { return (state.connection, nil, Wait()) }

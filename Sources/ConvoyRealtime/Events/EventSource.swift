@@ -206,11 +206,11 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         (copy as? EventSource)?.feed.settings.withLock { $0 = own }
     }
 
-    private final class Worker: OperationWorker {
+    private final class Worker: AttemptRunner {
         var workedClass: ObjectIdentifier { ObjectIdentifier(EventSource.self) }
         var takesSlot: Bool { false }
 
-        func begin(_ work: OperationWork, of operation: URLConnectionOperation) {
+        func begin(_ work: AttemptContext, of operation: URLConnectionOperation) {
             (operation as? EventSource)?.feed.begin(work)
         }
 

@@ -94,19 +94,19 @@ extension DecodableResponseSerializer {
 }
 
 /// The part of ``DecodableResponseSerializer`` that does not depend on its type.
-package protocol PlainJSONAcceptance: Sendable {
+package protocol DirectJSONDecoding: Sendable {
     func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool
 }
 
-extension DecodableResponseSerializer: PlainJSONAcceptance {}
+extension DecodableResponseSerializer: DirectJSONDecoding {}
 
 /// A serializer that decodes with a manager's decoder, unless it has its own.
-package protocol ManagersDecoderTaking: HTTPResponseSerialization {
+package protocol DecoderInheriting: HTTPResponseSerialization {
     /// Returns the serializer, using this decoder unless it has its own.
     func taking(_ decoder: JSONDecoder) -> Self
 }
 
-extension DecodableResponseSerializer: ManagersDecoderTaking {
+extension DecodableResponseSerializer: DecoderInheriting {
     package func taking(_ decoder: JSONDecoder) -> Self {
         var serializer = self
         if self.decoder == nil { serializer.decoder = { decoder } }

@@ -95,10 +95,10 @@ public struct CompoundResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-extension CompoundResponseSerializer: ManagersDecoderTaking {
+extension CompoundResponseSerializer: DecoderInheriting {
     package func taking(_ decoder: JSONDecoder) -> Self {
         var serializer = CompoundResponseSerializer(
-            responseSerializers.map { ($0 as? any ManagersDecoderTaking)?.taking(decoder) ?? $0 })
+            responseSerializers.map { ($0 as? any DecoderInheriting)?.taking(decoder) ?? $0 })
         serializer.http = http
         return serializer
     }

@@ -125,7 +125,7 @@ final class WorkerCore: @unchecked Sendable {
     // MARK: The loop
 
     /// The state of the loop.
-    private struct Standing {
+    private struct LoopState {
         /// The identifier of the worker, which changes after the worker was considered dead.
         var worker = UUID()
         var isRegistered = false
@@ -147,7 +147,7 @@ final class WorkerCore: @unchecked Sendable {
     }
 
     private func loop() -> Result<Void, SharedQueueError> {
-        var standing = Standing(), store: WorkStore?, wasOpen = false
+        var standing = LoopState(), store: WorkStore?, wasOpen = false
         startListening()
         defer { listener.withLock { $0 }?.interrupt() }
         while true {
@@ -195,7 +195,7 @@ final class WorkerCore: @unchecked Sendable {
 
     private var isEmpty: Bool { shared.withLock { $0.running.isEmpty } }
 
-    private func turn(_ store: WorkStore, _ standing: inout Standing, isStopping: Bool) throws(SharedQueueError) {
+    private func turn(_ store: WorkStore, _ standing: inout LoopState, isStopping: Bool) throws(SharedQueueError) {
         try report(store, &standing)
         let third = Nanoseconds.clamping(seconds: settings.leaseDuration / 3)
         let mustCompare = shared.withLock { shared in
@@ -216,7 +216,7 @@ final class WorkerCore: @unchecked Sendable {
         if !isStopping { try claim(store, &standing) }
     }
 
-    private func report(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
+    private func report(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
         let (reports, released) = shared.withLock { ($0.reports, $0.released) }
         if !reports.isEmpty {
             do throws(SharedQueueError) {
@@ -242,7 +242,7 @@ final class WorkerCore: @unchecked Sendable {
         }
     }
 
-    private func renew(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
+    private func renew(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
         let lasting = SharedRequest.microseconds(settings.leaseDuration)
         // Taken before the call, so that the lease ends here before it ends in the database.
         let now = MonotonicClock.now
@@ -281,7 +281,7 @@ final class WorkerCore: @unchecked Sendable {
     }
 
     /// Starts over with a new identifier, because the leases have expired or the worker is considered dead.
-    private func loseLeases(_ standing: inout Standing) {
+    private func loseLeases(_ standing: inout LoopState) {
         abandonAll()
         shared.withLock { ($0.released, $0.leaseEnd) = ([:], .max) }
         (standing.worker, standing.isRegistered, standing.end) = (UUID(), false, .max)
@@ -298,7 +298,7 @@ final class WorkerCore: @unchecked Sendable {
         }
     }
 
-    private func claim(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
+    private func claim(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
         let room = room(standing)
         guard isEnough(room, standing), shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim else {
             return
@@ -323,17 +323,17 @@ final class WorkerCore: @unchecked Sendable {
     }
 
     /// Returns the number of entries that may be claimed.
-    private func room(_ standing: Standing) -> Int {
+    private func room(_ standing: LoopState) -> Int {
         settings.maximumConcurrentJobs + ahead(standing) - shared.withLock { $0.running.count }
     }
 
-    private func ahead(_ standing: Standing) -> Int { max(standing.ahead, settings.maximumConcurrentJobs) }
+    private func ahead(_ standing: LoopState) -> Int { max(standing.ahead, settings.maximumConcurrentJobs) }
 
     /// Whether a claim is worthwhile: when half of the entries claimed in advance have been used.
-    private func isEnough(_ room: Int, _ standing: Standing) -> Bool { room >= ahead(standing) / 2 + 1 }
+    private func isEnough(_ room: Int, _ standing: LoopState) -> Bool { room >= ahead(standing) / 2 + 1 }
 
     /// Claims more in advance if the entries are used up within milliseconds, and less if they last.
-    private func adapt(_ standing: inout Standing, isFull: Bool) {
+    private func adapt(_ standing: inout LoopState, isFull: Bool) {
         let now = MonotonicClock.now
         let passed = now - min(now, standing.claimed)
         standing.claimed = now
@@ -345,7 +345,7 @@ final class WorkerCore: @unchecked Sendable {
         }
     }
 
-    private func sleep(_ standing: Standing, isConnected: Bool) {
+    private func sleep(_ standing: LoopState, isConnected: Bool) {
         let shared = self.shared.withLock { $0 }
         let hasReports = !shared.reports.isEmpty || !shared.released.isEmpty
         let hasRoom = isEnough(room(standing), standing)

@@ -91,7 +91,7 @@ package struct FileIdentity: Equatable {
     /// Whether it belongs to the current user or to root.
     package let isOwn: Bool
     /// Why the file cannot be trusted as a private file; nil if it can.
-    package let flaw: FileFlaw?
+    package let flaw: PrivateFileProblem?
 
     /// The identity of an open file; nil if `fstat` fails.
     package init?(_ descriptor: Int32) {
@@ -112,7 +112,7 @@ package struct FileIdentity: Equatable {
         isRegular = information.st_mode & S_IFMT == S_IFREG
         isPlain = isRegular && information.st_nlink == 1
         isOwn = information.st_uid == geteuid() || information.st_uid == 0
-        flaw = FileFlaw(ofFile: information)
+        flaw = PrivateFileProblem(ofFile: information)
     }
 
     package static func == (one: Self, other: Self) -> Bool {

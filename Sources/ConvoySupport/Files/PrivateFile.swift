@@ -11,7 +11,7 @@ package enum PrivateFile {
     /// Why a file or a directory cannot be used.
     package enum Failure: Error, Hashable, Sendable {
         case system(SystemError)
-        case unsafe(FileFlaw)
+        case unsafe(PrivateFileProblem)
 
         /// The reason, as a sentence.
         package var reason: String {
@@ -57,7 +57,7 @@ package enum PrivateFile {
             _ = calls.close(descriptor)
             throw .system(error)
         }
-        if let flaw = FileFlaw(ofFile: facts) {
+        if let flaw = PrivateFileProblem(ofFile: facts) {
             _ = calls.close(descriptor)
             throw .unsafe(flaw)
         }
@@ -118,7 +118,7 @@ package enum PrivateFile {
         defer { close(descriptor) }
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else { throw .system(SystemError()) }
-        if let flaw = FileFlaw(ofFile: facts) { throw .unsafe(flaw) }
+        if let flaw = PrivateFileProblem(ofFile: facts) { throw .unsafe(flaw) }
         return FileIdentity(descriptor)
     }
 
@@ -157,7 +157,7 @@ package enum PrivateFile {
                 guard facts.st_mode & S_IFMT == S_IFREG else { throw .unsafe(.notRegularFile) }
                 return path
             }
-            if let flaw = FileFlaw(ofLinkAt: path) { throw .unsafe(flaw) }
+            if let flaw = PrivateFileProblem(ofLinkAt: path) { throw .unsafe(flaw) }
             var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
             let count = bytes.withUnsafeMutableBytes { buffer in
                 buffer.baseAddress.map { readlink(path, $0.assumingMemoryBound(to: CChar.self), buffer.count) } ?? -1
@@ -180,18 +180,18 @@ package enum PrivateFile {
         if mkdir(path, 0o700) == 0 { return }
         let error = SystemError()
         guard error.code == EEXIST else { throw .system(error) }
-        if isChosen, let flaw = FileFlaw(ofLinkAt: path) { throw .unsafe(flaw) }
+        if isChosen, let flaw = PrivateFileProblem(ofLinkAt: path) { throw .unsafe(flaw) }
         let descriptor = cepoll_open_path(path, isChosen ? 0 : O_NOFOLLOW)
         guard descriptor >= 0 else { throw .system(SystemError()) }
         defer { close(descriptor) }
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else { throw .system(SystemError()) }
-        if let flaw = FileFlaw(ofDirectory: facts, allowsShared: isChosen) { throw .unsafe(flaw) }
+        if let flaw = PrivateFileProblem(ofDirectory: facts, allowsShared: isChosen) { throw .unsafe(flaw) }
     }
 }
 
 /// Why a file or a directory cannot be trusted: another user may have prepared it, or can change it.
-package enum FileFlaw: Error, Hashable, Sendable {
+package enum PrivateFileProblem: Error, Hashable, Sendable {
     /// The file belongs to a user other than the current one and root.
     case otherOwner(UInt32)
     /// The group or all users can write to the file.
@@ -232,7 +232,7 @@ package enum FileFlaw: Error, Hashable, Sendable {
             self = facts.st_mode & S_IFMT == S_IFLNK ? .link : .notRegularFile
             return
         }
-        if let flaw = FileFlaw(ofOwner: facts, user) {
+        if let flaw = PrivateFileProblem(ofOwner: facts, user) {
             self = flaw
         } else if facts.st_mode & (S_IWGRP | S_IWOTH) != 0 {
             self = .writableByOthers(mode: UInt32(facts.st_mode))
@@ -253,7 +253,7 @@ package enum FileFlaw: Error, Hashable, Sendable {
             self = facts.st_mode & S_IFMT == S_IFLNK ? .link : .notDirectory
             return
         }
-        if let flaw = FileFlaw(ofOwner: facts, user) {
+        if let flaw = PrivateFileProblem(ofOwner: facts, user) {
             self = flaw
         } else if facts.st_mode & (S_IWGRP | S_IWOTH) != 0, !allowsShared || facts.st_mode & S_ISVTX == 0 {
             self = .writableByOthers(mode: UInt32(facts.st_mode))

@@ -197,7 +197,7 @@ extension Target {
     fileprivate init?(plain address: String) {
         var address = address
         let target = address.withUTF8 { bytes -> Target? in
-            guard let plain = PlainAuthority(bytes) else { return nil }
+            guard let plain = SimpleURLAuthority(bytes) else { return nil }
             let host = String(decoding: UnsafeBufferPointer(rebasing: bytes[plain.host]), as: UTF8.self)
             return Target(isSecure: plain.isSecure, host: host, port: plain.port)
         }
@@ -208,7 +208,7 @@ extension Target {
 
 /// Finds the scheme and authority of a URL that is already normalized, as most are, except that it may include the
 /// default port. Takes a single pass and does not allocate.
-package struct PlainAuthority {
+package struct SimpleURLAuthority {
     package let isSecure: Bool
     /// The range of the host: a name or an IPv4 address.
     package let host: Range<Int>

@@ -270,7 +270,7 @@ typealias BodyStart = @Sendable () throws(ToolError) -> Data?
 
 /// The time from the start of an operation's work to its end, including retries. It is measured when these events occur,
 /// because handlers may be called later.
-final class TransferClock: OperationSupervisor {
+final class TransferClock: TransitionInterceptor {
     private struct Times {
         var begun: ContinuousClock.Instant?
         var ended: ContinuousClock.Instant?

@@ -37,8 +37,8 @@ final class StreamBody: BodySource {
         self.url = url
         runLoop = thread.runLoop
         reader =
-            if let stream = stream as? any SuppliedBodyStream {
-                SuppliedReader(stream: stream, thread: thread)
+            if let stream = stream as? any AsyncBodyStream {
+                AsyncBodyReader(stream: stream, thread: thread)
             } else {
                 Reader(stream: stream, chunkSize: Self.chunkSize, window: Self.window, thread: thread)
             }

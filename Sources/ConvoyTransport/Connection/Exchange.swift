@@ -57,7 +57,7 @@ struct Exchange: ~Copyable {
         /// The exchange with the cache; nil if the cache is not used.
         @exclusivity(unchecked) var cache: (any ResponseCacheExchange)?
         /// The stored response that is being delivered.
-        @exclusivity(unchecked) var replay: Replay?
+        @exclusivity(unchecked) var replay: StoredResponseDelivery?
     }
 
     /// Created when its first member is set.
@@ -97,7 +97,7 @@ struct Exchange: ~Copyable {
     }
 
     /// Creates the state for the same request when a stored response answers it.
-    init(_ replay: Replay, insteadOf earlier: borrowing Exchange) {
+    init(_ replay: StoredResponseDelivery, insteadOf earlier: borrowing Exchange) {
         self.init(again: earlier)
         address = earlier.address
         header = earlier.header
@@ -122,7 +122,7 @@ struct Exchange: ~Copyable {
     struct Response: ~Copyable {
         var head = HeadParser()
         /// The head of the proxy's response to CONNECT.
-        var tunnelAnswer = TunnelAnswer()
+        var tunnelAnswer = ConnectResponse()
         var dropsExpectation = false
         /// Whether the request must be sent over another connection.
         var isMisdirected = false
@@ -143,7 +143,7 @@ struct Exchange: ~Copyable {
             /// The error with which the transfer must fail, found in a libcurl callback.
             @exclusivity(unchecked) var failure: URLError?
             /// Limits how long the rest of the response is read; nil for no limit.
-            @exclusivity(unchecked) var rest: URLConnection.Reference<RestMeter>?
+            @exclusivity(unchecked) var rest: URLConnection.Reference<DrainMeter>?
             /// Writes the body to the cache.
             @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
         }

@@ -98,7 +98,7 @@ extension URLConnection {
         guard let writer = exchange.response.cacheWriter else { return then(self) }
         exchange.response.cacheWriter = nil
         phase = .storing
-        let answer = LaterAnswer<Void>()
+        let answer = DeferredAnswer<Void>()
         writer.finish {
             guard answer.give(()) else { return }
             self.thread.perform {

@@ -31,7 +31,7 @@ extension URLConnection {
     /// Asks the delegate what to do. Returns false to abort the transfer with the pending failure.
     func ask(about redirect: Redirect) -> Bool {
         phase = .deciding
-        let decision = LaterAnswer<URLRequest?>()
+        let decision = DeferredAnswer<URLRequest?>()
         delegate?.connection(self, willFollow: redirect) { [weak self] request in
             guard decision.give(request), let self else { return }
             self.thread.perform { self.didDecide(request, redirect) }
@@ -149,7 +149,7 @@ struct RedirectChain {
 }
 
 /// An answer that may be given either during the call that asks for it, or later.
-final class LaterAnswer<Value: Sendable>: Sendable {
+final class DeferredAnswer<Value: Sendable>: Sendable {
     enum State: Sendable {
         case asking
         case awaited

@@ -78,7 +78,7 @@ extension URLConnection {
         if configuration.collectsMetrics { exchange.replay?.start = exchange.start ?? .now }
     }
 
-    private func finish(_ replay: Replay, _ start: StartMoment) {
+    private func finish(_ replay: StoredResponseDelivery, _ start: StartMoment) {
         replay.start = nil
         var metrics = TransactionMetrics(
             method: exchange.request.method, address: exchange.address?.text ?? "", secrets: configuration.secrets,

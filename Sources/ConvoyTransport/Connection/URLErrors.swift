@@ -193,7 +193,7 @@ extension URLError {
 
 extension URLConnection {
     /// The error of a transfer whose addresses were all rejected; nil if one was tried.
-    func addressError(_ addresses: TriedAddresses) -> URLError? {
+    func addressError(_ addresses: ConnectAttempts) -> URLError? {
         if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
         guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
         let reason = String(cString: strerror(addresses.bindError))

@@ -99,7 +99,7 @@ extension EasyHandle {
 }
 
 /// The results for the addresses that libcurl attempted to connect to.
-struct TriedAddresses {
+struct ConnectAttempts {
     /// The number of addresses tried.
     var openedCount = 0
     /// The first rejection.
@@ -289,7 +289,7 @@ extension EasyHandle {
 }
 
 /// The parsed URL of the server to which a handle's transfers go.
-struct OriginURL: ~Copyable {
+struct CachedCurlURL: ~Copyable {
     private var parts: OpaquePointer?
     /// The target of `parts`, which has no zone.
     private var (host, port, isSecure) = ("", 0, false)

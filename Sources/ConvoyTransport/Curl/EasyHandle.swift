@@ -76,7 +76,7 @@ final class EasyHandle: RestingTransfer {
     /// Whether the current transfer opens a connection, because an idle one may be dead.
     @exclusivity(unchecked) var isFresh = false
     /// The results for the addresses of the current transfer.
-    @exclusivity(unchecked) var addresses = TriedAddresses()
+    @exclusivity(unchecked) var addresses = ConnectAttempts()
     /// Retained while libcurl uses its lists.
     @exclusivity(unchecked) private var header: RequestHeader?
     let sockets: SocketTable
@@ -343,7 +343,7 @@ final class EasyHandle: RestingTransfer {
         socket = -1
         isSendingPaused = false
         refusal = nil
-        addresses = TriedAddresses()
+        addresses = ConnectAttempts()
         self.trace = trace
         self.clock = clock
         if clock != nil, !hasLookUpCallback {
@@ -394,7 +394,7 @@ final class EasyHandle: RestingTransfer {
         }
         try check(code ?? convoy_easy_set_string(easy, CURLOPT_REQUEST_TARGET, "/"))
     }
-    @exclusivity(unchecked) private var origin = OriginURL()
+    @exclusivity(unchecked) private var origin = CachedCurlURL()
     @exclusivity(unchecked) private var hasOrigin = false
 
     /// Whether libcurl allows Convoy to evaluate server trust, that is, whether it was built with OpenSSL.

@@ -11,7 +11,7 @@ package final class NetworkThread: Sendable {
     package static let shared = NetworkThread()
 
     /// Whether the caller is on a network thread, which runs no user code.
-    package static var isCurrent: Bool { OutboxTurn.current != nil }
+    package static var isCurrent: Bool { DeferredWakeups.current != nil }
 
     /// The objects that run on the thread.
     private final class Engine: @unchecked Sendable {

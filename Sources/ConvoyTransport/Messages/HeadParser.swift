@@ -275,7 +275,7 @@ extension UnsafeRawBufferPointer {
 }
 
 /// The relevant part of the head of a proxy's response to CONNECT: its challenges.
-struct TunnelAnswer {
+struct ConnectResponse {
     private var lines = FieldLines()
     private var awaitsStatusLine = true
     private var length = 0
@@ -292,7 +292,7 @@ struct TunnelAnswer {
     mutating func take(_ line: UnsafeRawBufferPointer) -> String? {
         if awaitsStatusLine, line.begins(with: "HTTP/") {
             // A negotiation has several responses, of which the last one counts.
-            self = TunnelAnswer()
+            self = ConnectResponse()
             awaitsStatusLine = false
             length = line.count
             lines.append(startOrEnd: line)

@@ -140,8 +140,8 @@ package final class RequestHeader: @unchecked Sendable {
             case .userAgent: setsUserAgent = true
             case .cookie: setsCookie = true
             case .host: setsHost = true
-            case .echo where EchoedValue.isEscaped(value):
-                try Self.append(Array("\(name): ".utf8) + EchoedValue.bytes(of: value), to: &lines)
+            case .echo where SafeFieldValue.isEscaped(value):
+                try Self.append(Array("\(name): ".utf8) + SafeFieldValue.bytes(of: value), to: &lines)
                 continue
             case .echo, .acceptLanguage, nil: break
             }
@@ -238,7 +238,7 @@ package final class RequestHeader: @unchecked Sendable {
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
         case userAgent, authorization, cookie, host, acceptLanguage
-        /// A field that echoes a value from the server, whose bytes may be escaped. See `EchoedValue`.
+        /// A field that echoes a value from the server, whose bytes may be escaped. See `SafeFieldValue`.
         case echo
 
         /// Whether libcurl ignores the field with the options used.

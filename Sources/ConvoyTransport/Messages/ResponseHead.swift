@@ -90,10 +90,10 @@ public final class ResponseHead: Sendable {
 
     /// Returns the value of a field in a form that can be sent back to the server; nil if the field is missing, cannot
     /// be sent, or is repeated with another value.
-    package func echoedValue(of name: String) -> EchoedValue? {
+    package func echoedValue(of name: String) -> SafeFieldValue? {
         let values = bytes(of: name)
         guard let first = values.first, values.dropFirst().allSatisfy({ $0 == first }) else { return nil }
-        return EchoedValue(first)
+        return SafeFieldValue(first)
     }
 
     /// Returns the values of all lines of a field, one per line. Names are case-insensitive.

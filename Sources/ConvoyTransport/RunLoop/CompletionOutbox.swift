@@ -13,7 +13,7 @@ package enum CompletionOutbox {
     package typealias Block = @Sendable () -> Void
 
     /// The blocks waiting for one queue.
-    final class Lane: @unchecked Sendable {
+    final class QueueBacklog: @unchecked Sendable {
         // Guarded by the lock of all lanes.
         /// Retained while blocks are waiting, so that its identity stays unique.
         @exclusivity(unchecked) fileprivate var queue: DispatchQueue? {
@@ -30,23 +30,23 @@ package enum CompletionOutbox {
     /// that have already been taken.
     private struct Lanes {
         /// Usually, these two are sufficient.
-        private let first = Lane(), second = Lane()
-        private var others: [ObjectIdentifier: Lane] = [:]
+        private let first = QueueBacklog(), second = QueueBacklog()
+        private var others: [ObjectIdentifier: QueueBacklog] = [:]
 
         /// Returns the lane of a queue, to which the caller will append.
-        mutating func open(_ queue: DispatchQueue) -> Lane {
+        mutating func open(_ queue: DispatchQueue) -> QueueBacklog {
             if let lane = lane(of: queue) { return lane }
             let queue = MainQueue.canonical(queue)
             if let lane = lane(of: queue) { return lane }
-            let lane = first.identity == nil ? first : second.identity == nil ? second : Lane()
+            let lane = first.identity == nil ? first : second.identity == nil ? second : QueueBacklog()
             lane.queue = queue
             if isExtra(lane) { others[ObjectIdentifier(queue)] = lane }
             return lane
         }
 
-        private func isExtra(_ lane: Lane) -> Bool { lane !== first && lane !== second }
+        private func isExtra(_ lane: QueueBacklog) -> Bool { lane !== first && lane !== second }
 
-        private func lane(of queue: DispatchQueue) -> Lane? {
+        private func lane(of queue: DispatchQueue) -> QueueBacklog? {
             let identity = ObjectIdentifier(queue)
             if first.identity == identity { return first }
             if second.identity == identity { return second }
@@ -54,7 +54,7 @@ package enum CompletionOutbox {
         }
 
         /// Releases the queue of an empty lane. The caller runs on that queue, so it is not deallocated here.
-        mutating func close(_ lane: Lane) {
+        mutating func close(_ lane: QueueBacklog) {
             if isExtra(lane), let identity = lane.identity { others[identity] = nil }
             lane.queue = nil
         }
@@ -81,13 +81,13 @@ package enum CompletionOutbox {
             lane.items.append(item)
             return (lane, lane.taken + lane.items.count)
         }
-        let share = Share(lane: lane, queue: queue, end: number)
-        if let turn = OutboxTurn.current { turn.note(share) } else { submit(share) }
+        let share = BacklogSegment(lane: lane, queue: queue, end: number)
+        if let turn = DeferredWakeups.current { turn.note(share) } else { submit(share) }
     }
 
     /// The blocks of a lane up to a number.
-    struct Share {
-        let lane: Lane
+    struct BacklogSegment {
+        let lane: QueueBacklog
         let queue: DispatchQueue
         var end: Int
     }
@@ -96,11 +96,11 @@ package enum CompletionOutbox {
 
     /// Submits blocks with a single `async`, which runs those that have not run by then. It does not run blocks
     /// appended later, so that they do not overtake other work submitted in the meantime.
-    static func submit(_ share: Share) {
+    static func submit(_ share: BacklogSegment) {
         share.queue.async { run(share) }
     }
 
-    private static func run(_ share: Share) {
+    private static func run(_ share: BacklogSegment) {
         var isSubmittedAgain = false
         for _ in 0..<mostInARow {
             let (item, isLast) = takeFirst(of: share)
@@ -116,7 +116,7 @@ package enum CompletionOutbox {
         }
     }
 
-    private static func takeFirst(of share: Share) -> (item: LoopTask?, isLast: Bool) {
+    private static func takeFirst(of share: BacklogSegment) -> (item: LoopTask?, isLast: Bool) {
         lanes.withLock { lanes in
             let lane = share.lane
             guard lane.taken < share.end, let item = lane.items.popFirst() else { return (nil, true) }
@@ -150,8 +150,8 @@ private enum MainQueue {
 
 /// The queues to which a turn of a run loop has posted, to be woken at the end of the turn. Used on the run loop's
 /// thread only.
-final class OutboxTurn {
-    @exclusivity(unchecked) private var shares: [CompletionOutbox.Share] = []
+final class DeferredWakeups {
+    @exclusivity(unchecked) private var shares: [CompletionOutbox.BacklogSegment] = []
 
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -160,8 +160,8 @@ final class OutboxTurn {
     }()
 
     /// The turn of the calling thread; nil if it is not a run loop's thread.
-    static var current: OutboxTurn? {
-        pthread_getspecific(key).map { Unmanaged<OutboxTurn>.fromOpaque($0).takeUnretainedValue() }
+    static var current: DeferredWakeups? {
+        pthread_getspecific(key).map { Unmanaged<DeferredWakeups>.fromOpaque($0).takeUnretainedValue() }
     }
 
     func adoptThread() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
@@ -172,7 +172,7 @@ final class OutboxTurn {
         pthread_setspecific(Self.key, nil)
     }
 
-    func note(_ share: CompletionOutbox.Share) {
+    func note(_ share: CompletionOutbox.BacklogSegment) {
         if let index = shares.lastIndex(where: { $0.lane === share.lane && $0.queue === share.queue }) {
             shares[index].end = share.end
         } else {

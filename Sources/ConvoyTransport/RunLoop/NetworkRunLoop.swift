@@ -39,7 +39,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var expectsAnswer = false
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [LoopTask] = []
-    private let outbox = OutboxTurn()
+    private let outbox = DeferredWakeups()
     @exclusivity(unchecked) private var endOfTurn: EndOfTurn?
 
     /// Called in place. A copy would be retained and released in each turn.

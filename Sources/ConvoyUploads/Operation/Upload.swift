@@ -29,7 +29,7 @@ final class Upload: @unchecked Sendable {
     // MARK: Starting and stopping
 
     /// Starts an attempt. Can be called on any thread.
-    func begin(_ work: OperationWork) {
+    func begin(_ work: AttemptContext) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { self.stop() }) else {
             state.withLock { $0.work = nil }
@@ -316,7 +316,7 @@ struct UploadPart: Sendable {
 
 /// The mutable state of an upload, guarded by its lock.
 struct UploadState: Sendable {
-    var work: OperationWork?
+    var work: AttemptContext?
     var task: Task<Void, Never>?
     var isStopping = false
     var isOpen = false

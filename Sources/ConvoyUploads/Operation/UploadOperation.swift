@@ -105,13 +105,13 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         (copy as? UploadOperation)?.uploadSettings.withLock { $0 = own }
     }
 
-    private final class Worker: OperationWorker {
+    private final class Worker: AttemptRunner {
         private let upload = Locked<Upload?>(nil)
 
         var workedClass: ObjectIdentifier { ObjectIdentifier(UploadOperation.self) }
         var isResumable: Bool { upload.withLock { $0 }?.state.withLock { $0.isResumable } ?? false }
 
-        func begin(_ work: OperationWork, of operation: URLConnectionOperation) {
+        func begin(_ work: AttemptContext, of operation: URLConnectionOperation) {
             guard let operation = operation as? UploadOperation else { return }
             let current = operation.upload.withLock { upload in
                 let current = upload ?? Upload(operation)

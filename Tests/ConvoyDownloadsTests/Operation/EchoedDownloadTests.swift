@@ -62,7 +62,7 @@ import Testing
     /// Returns a journal with an unmodified tag.
     private func journal(tag: String, of url: URL, length: Int, mark: String) throws -> [UInt8] {
         let (validators, ranges) = (
-            KnownRepresentation.Validators(entityTag: "\"x\"", lastModified: nil), ByteRanges([0..<Int64(length)])
+            RepresentationFacts.Validators(entityTag: "\"x\"", lastModified: nil), ByteRanges([0..<Int64(length)])
         )
         let entry = JournalEntry(
             number: 1, mark: mark, representation: Representation(url: url, validators: validators, total: 200_000),

@@ -23,10 +23,10 @@ import Testing
         for _ in 0..<rounds {
             let baseText = Self.bases.randomElement(using: &random) ?? nil
             let base = baseText.flatMap { URL(string: $0) }
-            let plainBase = base.flatMap(PlainBase.init)
+            let plainBase = base.flatMap(SimpleURLBase.init)
             let reference = Self.reference(&random)
             let query = ["", "", "a=1", "a=%20&b"].randomElement(using: &random) ?? ""
-            guard let plain = PlainReference(reference, under: plainBase), let address = plain.address(appending: query)
+            guard let plain = SimpleURLReference(reference, under: plainBase), let address = plain.address(appending: query)
             else { continue }
             plainCount += 1
             if plain.isSentAsWritten {
@@ -171,7 +171,7 @@ import Testing
 
     private static func call(
         _ random: inout SplitMix64, host: String = "http://127.0.0.1:8080"
-    ) -> (ManagerCall, RequestBody?) {
+    ) -> (RequestArguments, RequestBody?) {
         let methods: [HTTPMethod] = [
             .get, .get, .get, .head, .post, .post, .put, .patch, .delete, .options, "get", "Post", "bad method",
         ]
@@ -213,7 +213,7 @@ import Testing
         let method = methods.randomElement(using: &random) ?? .get
         let url = urls.randomElement(using: &random) ?? ""
         return (
-            ManagerCall(method, url, parameters, nil, headers, nil),
+            RequestArguments(method, url, parameters, nil, headers, nil),
             bodies.randomElement(using: &random) ?? nil
         )
     }

@@ -158,7 +158,7 @@ import Testing
         server.route("GET", "/api/value", .json(text: #"{"name": "ada"}"#))
         let manager = managers[0]
         let operation = try manager.makeOperation(
-            ManagerCall(.get, "value", nil, nil, [:], nil), awaiting: User.self)
+            RequestArguments(.get, "value", nil, nil, [:], nil), awaiting: User.self)
         let copy = operation.makeCopy()
         #expect(try await manager.enqueue(operation).decodedValue(as: User.self) == User(name: "ada"))
         #expect(operation.responseObject as? User == User(name: "ada"))
@@ -170,7 +170,7 @@ import Testing
         server.route("GET", "/api/value", .json(text: "{}"))
         let manager = managers[0]
         let operation = try manager.makeOperation(
-            ManagerCall(.get, "value", nil, nil, [:], nil), awaiting: User.self)
+            RequestArguments(.get, "value", nil, nil, [:], nil), awaiting: User.self)
         await #expect(throws: HTTPError.self) { try await operation.makeCopy().finished() }
         // The awaiting task must find out.
         try await manager.enqueue(operation).finished()

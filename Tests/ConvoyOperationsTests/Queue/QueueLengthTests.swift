@@ -166,11 +166,11 @@ struct QueueLengthTests {
     // MARK: The queue of waiters
 
     /// Returns a bound with a single place, which is taken, and the given number of waiters.
-    private func crowded(_ count: Int) -> (LengthBound, [LengthWaiter]) {
-        var bound = LengthBound()
+    private func crowded(_ count: Int) -> (QueueCapacity, [CapacityWaiter]) {
+        var bound = QueueCapacity()
         bound.bound(to: 1, slots: [])
         bound.reserve()
-        let waiters = (0..<count).map { _ in LengthWaiter { _ in } }
+        let waiters = (0..<count).map { _ in CapacityWaiter { _ in } }
         for waiter in waiters { bound.wait(waiter) }
         return (bound, waiters)
     }
@@ -179,7 +179,7 @@ struct QueueLengthTests {
         var (bound, waiters) = crowded(6)
         #expect([0, 3, 5, 3].map { bound.giveUp(waiters[$0]) } == [true, true, true, false])
         // A waiter that reuses the index of one that has left is still the last in line.
-        waiters.append(LengthWaiter { _ in })
+        waiters.append(CapacityWaiter { _ in })
         bound.wait(waiters[6])
         let early = bound.admit()
         #expect(early.isEmpty)

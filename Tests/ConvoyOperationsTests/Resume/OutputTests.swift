@@ -327,7 +327,7 @@ import Testing
 
     @Test func `a stream that starts over may hold fewer bytes than before, or none`() throws {
         let stream = SlowRewindableStream(slowness: 0)
-        let sink = ForeignStream(stream)
+        let sink = OutputStreamSink(stream)
         let head = ResponseHead(url: try #require(URL(string: "http://a.test/")), statusCode: 200, headers: [])
         try sink.open()
         try sink.begin(head, discarding: 0)

@@ -72,7 +72,7 @@ enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
             if case .refused(let reason) = Self.feed(Array(fields.utf8), to: &parser) { return .refused(reason) }
             return .fields([])
         case .tunnel:
-            var answer = TunnelAnswer()
+            var answer = ConnectResponse()
             for line in Self.lines(text("HTTP/1.1 407 No")) {
                 if let reason = line.withUnsafeBytes({ answer.take($0) }) { return .refused(reason) }
             }

@@ -8,7 +8,7 @@ import FoundationNetworking
 @testable import ConvoyOperations
 
 /// The download of a scenario, on a machine, with files in its own directory, and the checks at each step.
-final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
+final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
     private let scenario: DownloadScenario
     private let handlers = DispatchQueue(label: "handlers")
     private var queue: RequestOperationQueue?

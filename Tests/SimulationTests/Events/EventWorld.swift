@@ -7,7 +7,7 @@ import FoundationNetworking
 @testable import ConvoyRealtime
 
 /// The event source of a scenario, on a machine, and the checks at each step.
-final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
+final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
     private let scenario: EventScenario
     private let handlers = DispatchQueue(label: "handlers")
     private let observers = DispatchQueue(label: "observers")

@@ -7,7 +7,7 @@ import FoundationNetworking
 @testable import ConvoyOperations
 
 /// The operations of a scenario, on a machine, and the checks at each step.
-final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
+final class OperationWorld: World, TransitionInterceptor, @unchecked Sendable {
     let scenario: OperationScenario
     let handlers = DispatchQueue(label: "handlers")
     let observers = DispatchQueue(label: "observers")

@@ -134,10 +134,10 @@ extension ReadyLanes {
 /// neither counted nor held back.
 extension ReadyLanes {
     /// The state of the overall start rate.
-    struct Pacing {
-        var overall: StartPace?
-        var perHost: StartPace?
-        /// The state of the overall rate; see ``StartPace``. That of a host is stored with the host.
+    struct StartRateState {
+        var overall: StartRateLimiter?
+        var perHost: StartRateLimiter?
+        /// The state of the overall rate; see ``StartRateLimiter``. That of a host is stored with the host.
         var due: UInt64 = 0
         /// When the next operation may start; 0 if it may start now.
         var opensAt: UInt64 = 0
@@ -153,7 +153,7 @@ extension ReadyLanes {
 
     /// Changes the overall rate.
     mutating func setStartRate(_ rate: StartRate?, at now: UInt64) {
-        pacing.overall = rate.map(StartPace.init)
+        pacing.overall = rate.map(StartRateLimiter.init)
         pacing.due = pacing.overall?.due(limiting: pacing.due, at: now) ?? 0
         pacing.opensAt = pacing.overall?.nextStart(pacing.due, at: now) ?? 0
         if isOutOfStarts { pacing.wakes.append(nil) }
@@ -161,7 +161,7 @@ extension ReadyLanes {
 
     /// Changes the rate of each host.
     mutating func setStartRatePerHost(_ rate: StartRate?, at now: UInt64) {
-        pacing.perHost = rate.map(StartPace.init)
+        pacing.perHost = rate.map(StartRateLimiter.init)
         for index in hosts.hosts.indices.dropFirst().map({ Int32($0) }) {
             hosts[index].startDue = pacing.perHost?.due(limiting: hosts[index].startDue, at: now) ?? 0
             hosts[index].startsAt = pacing.perHost?.nextStart(hosts[index].startDue, at: now) ?? 0
@@ -208,7 +208,7 @@ extension ReadyLanes {
 ///
 /// The only state is one time: when the rate would have allowed the starts so far, without a burst. (This is the
 /// generic cell rate algorithm: a token bucket that does not have to be refilled.)
-struct StartPace {
+struct StartRateLimiter {
     let rate: StartRate
     private let interval: UInt64
     /// How much earlier than the rate would allow an operation may start.

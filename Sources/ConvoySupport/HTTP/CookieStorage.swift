@@ -17,7 +17,7 @@ package struct CookieTarget: Sendable {
 }
 
 /// Stores cookies on behalf of the transport. Members must not block unless their documentation says otherwise.
-package protocol CookieKeeper: AnyObject, Sendable {
+package protocol CookieStorage: AnyObject, Sendable {
     /// Whether the store contains no cookies, so that requests can skip the lookup.
     var isEmpty: Bool { get }
     /// A number that increases with each change.
@@ -46,9 +46,9 @@ package protocol CookieKeeper: AnyObject, Sendable {
 
 /// A cookie store as part of a configuration, compared by reference.
 package struct CookieKeeperReference: Sendable, Hashable {
-    package let keeper: any CookieKeeper
+    package let keeper: any CookieStorage
 
-    package init(_ keeper: any CookieKeeper) { self.keeper = keeper }
+    package init(_ keeper: any CookieStorage) { self.keeper = keeper }
 
     package static func == (one: Self, other: Self) -> Bool { one.keeper === other.keeper }
 

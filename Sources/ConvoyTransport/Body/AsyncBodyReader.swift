@@ -3,9 +3,9 @@ import Foundation
 
 /// Requests the pieces of a body as needed: the next piece while the last one is being sent, and none while the network
 /// accepts no bytes.
-final class SuppliedReader: BodyReader {
+final class AsyncBodyReader: BodyReader {
     /// Never used by two threads concurrently, because `isAsking` serializes the calls.
-    private struct Box: @unchecked Sendable { let stream: any SuppliedBodyStream }
+    private struct Box: @unchecked Sendable { let stream: any AsyncBodyStream }
 
     private struct State {
         var pieces: [Data] = []
@@ -14,7 +14,7 @@ final class SuppliedReader: BodyReader {
         var isAsking = false
         var hasEnded = false
         var isStopped = false
-        var failure: BodySupplyFailure?
+        var failure: BodyProducerError?
         var wake: (@Sendable () -> Void)?
 
         /// Returns whether to request the next piece now.
@@ -29,7 +29,7 @@ final class SuppliedReader: BodyReader {
     private let thread: NetworkThread
     private let state = Locked(State())
 
-    init(stream: any SuppliedBodyStream, thread: NetworkThread) {
+    init(stream: any AsyncBodyStream, thread: NetworkThread) {
         box = Box(stream: stream)
         self.thread = thread
     }
@@ -71,7 +71,7 @@ final class SuppliedReader: BodyReader {
                     state.pieces.append(piece)
                     state.unsent += 1
                 case .success(nil): state.hasEnded = true
-                case .failure(let error): state.failure = BodySupplyFailure(cause: error)
+                case .failure(let error): state.failure = BodyProducerError(cause: error)
                 }
                 return (state.wake.take(), false)
             }
@@ -82,7 +82,7 @@ final class SuppliedReader: BodyReader {
 }
 
 /// A request body that supplies its pieces on request, so that no thread blocks in `read`.
-package protocol SuppliedBodyStream: InputStream {
+package protocol AsyncBodyStream: InputStream {
     /// Requests the next piece, once the previous one has arrived. Must not block. `then` is called once, on any
     /// thread, with nil at the end of the body. It is not called after ``stopSupplying()``.
     func supply(_ then: @escaping @Sendable (Result<Data?, any Error>) -> Void)
@@ -92,7 +92,7 @@ package protocol SuppliedBodyStream: InputStream {
 }
 
 /// The underlying error of a body that failed because user code threw an error.
-package struct BodySupplyFailure: Error, CustomStringConvertible {
+package struct BodyProducerError: Error, CustomStringConvertible {
     /// The error that the user's code threw.
     package let cause: any Error
 

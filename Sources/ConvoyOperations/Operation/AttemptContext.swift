@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 
 /// Performs the work of operations that consist of more than one transfer.
-package protocol OperationWorker: AnyObject, Sendable {
+package protocol AttemptRunner: AnyObject, Sendable {
     /// The library class whose work it performs. A user's subclass of it may override `start()`.
     var workedClass: ObjectIdentifier { get }
 
@@ -13,7 +13,7 @@ package protocol OperationWorker: AnyObject, Sendable {
     var takesSlot: Bool { get }
 
     /// Performs the work of an attempt. Called on any thread; must not block.
-    func begin(_ work: OperationWork, of operation: URLConnectionOperation)
+    func begin(_ work: AttemptContext, of operation: URLConnectionOperation)
 
     /// Whether the next attempt resumes where this one ended, so that it may follow whatever the request's method is.
     /// False by default.
@@ -24,14 +24,14 @@ package protocol OperationWorker: AnyObject, Sendable {
     func end(_ operation: URLConnectionOperation)
 }
 
-extension OperationWorker {
+extension AttemptRunner {
     package var takesSlot: Bool { true }
     package var isResumable: Bool { false }
 }
 
 /// One attempt of an operation that works through other operations instead of one transfer. It reports the attempt's
 /// outcome. All members can be used from any thread.
-package struct OperationWork: Sendable {
+package struct AttemptContext: Sendable {
     private let attempt: Attempt
     private let operation: URLConnectionOperation
 
@@ -139,7 +139,7 @@ package struct OperationWork: Sendable {
 
 extension URLConnectionOperation {
     /// Performs the work of the operation; nil, the default, for a single transfer. Set it before the operation starts.
-    package final var worker: (any OperationWorker)? {
+    package final var worker: (any AttemptRunner)? {
         get { core.withLock { $0.worker } }
         set {
             set(newValue) { swap(&$0.worker, &$1) }
@@ -180,7 +180,7 @@ extension URLConnectionOperation {
             let cleared = request
             replaceRequest(with: cleared)
         }
-        if parent.delegate != nil { setDelegate(PartDelegate(parent)) }
+        if parent.delegate != nil { setDelegate(ForwardingDelegate(parent)) }
         if let redirect {
             redirectHandler = { [weak parent] _, request, response in
                 guard let parent else { return request }

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// The standard library's `AtomicLazyReference` does the same, but is not specialized for its object's type: each read
 /// looks up generic metadata, which costs about 500 instructions.
-struct OnceReference<Object: AnyObject>: ~Copyable, @unchecked Sendable {
+struct AtomicOnce<Object: AnyObject>: ~Copyable, @unchecked Sendable {
     /// The address of the object, which is retained; 0 for none.
     private let address = Atomic<UInt>(0)
 

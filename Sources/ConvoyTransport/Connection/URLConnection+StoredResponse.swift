@@ -24,7 +24,7 @@ extension URLConnection {
         handle?.trace?.note("served from the cache: \(stored.use.rawValue)")
         if let handle { thread.multi?.giveBack(handle) }
         handle = nil
-        replaceExchange(with: Exchange(Replay(stored), insteadOf: exchange))
+        replaceExchange(with: Exchange(StoredResponseDelivery(stored), insteadOf: exchange))
         phase = .loading
         noteStartOfReplay()
         pump()
@@ -68,7 +68,7 @@ extension URLConnection {
     }
 
     /// Processes the stored head like a head from the network.
-    private func begin(_ replay: Replay) {
+    private func begin(_ replay: StoredResponseDelivery) {
         replay.hasBegun = true
         let response = ResponseHead(
             replay.stored.head, of: exchange.request, length: replay.stored.length, use: CacheUse(replay.stored.use))
@@ -84,7 +84,7 @@ extension URLConnection {
         }
     }
 
-    private func read(_ replay: Replay) {
+    private func read(_ replay: StoredResponseDelivery) {
         guard !replay.isReading else { return }
         replay.read { result in
             self.thread.perform {
@@ -101,7 +101,7 @@ extension URLConnection {
     }
 
     /// Handles a stored body that cannot be read: sends the request if nothing has been delivered yet.
-    private func lose(_ replay: Replay, _ error: (any Error)?) {
+    private func lose(_ replay: StoredResponseDelivery, _ error: (any Error)?) {
         // Include this time in that of the network's response.
         if replay.hasBegun { finishTransaction() } else { exchange.start = replay.start }
         exchange.replay = nil
@@ -141,7 +141,7 @@ extension URLError {
 }
 
 /// The delivery of a stored response. Its mutable state is used on the network thread only.
-final class Replay: @unchecked Sendable {
+final class StoredResponseDelivery: @unchecked Sendable {
     /// The number of bytes delivered from memory in one step.
     private static let portion = TurnShares.share
     /// The number of bytes read from a file in one step.

@@ -2,7 +2,7 @@ import Foundation
 
 /// A base URL to which most relative references can simply be appended. It is an object because every reference holds
 /// it.
-package final class PlainBase: Sendable {
+package final class SimpleURLBase: Sendable {
     /// The directory of the base URL. Its text ends in a slash.
     package let address: HTTPAddress
     /// The end of the authority in the text.
@@ -19,7 +19,7 @@ package final class PlainBase: Sendable {
         originEnd = address.text.utf8.count - path
         hasEscapes = address.text.utf8.contains(UInt8(ascii: "%"))
         if path == 0 { address = HTTPAddress(target: address.target, text: address.text + "/") }
-        guard address.text.utf8.last == UInt8(ascii: "/"), PlainReference.isPlainPath(address.afterAuthority) else {
+        guard address.text.utf8.last == UInt8(ascii: "/"), SimpleURLReference.isPlainPath(address.afterAuthority) else {
             return nil
         }
         self.address = address
@@ -29,7 +29,7 @@ package final class PlainBase: Sendable {
 /// A reference that, like most, needs neither resolution nor encoding. Its target is found in a single pass over the
 /// text, which is sent unchanged. `URLReference` handles all other references, and would return the same result for
 /// these.
-package struct PlainReference {
+package struct SimpleURLReference {
     private enum Form {
         case absolute
         /// An absolute path on the base's authority.
@@ -39,7 +39,7 @@ package struct PlainReference {
     }
 
     private let text: String
-    private let base: PlainBase?
+    private let base: SimpleURLBase?
     private let form: Form
     private let hasQuery: Bool
     /// Whether all parsers find the same path and query in the text. The text must have no zone, no escape in the path
@@ -54,13 +54,13 @@ package struct PlainReference {
     /// - Returns: nil for a reference that must be parsed: one that is relative without a base, begins with `//`, `?`
     ///   or another scheme, has a fragment, dot segments or characters to encode, or has an authority that is not
     ///   normalized.
-    package init?(_ reference: String, under base: PlainBase?) {
+    package init?(_ reference: String, under base: SimpleURLBase?) {
         var text = reference
         let found = text.withUTF8 { bytes -> (form: Form, start: Int, isOfBase: Bool, scan: Scan)? in
             if let base, base.isOrigin(of: bytes) {
                 return Scan(bytes, from: base.originEnd).map { (.absolute, base.originEnd, true, $0) }
             }
-            if let authority = PlainAuthority(bytes) {
+            if let authority = SimpleURLAuthority(bytes) {
                 return Scan(bytes, from: authority.end).map { (.absolute, authority.end, false, $0) }
             }
             guard base != nil else { return nil }
@@ -179,7 +179,7 @@ package struct PlainReference {
     }
 }
 
-extension PlainBase {
+extension SimpleURLBase {
     /// Whether a reference begins with the base's scheme and authority, followed by a path or the end.
     fileprivate func isOrigin(of reference: UnsafeBufferPointer<UInt8>) -> Bool {
         guard reference.count >= originEnd, reference.count == originEnd || reference[originEnd] == UInt8(ascii: "/") else {

@@ -6,7 +6,7 @@ import Foundation
 /// The values that each operation needs from its settings, prepared once for all operations with the same settings:
 /// copying the settings, or assembling the configuration of a connection, would cost as much as the rest of an
 /// operation's start.
-final class PreparedSettings: Sendable {
+final class AttemptSettings: Sendable {
     /// The configuration of the connections.
     let configuration: ConnectionConfiguration
     let transports: TransportPool
@@ -21,7 +21,7 @@ final class PreparedSettings: Sendable {
     let completionQueue: DispatchQueue?
     let completionGroup: DispatchGroup?
     /// Decodes the body of an acceptable response on the awaiting task.
-    let awaitedValue: (any PlainJSONAcceptance)?
+    let awaitedValue: (any DirectJSONDecoding)?
     /// Whether `awaitedValue` is set. Reading the value itself would copy it.
     let hasAwaitedValue: Bool
     /// The maximum size of a body in memory that is parsed, in bytes.
@@ -69,7 +69,7 @@ final class PreparedSettings: Sendable {
 
 /// A response serializer and the properties that the engine needs. They are computed once, because the network thread
 /// runs no user code and conformance checks are slow.
-struct SerializerFacts: Sendable {
+struct PreparedSerializer: Sendable {
     let serializer: any HTTPResponseSerialization
     /// The serializer if it is the plain one, which parses nothing.
     let plain: HTTPResponseSerializer?
@@ -84,12 +84,12 @@ struct SerializerFacts: Sendable {
         plain = serializer as? HTTPResponseSerializer
         parsingLimit = plain == nil ? serializer.limits.maximumBodySize : nil
         acceptableStatusCodes = serializer.acceptableStatusCodes
-        takesDecoder = serializer is any ManagersDecoderTaking
+        takesDecoder = serializer is any DecoderInheriting
     }
 
     /// Returns the serializer, with a decoder unless it has its own.
     func serializer(decodingBy decoder: JSONDecoder?) -> any HTTPResponseSerialization {
         guard takesDecoder, let decoder else { return serializer }
-        return (serializer as? any ManagersDecoderTaking)?.taking(decoder) ?? serializer
+        return (serializer as? any DecoderInheriting)?.taking(decoder) ?? serializer
     }
 }

@@ -14,7 +14,7 @@ public protocol RewindableOutputStream: OutputStream {
 }
 
 /// The sink of an `OutputStream` of a class outside the library. All its methods are user code.
-final class ForeignStream: BodySink, @unchecked Sendable {
+final class OutputStreamSink: BodySink, @unchecked Sendable {
     private let stream: OutputStream
     private var position: Int64 = 0
     /// The furthest position ever written: bytes beyond the end of the final body must not remain.

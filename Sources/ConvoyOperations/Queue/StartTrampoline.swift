@@ -5,14 +5,14 @@ import Foundation
 /// An operation that starts inline and finishes immediately makes others ready, which start inline and finish
 /// immediately, and so on. A long chain of such nested calls would overflow the stack. So only the outermost call
 /// starts operations; nested calls leave their scheduler to it.
-enum StartLoop {
+enum StartTrampoline {
     /// Whether the current thread is inside `run`.
     static var isActive: Bool { pthread_getspecific(key) != nil }
 
     /// Starts the operations that a scheduler can start, including those left by nested calls.
     ///
     /// - Precondition: The thread is not inside `run`.
-    static func run(_ scheduler: Scheduler, _ turn: QueueState.Turn) {
+    static func run(_ scheduler: Scheduler, _ turn: QueueState.Effects) {
         var pending: [Scheduler] = []
         withUnsafeMutablePointer(to: &pending) { pending in
             pthread_setspecific(key, pending)

@@ -3,7 +3,7 @@
 ///
 /// The bytes are preserved in any encoding, because the server compares them with its own. If a value contains bytes
 /// that a request cannot carry, the response is treated as if it had no such value.
-package struct EchoedValue: Hashable, Sendable {
+package struct SafeFieldValue: Hashable, Sendable {
     /// The maximum length, in bytes. Longer values are ignored, because many servers reject request heads over 8 KiB.
     package static let maximumLength = 4096
 

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 
 /// Limits how much of the rest of a response is read, and for how long, if that does not affect the result.
-struct RestLimit: Sendable {
+struct DrainLimit: Sendable {
     /// The maximum number of encoded bytes to read.
     let bytes: Int
     /// The interval between checks, in nanoseconds.
@@ -17,21 +17,21 @@ struct RestLimit: Sendable {
 
     /// The limit for the body of a redirect, or of a response that a stored one replaces. Reading a little is cheaper
     /// than opening a new connection.
-    static let unneeded = RestLimit(
+    static let unneeded = DrainLimit(
         bytes: 64 << 10, interval: 200_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: true)
     /// The limit for the body of an error response, which explains the error. It is read as long as bytes keep
     /// arriving.
-    static let error = RestLimit(
+    static let error = DrainLimit(
         bytes: 1 << 20, interval: 1_000_000_000, bytesInInterval: 1 << 10, intervals: 10, isDiscarded: false)
     /// The limit for a challenge when libcurl negotiates authentication. libcurl discards the body and continues on the
     /// same connection.
-    static let negotiation = RestLimit(
+    static let negotiation = DrainLimit(
         bytes: .max, interval: 5_000_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: false)
 }
 
 /// Decides when to stop reading the rest of a response. A value type without I/O.
-struct RestMeter {
-    let limit: RestLimit
+struct DrainMeter {
+    let limit: DrainLimit
     /// The number of bytes that have arrived, up to the limit.
     private(set) var received = 0
     /// Whether more bytes have arrived than the limit allows.
@@ -41,7 +41,7 @@ struct RestMeter {
     private var receivedBefore = 0
     private var intervals = 1
 
-    init(_ limit: RestLimit, at now: MonotonicTime) {
+    init(_ limit: DrainLimit, at now: MonotonicTime) {
         self.limit = limit
         deadline = now + limit.interval
     }
@@ -85,7 +85,7 @@ extension URLConnection {
     func awaitsRest(of response: ResponseHead) -> Bool {
         guard isRestUnneeded, mayHaveRest(response) else { return true }
         if exchange.response.cacheWriter == nil,
-            exchange.head.isEndedByConnection || response.contentLength ?? 0 > RestLimit.unneeded.bytes
+            exchange.head.isEndedByConnection || response.contentLength ?? 0 > DrainLimit.unneeded.bytes
         {
             return false
         }
@@ -109,15 +109,15 @@ extension URLConnection {
             && exchange.heldResult == nil
     }
 
-    private func limitRest(to limit: RestLimit) {
+    private func limitRest(to limit: DrainLimit) {
         guard let runLoop = thread.runLoop else { return }
-        let meter = RestMeter(limit, at: runLoop.turnTime)
+        let meter = DrainMeter(limit, at: runLoop.turnTime)
         exchange.response.rest = Reference(meter)
         handle?.schedule(at: meter.deadline, on: runLoop)
     }
 
     /// Whether to stop reading the rest now.
-    func isRestOver(_ rest: Reference<RestMeter>, at now: MonotonicTime) -> Bool {
+    func isRestOver(_ rest: Reference<DrainMeter>, at now: MonotonicTime) -> Bool {
         if isRestUnneeded { return now >= nextDeadline ?? .max }
         guard case .loading = phase, exchange.heldResult == nil else { return false }
         if exchange.flow.isHeldBack || !exchange.flow.isFree { rest.value.postpone(to: now) }

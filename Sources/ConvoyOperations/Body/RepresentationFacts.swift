@@ -8,8 +8,8 @@ import Foundation
 /// A value without I/O. It ensures that bytes of two representations are never combined, and that a part is never
 /// accepted as the whole. Servers that ignore `If-Range`, or answer a range with the wrong status code, are common. So
 /// the response's own fields decide, and a response that contradicts an earlier one is rejected.
-package struct KnownRepresentation: Sendable, Equatable {
-    /// The validators of a representation, as texts of `EchoedValue`, which preserve the bytes and can be sent.
+package struct RepresentationFacts: Sendable, Equatable {
+    /// The validators of a representation, as texts of `SafeFieldValue`, which preserve the bytes and can be sent.
     package struct Validators: Sendable, Equatable {
         /// A strong entity tag.
         package let entityTag: String?
@@ -17,11 +17,11 @@ package struct KnownRepresentation: Sendable, Equatable {
 
         /// Creates validators. A value that cannot be sent becomes nil.
         package init(entityTag: String?, lastModified: String?) {
-            self.entityTag = entityTag.flatMap { EchoedValue(text: $0)?.text }
-            self.lastModified = lastModified.flatMap { EchoedValue(text: $0)?.text }
+            self.entityTag = entityTag.flatMap { SafeFieldValue(text: $0)?.text }
+            self.lastModified = lastModified.flatMap { SafeFieldValue(text: $0)?.text }
         }
 
-        fileprivate init(_ entityTag: EchoedValue?, modified: EchoedValue?) {
+        fileprivate init(_ entityTag: SafeFieldValue?, modified: SafeFieldValue?) {
             (self.entityTag, lastModified) = (entityTag?.text, modified?.text)
         }
 
@@ -134,7 +134,7 @@ package struct KnownRepresentation: Sendable, Equatable {
     }
 }
 
-extension KnownRepresentation.Validators {
+extension RepresentationFacts.Validators {
     /// Creates the validators of a response: a strong tag, or a date at least a minute older than the response, because
     /// two representations may share a more recent one. Returns nil if the head has neither.
     package init?(of head: ResponseHead) {

@@ -11,20 +11,20 @@ protocol FoundationBackedQueue: OperationQueue {
 
 /// Receives the events of a queue's foreign members.
 protocol ForeignScheduler: AnyObject, Sendable {
-    func foreignDidBecomeReady(_ member: ForeignMember)
-    func foreignDidFinish(_ member: ForeignMember)
+    func foreignDidBecomeReady(_ member: ExternalOperation)
+    func foreignDidFinish(_ member: ExternalOperation)
     /// The operation was granted a slot, but is not ready.
-    func giveBack(by member: ForeignMember)
+    func giveBack(by member: ExternalOperation)
 }
 
 /// An operation that is not one of Convoy's, as a member of a ``RequestOperationQueue``.
 ///
 /// Foundation must start it, because only Foundation can set the private state that `Operation.start()` requires. When
 /// it has a slot and is ready, it is added to the backing Foundation queue. Until it is ready, it waits in a
-/// ``ForeignReadinessQueue``.
-final class ForeignMember: @unchecked Sendable {
+/// ``ExternalReadinessQueue``.
+final class ExternalOperation: @unchecked Sendable {
     private struct Hooks {
-        var readiness: ForeignReadinessQueue?
+        var readiness: ExternalReadinessQueue?
         var watcher: DependencyWatcher?
         var hasFinished = false
     }
@@ -65,8 +65,8 @@ final class ForeignMember: @unchecked Sendable {
         makeReadinessQueue()?.enter(operation)
     }
 
-    private func makeReadinessQueue() -> ForeignReadinessQueue? {
-        let readiness = ForeignReadinessQueue(for: self, in: queue)
+    private func makeReadinessQueue() -> ExternalReadinessQueue? {
+        let readiness = ExternalReadinessQueue(for: self, in: queue)
         return keep({ $0.readiness = readiness }) ? readiness : nil
     }
 
@@ -142,15 +142,15 @@ final class ForeignMember: @unchecked Sendable {
 ///
 /// In the operation's code, `OperationQueue.current` is the readiness queue, which forwards added operations to the
 /// owner.
-final class ForeignReadinessQueue: OperationQueue, @unchecked Sendable {
+final class ExternalReadinessQueue: OperationQueue, @unchecked Sendable {
     private let owner: OperationQueue
     private let gate: DispatchQueue
     private let probe: ReadinessProbe
 
-    init(for member: ForeignMember, in owner: OperationQueue) {
+    init(for member: ExternalOperation, in owner: OperationQueue) {
         self.owner = owner
         gate = DispatchQueue(
-            label: "Convoy.ForeignReadinessQueue", attributes: .initiallyInactive,
+            label: "Convoy.ExternalReadinessQueue", attributes: .initiallyInactive,
             target: owner.underlyingQueue ?? DispatchQueue.global(qos: owner.qualityOfService.dispatchClass))
         probe = ReadinessProbe(member)
         super.init()
@@ -213,10 +213,10 @@ final class ForeignReadinessQueue: OperationQueue, @unchecked Sendable {
     /// probe is not ready until the first operation has finished, so its `isReady` is evaluated after each event of
     /// that operation.
     private final class ReadinessProbe: Operation, @unchecked Sendable {
-        private let member = Locked<ForeignMember?>(nil)
+        private let member = Locked<ExternalOperation?>(nil)
         private let announced = Atomic<Bool>(false)
 
-        init(_ member: ForeignMember) {
+        init(_ member: ExternalOperation) {
             super.init()
             self.member.withLock { $0 = member }
         }
