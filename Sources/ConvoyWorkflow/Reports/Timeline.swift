@@ -98,7 +98,7 @@ extension WorkflowResult {
         if let status = outcome.status { facts.append("\(status)") }
         if outcome.began != nil { facts.append(Self.text(outcome.seconds)) }
         if outcome.requestCount > 1 { facts.append("\(outcome.requestCount) requests") }
-        if outcome.retryCount > 0 { facts.append("\(outcome.retryCount) retries") }
+        if outcome.retryCount > 0 { facts.append(outcome.retryCount == 1 ? "1 retry" : "\(outcome.retryCount) retries") }
         var details = ""
         if let url = outcome.url {
             details += "<div class=\"url\">\(Markup.escaped("\(outcome.method ?? "GET") \(url)"))</div>"
