@@ -43,6 +43,21 @@ import Testing
         #expect(bench.scratch.names.allSatisfy { $0.hasPrefix("held.convoy") })
     }
 
+    @Test(.timeLimit(.minutes(1)), arguments: [SIGINT, SIGTERM])
+    func `a signal ends a run that searches for a regular expression`(_ signal: Int32) async throws {
+        bench.server.route("/text", .text(String(repeating: "a", count: 200_000)))
+        try bench.scratch.write(
+            """
+            requests:
+              a: {get: "\(bench.server.url("/text"))", capture: {x: "text:(.*)*c"}}
+            """, to: "m.yaml")
+        let tool = try ToolProcess(command: "exec $convoy run m.yaml", in: bench.scratch.url)
+        try await waitUntil("a request") { !bench.server.requests("/text").isEmpty }
+        tool.send(signal: signal)
+        let result = try await tool.finished()
+        #expect(result.status == -signal, "\(result.errors)")
+    }
+
     @Test func `the exit status reflects the signal; an ignored signal stays ignored`() async throws {
         let command = """
             $convoy get \(held) & pid=$!
