@@ -1,3 +1,5 @@
+import ConvoyWorkflow
+
 /// The command line as a whole: finds the command and runs it.
 enum Tool {
     static func run(_ arguments: [String]) -> ExitStatus {
@@ -54,8 +56,10 @@ enum Tool {
                     "'\(Printable.line(Shown.url(first)))' is not a command: try convoy get URL, or convoy send GET URL"
                 )
             }
-            let kind = first.hasPrefix("-") ? "option" : "command"
-            throw ToolError.usage("unknown \(kind) '\(Printable.line(first))'; try 'convoy --help'")
+            let isOption = first.hasPrefix("-")
+            let near = Suggestion.nearest(to: first, among: isOption ? [] : Command.allCases.map(\.rawValue))
+            let advice = near.map { "did you mean 'convoy \($0)'?" } ?? "try 'convoy --help'"
+            throw ToolError.usage("unknown \(isOption ? "option" : "command") '\(Printable.line(first))'; \(advice)")
         }
         var options = try Options(rest, command: command)
         if command == .help || options.has("help") {

@@ -43,6 +43,15 @@ import Testing
         #expect(scratch.names.isEmpty)
     }
 
+    @Test(arguments: [
+        (["gte", "x"], "did you mean 'convoy get'?"), (["fly"], "try 'convoy --help'"),
+        (["get", "--segmnets", "4", "x"], "did you mean '--segments'?"), (["get", "-nc", "x"], "--no-clobber"),
+    ])
+    func `a usage error suggests a similar name`(_ arguments: [String], _ advice: String) async throws {
+        let result = try await ToolProcess.run(arguments, in: try Scratch().url)
+        #expect(result.status == 2 && result.errors.contains(advice), "\(result.errors)")
+    }
+
     @Test(arguments: ["--help", "get --help", "--version"])
     func `a failure to write the help is an error`(_ arguments: String) async throws {
         let scratch = try Scratch()

@@ -1,3 +1,5 @@
+import ConvoyWorkflow
+
 /// The options and arguments of a command.
 ///
 /// Supports `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE`, `-nVALUE`, and `--`, after
@@ -117,12 +119,15 @@ struct Options {
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = parts.first.map(String.init) ?? ""
         guard let option = known.first(where: { $0.name == name || $0.alias == name }) else {
-            throw unknown("--\(name)") ?? usage("unknown option '--\(Printable.line(name))'")
+            let near = Suggestion.nearest(to: name, among: known.flatMap { [$0.name, $0.alias].compactMap(\.self) })
+            let question = near.map { "; did you mean '--\($0)'?" } ?? ""
+            throw unknown("--\(name)") ?? usage("unknown option '--\(Printable.line(name))'\(question)")
         }
         try store(option, parts.count == 2 ? String(parts[1]) : nil, &rest)
     }
 
     private mutating func readShort(_ text: Substring, _ rest: inout ArraySlice<String>) throws(ToolError) {
+        if text.count > 1, let error = unknown("-\(text)") { throw error }
         var letters = text
         while let letter = letters.popFirst() {
             guard let option = known.first(where: { $0.letter == letter }) else {

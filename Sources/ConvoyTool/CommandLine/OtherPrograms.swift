@@ -108,7 +108,7 @@ enum OtherPrograms {
         "--recursive": "convoy does not follow links in pages", "-p": "convoy does not follow links in pages",
         "--mirror-site": "convoy does not follow links in pages", "-b": "convoy stays in the foreground; use & or nohup",
         "--background": "convoy stays in the foreground; use & or nohup",
-        "--allow-overwrite": "-f", "--auto-file-renaming": "--number", "-nc": "-c",
+        "--allow-overwrite": "-f", "--auto-file-renaming": "--number", "-nc": "--no-clobber",
         "--no-clobber-files": "-c", "--if-modified-since": "-N", "-z": "-N downloads only changed files",
         "--time-cond": "-N downloads only changed files", "-R": "files always get the server's modification time",
         "--remote-time": "files always get the server's modification time", "-g": "brackets in URLs are never expanded",

@@ -25,13 +25,17 @@ extension ManifestError: LocalizedError, CustomStringConvertible {
 }
 
 /// Suggests a known name for an unknown one.
-enum Suggestion {
+package enum Suggestion {
     /// Returns ` (did you mean "…"?)` with the most similar name, or an empty string if none is similar.
     static func text(for name: String, among known: some Sequence<String>) -> String {
+        nearest(to: name, among: known).map { " (did you mean \"\($0)\"?)" } ?? ""
+    }
+
+    /// Returns the most similar name; nil if none is similar.
+    package static func nearest(to name: String, among known: some Sequence<String>) -> String? {
         let limit = max(1, name.count / 3)
-        let nearest = known.map { ($0, distance(name.lowercased(), $0.lowercased())) }
-            .filter { $0.1 <= limit }.min { ($0.1, $0.0) < ($1.1, $1.0) }
-        return nearest.map { " (did you mean \"\($0.0)\"?)" } ?? ""
+        return known.map { ($0, distance(name.lowercased(), $0.lowercased())) }
+            .filter { $0.1 <= limit }.min { ($0.1, $0.0) < ($1.1, $1.0) }?.0
     }
 
     /// Returns the number of characters that must be changed, added, removed or swapped with their neighbour.

@@ -58,7 +58,7 @@ import Testing
     @Test func `an unknown command or topic lists the valid ones`() throws {
         #expect { try Help.page(["fly"]) } throws: { error in
             ErrorText.line(for: error)
-                == "unknown command 'fly'; there are get, put, run, check, send, import, events, work, queue, demo, help, completion, manual"
+                == "unknown command 'fly'; the commands are get, put, run, check, send, import, events, work, queue, demo, help, completion, manual"
         }
         #expect { try Help.page(["run", "lists"]) } throws: { error in
             let line = ErrorText.line(for: error)
