@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: Departure.allCases)
-    func `an unsolicited response is not the answer to the next request`(departure: Departure) throws {
+    func `an unsolicited response never answers the next request`(departure: Departure) throws {
         let server = try TestServer()
         server.route("GET", "/fine", .text("fine").closing())
         server.route("GET", "/other", .text("other"))

@@ -53,14 +53,14 @@ import Testing
 
     // MARK: Order
 
-    @Test func `ten thousand blocks run in their order on a serial queue`() throws {
+    @Test func `ten thousand blocks run in order on a serial queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let log = Log(expecting: 10_000)
         for number in 0..<10_000 { CompletionOutbox.post(to: queue) { log.note(number) } }
         #expect(log.wait() == Array(0..<10_000))
     }
 
-    @Test func `blocks that threads post in turns run in the order of the turns`() throws {
+    @Test func `blocks that several threads post alternately run in posting order`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let loops = [try Running(), try Running(), try Running()]
         let log = Log(expecting: 3000)
@@ -80,7 +80,7 @@ import Testing
 
     /// The first two lanes always exist.
     @Test(arguments: [0, 3])
-    func `what a turn has posted runs before its end when another thread wakes the queue`(otherQueues: Int) throws {
+    func `posted blocks run before the end of the turn if another thread wakes the queue`(otherQueues: Int) throws {
         // Each queue runs one block while another one waits.
         let isOver = DispatchSemaphore(value: 0)
         defer { for _ in 0..<otherQueues { isOver.signal() } }
@@ -112,7 +112,7 @@ import Testing
         running.stop()
     }
 
-    @Test func `what the last turn has posted runs though the loop has ended`() throws {
+    @Test func `blocks posted in the last turn run even though the loop has ended`() throws {
         for _ in 0..<50 {
             let queue = DispatchQueue(label: "Convoy.Tests.Serial")
             let running = try Running()
@@ -128,7 +128,7 @@ import Testing
     }
 
     /// On Linux, each `DispatchQueue.main` is a different object.
-    @Test func `the main queue is one queue`() throws {
+    @Test func `all main queue objects are treated as the same queue`() throws {
         let running = try Running()
         for _ in 0..<50 {
             let log = Log(expecting: 2)
@@ -147,7 +147,7 @@ import Testing
         running.stop()
     }
 
-    @Test func `a queue with a target keeps the order too`() throws {
+    @Test func `a queue with a target queue preserves the order`() throws {
         let target = DispatchQueue(label: "Convoy.Tests.Target", attributes: .concurrent)
         let queue = DispatchQueue(label: "Convoy.Tests.Serial", target: target)
         let log = Log(expecting: 500)
@@ -157,7 +157,7 @@ import Testing
 
     // MARK: Other work of the queue
 
-    @Test func `a block does not overtake earlier work of the queue`() throws {
+    @Test func `a block does not overtake earlier work on the queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let log = Log(expecting: 4)
         let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -174,7 +174,7 @@ import Testing
         #expect(log.wait() == [0, 1, 2, 3])
     }
 
-    @Test func `many blocks do not starve other work of the queue`() throws {
+    @Test func `many blocks do not starve other work on the queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let running = try Running()
         let log = Log(expecting: 1001)
@@ -194,7 +194,7 @@ import Testing
 
     // MARK: Concurrent queues
 
-    @Test func `a waiting block delays no other on a concurrent queue`() throws {
+    @Test func `a blocked block does not delay others on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let running = try Running()
         let log = Log(expecting: 60)
@@ -219,7 +219,7 @@ import Testing
         running.stop()
     }
 
-    @Test func `blocks of many threads all run once on a concurrent queue`() throws {
+    @Test func `blocks from many threads each run once on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let loops = try (0..<3).map { _ in try Running() }
         let log = Log(expecting: 9000)
@@ -237,7 +237,7 @@ import Testing
 
     // MARK: Leftovers
 
-    @Test func `a queue and its blocks are released once they have run`() throws {
+    @Test func `a queue and its blocks are released after they have run`() throws {
         final class Token: Sendable { func use() {} }
         weak var queue: DispatchQueue?
         weak var token: Token?

@@ -22,7 +22,7 @@ struct DeadConnectionTests {
         return collector
     }
 
-    @Test func `the next request does not take the connection on which one has timed out`() throws {
+    @Test func `a request does not reuse a connection on which another one has timed out`() throws {
         let server = try server.get()
         let gate = TestServer.Gate()
         defer { gate.open() }
@@ -37,7 +37,7 @@ struct DeadConnectionTests {
         #expect(third.metrics.map(\.isReusedConnection) == [false])
     }
 
-    @Test func `a request that times out takes nothing from others on its connection`() throws {
+    @Test func `a timeout does not affect other requests on the same connection`() throws {
         let server = try server.get()
         let (gate, late) = (TestServer.Gate(), TestServer.Gate())
         defer { gate.open() }

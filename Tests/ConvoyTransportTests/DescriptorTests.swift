@@ -14,7 +14,7 @@ struct DescriptorTests {
 
     init() throws { nginx = try Nginx() }
 
-    @Test func `more transfers than descriptors all succeed`() throws {
+    @Test func `all transfers succeed if there are more of them than descriptors`() throws {
         let request = URLRequest(url: nginx.url("small"))
         let thread = NetworkThread()
         #expect(try #require(load(request, thread: thread)).isFinished)
@@ -32,7 +32,7 @@ struct DescriptorTests {
         #expect(try #require(load(request, thread: thread)).isFinished)
     }
 
-    @Test func `a file waits for transfers to end, and for itself only where none runs`() throws {
+    @Test func `opening a file waits for descriptors only while others can free them`() throws {
         let request = URLRequest(url: nginx.url("small"))
         let thread = NetworkThread()
         #expect(try #require(load(request, thread: thread)).isFinished)
@@ -76,7 +76,7 @@ struct DescriptorTests {
         #expect(last.withLock { $0.last } == false)
     }
 
-    @Test func `files that are opened together do not count on the same descriptors`() throws {
+    @Test func `files opened concurrently do not claim the same descriptors`() throws {
         try withDescriptors(100) {
             var claims: [DescriptorClaim] = []
             // Claims run out before the descriptors do, although none of them is used.
@@ -87,7 +87,7 @@ struct DescriptorTests {
         }
     }
 
-    @Test func `connections leave some descriptors for what is open for a moment`() throws {
+    @Test func `connections leave some descriptors free for short-lived files`() throws {
         // 16 MB at 8 MB/s: none of them ends while the others use up the descriptors.
         try nginx.add(Data(count: 16_000_000), as: "slow")
         let thread = NetworkThread()
@@ -116,7 +116,7 @@ struct DescriptorTests {
         }
     }
 
-    @Test func `where no connection is open, one may take a descriptor of the last`() throws {
+    @Test func `a connection may take one of the last descriptors if no other is open`() throws {
         var request = URLRequest(url: nginx.url("small"))
         request.setValue("close", forHTTPHeaderField: "Connection")
         let thread = NetworkThread()

@@ -36,7 +36,7 @@ import Testing
         return try #require(collector.wait(within: 60))
     }
 
-    @Test func `a redirect is followed though the body becomes ready only while the delegate decides`() throws {
+    @Test func `a redirect is followed if the body becomes ready while the delegate decides`() throws {
         for _ in 0..<5 {
             let stream = GatedStream()
             let (thread, gate, isBegun, isRead) = (thread, stream.gate, stream.isBegun, stream.isRead)
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `a redirect that is decided late is followed though the body never becomes ready`() throws {
+    @Test func `a redirect decided late is followed even if the body never becomes ready`() throws {
         for _ in 0..<5 {
             let stream = GatedStream()
             defer { stream.gate.signal() }
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(arguments: ["/moved", "/refused", "/refused-with-words", "/refused-later", "/refused-in-chunks"])
-    func `a response ends though the body never becomes ready`(path: String) throws {
+    func `a response completes even if the body never becomes ready`(path: String) throws {
         let stream = GatedStream()
         defer { stream.gate.signal() }
         let collector = Collector(decision: { redirect, decide in

@@ -30,7 +30,7 @@ import Testing
         return load(request, configuration: configuration, thread: thread, delegate: delegate)
     }
 
-    @Test func `a stale response answers for a malformed head`() throws {
+    @Test func `a stale response is served instead of a malformed head`() throws {
         server.route("GET", "/", .raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nno"))
         let cache = ScriptedCache()
         cache.stale = StoredResponse("good")
@@ -39,7 +39,7 @@ import Testing
         #expect(heard.heads.map(\.statusCode) == [200])
     }
 
-    @Test func `a stored body that cannot be read keeps later redirects from no cache`() throws {
+    @Test func `an unreadable stored body does not disable the cache for later redirects`() throws {
         server.route("GET", "/lost", .text("").status(302).header("Location", "/next"))
         let cache = ScriptedCache()
         cache.answers["/lost"] = .hit(StoredResponse(unreadableLength: 10), revalidates: false)
@@ -51,7 +51,7 @@ import Testing
         #expect(server.requests.map(\.path) == ["/lost"])
     }
 
-    @Test func `the head of a redirect is not that of a request that was never sent`() throws {
+    @Test func `a request that was never sent does not keep the head of the redirect`() throws {
         server.route("GET", "/first", .text("").status(302).header("Location", "/second"))
         let cache = ScriptedCache()
         cache.answers["/second"] = .unavailable(.notStored)
@@ -68,7 +68,7 @@ import Testing
         #expect(redirected.withLock { $0 } == "/second")
     }
 
-    @Test func `a request that cannot be sent is the one that the redirect led to`() throws {
+    @Test func `a redirect to a request that cannot be sent reports the target of the redirect`() throws {
         server.route("GET", "/first", .text("").status(302).header("Location", "http://elsewhere.test/second"))
         var configuration = ConnectionConfiguration()
         configuration.addressOverrides = ["elsewhere.test": "no address"]
@@ -84,7 +84,7 @@ import Testing
         #expect(last.withLock { $0 } == "elsewhere.test")
     }
 
-    @Test func `after a 417 whose cookies were asked about, the request is sent without Expect`() throws {
+    @Test func `a request is resent without Expect after a 417 whose cookies await an answer`() throws {
         server.route("POST", "/expect", options: .answersEarly) { request in
             request.headers["Expect"] == nil
                 ? .text("taken")
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(.enabled(if: Libcurl.hasNTLM, "this libcurl has no NTLM"))
-    func `an answer about the cookies of an earlier response changes nothing of the next one`() throws {
+    func `a late answer about cookies does not affect the next response`() throws {
         server.route("GET", "/ntlm") { request in
             // The client's third message is longer than its first.
             request.headers["Authorization"].map { $0.utf8.count > 100 } == true

@@ -11,7 +11,7 @@ import Testing
     /// Returns a field with this number of bytes, including its line ending.
     private func field(_ count: Int) -> String { "X: " + String(repeating: "a", count: count - 5) + "\r\n" }
 
-    @Test func `all heads of a response together have 256 KiB`() {
+    @Test func `all heads of a response together may have at most 256 KiB`() {
         for hasInterim in [false, true] {
             for excess in [0, 1] {
                 var parser = HeadParser()
@@ -33,7 +33,7 @@ import Testing
 
     private let tooLarge = HeadParser.Step.refused("The response's header is larger than 262144 bytes.")
 
-    @Test func `32 interim heads may come before the final one`() {
+    @Test func `at most 32 interim heads may precede the final one`() {
         for count in [32, 33] {
             var parser = HeadParser()
             for _ in 0..<count {
@@ -45,13 +45,13 @@ import Testing
         }
     }
 
-    @Test func `behind an interim head comes a status line`() {
+    @Test func `an interim head must be followed by a status line`() {
         var parser = HeadParser()
         for line in ["HTTP/1.1 103 Early Hints\r\n", "Link: x\r\n", "\r\n"] { _ = take(line, &parser) }
         #expect(take("tTTP/1.1 200 OK\r\n", &parser) == .refused("The response does not begin with a status line."))
     }
 
-    @Test func `a line that looks like a status line begins no other head`() {
+    @Test func `a field line that looks like a status line does not begin another head`() {
         var parser = HeadParser()
         for line in ["HTTP/1.1 200 OK\r\n", "Content-Length: 4\r\n"] { #expect(take(line, &parser) == .more) }
         #expect(
@@ -60,7 +60,7 @@ import Testing
         #expect(parser.statusCode == 200 && parser.contentLength == 4)
     }
 
-    @Test func `half of an empty line ends no head`() {
+    @Test func `half of an empty line does not end the head`() {
         var parser = HeadParser()
         for line in ["HTTP/1.1 200 OK\r\n", "Transfer-Encoding: chunked\r\n", "\r"] {
             #expect(take(line, &parser) == .more)
@@ -68,7 +68,7 @@ import Testing
         #expect(!parser.isWhole)
     }
 
-    @Test func `a line without its end is a line`() {
+    @Test func `a line without a line ending is parsed`() {
         for (line, length) in [("Content-Length: 41", 41), ("content-length:5\n", 5), ("Content-Length: 7 \r\n", 7)] {
             var parser = HeadParser()
             #expect(take("HTTP/1.1 200 OK\r\n", &parser) == .more && take(line, &parser) == .more)
@@ -82,14 +82,14 @@ import Testing
     }
 
     @Test(arguments: [("0", 0), ("7", 7), ("1234567890", 1_234_567_890), ("0012", 12), ("\(Int64.max)", Int64.max)])
-    func `a length is read to its last digit`(text: String, length: Int64) {
+    func `a Content-Length is parsed to its last digit`(text: String, length: Int64) {
         var parser = HeadParser()
         #expect(take("HTTP/1.1 200 OK\r\n", &parser) == .more)
         #expect(take("Content-Length: \(text)\r\n", &parser) == .more)
         #expect(parser.contentLength == length)
     }
 
-    @Test func `a proxy's challenges are read up to 16 KiB of its head`() {
+    @Test func `a proxy's challenges are read from the first 16 KiB of its head`() {
         let (status, challenge) = ("HTTP/1.1 407 No\r\n", "Proxy-Authenticate: Basic\r\n")
         for excess in [0, 1] {
             var answer = ConnectResponse()
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `all trailers together have 64 KiB`() {
+    @Test func `all trailers together may have at most 64 KiB`() {
         var parser = HeadParser()
         for line in ["HTTP/1.1 200 OK\r\n", "\r\n"] { _ = take(line, &parser) }
         #expect(take(field(32 << 10), &parser) == .trailer && take(field(32 << 10), &parser) == .trailer)

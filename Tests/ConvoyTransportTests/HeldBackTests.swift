@@ -11,7 +11,7 @@ import Testing
 struct HeldBackTests {
     /// At last, the end of the body is among the bytes that wait in libcurl.
     @Test(arguments: [true, false])
-    func `a transfer paused after each block delays no other and arrives whole`(usesHTTP2: Bool) throws {
+    func `a transfer paused after each block completes and does not delay others`(usesHTTP2: Bool) throws {
         let nginx = try Nginx()
         let bytes = PatternBytes.data(count: 3_000_000)
         _ = try nginx.add(bytes, as: "file.bin")

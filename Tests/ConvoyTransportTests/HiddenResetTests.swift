@@ -69,7 +69,7 @@ struct HiddenResetTests {
     }
 
     /// libcurl keeps the bytes that a paused transfer has not accepted if another transfer uses its connection.
-    @Test func `bytes of a transfer that was reset while it was held up do not reach the next one`() throws {
+    @Test func `bytes of a transfer that was reset while paused do not reach the next one`() throws {
         let (gate, late) = (TestServer.Gate(), TestServer.Gate())
         try answer("/cut", .held, count: 100_000, stop: 100_000)
         try answer("/kept", .held, count: 2_000, stop: 1_000)
@@ -117,7 +117,7 @@ struct HiddenResetTests {
 
     /// The rest of another stream, which is also held back, fills libcurl's buffer. Only then does the transfer check
     /// its own stream.
-    @Test func `a response without a length that was reset while it was held up is not whole`() throws {
+    @Test func `a response without a length is incomplete if it was reset while paused`() throws {
         let gate = TestServer.Gate()
         try answer("/cut", .held, count: 1_000, stop: 1_000)
         try answer("/large", .held, count: 400_000, stop: 1_000)
@@ -139,7 +139,7 @@ struct HiddenResetTests {
         #expect(try #require(cut.wait()).error?.code == .networkConnectionLost)
     }
 
-    @Test func `a response without a length is whole beside others that are held up`() throws {
+    @Test func `a response without a length completes beside paused transfers`() throws {
         try answer("/large", .held, fields: [["content-length", "400000"]], count: 400_000, stop: 1_000)
         try answer("/small", .held, fields: [["content-length", "1000"]], count: 1_000, stop: 500)
         let (large, small) = (Collector(onHead: { $0.suspendReceiving() }), Collector(onHead: { $0.suspendReceiving() }))

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `a resumption asked for before a suspension does not lift it`() throws {
+    @Test func `resuming before a suspension does not undo the suspension`() throws {
         server.route("GET", "/large", .pattern(count: 3_000_000))
         let held = DispatchSemaphore(value: 0)
         let collector = Collector(onData: { connection in
@@ -46,7 +46,7 @@ import Testing
         #expect(heard.isFinished && heard.body == PatternBytes.data(count: 3_000_000))
     }
 
-    @Test func `a head does not wait for its body`() throws {
+    @Test func `a head is delivered before its body arrives`() throws {
         let gate = TestServer.Gate()
         server.route("GET", "/late", .text("late").heldBody(by: gate))
         var request = URLRequest(url: server.url("/late"))
@@ -55,7 +55,7 @@ import Testing
         #expect(heard.isFinished && heard.text == "late", "\(heard.ends)")
     }
 
-    @Test func `the second for an error's body does not pass while the delegate holds it back`() throws {
+    @Test func `the one-second limit for an error body does not run while the delegate is paused`() throws {
         server.route("GET", "/error", .pattern(count: 5_000).status(500))
         let thread = thread
         let collector = Collector(onHead: { connection in
@@ -69,7 +69,7 @@ import Testing
         #expect(heard.isFinished && heard.body == PatternBytes.data(count: 5_000), "\(heard.ends)")
     }
 
-    @Test func `a redirect kept at once, with a body that cannot be decoded, fails and harms no other transfer`() throws {
+    @Test func `a redirect taken as the response fails alone if its body cannot be decoded`() throws {
         server.route("POST", "/moved") { _ in
             .text("a body").status(302).header("Location", "/there").header("Content-Encoding", "unknown")
         }
@@ -110,15 +110,16 @@ import Testing
         return try #require(collector.wait(within: 30), "the transfer did not end")
     }
 
-    @Test(arguments: ["", "x", "hello"]) func `it ends with its last byte though the stream never ends`(text: String) throws
-    {
+    @Test(arguments: ["", "x", "hello"]) func `an upload ends after its announced length even if the stream never ends`(
+        text: String
+    ) throws {
         let stream = EndlessStream(Data(text.utf8))
         defer { stream.gate.signal() }
         let heard = try upload(stream, length: "\(text.utf8.count)")
         #expect(heard.isFinished && heard.text == text, "\(heard.ends)")
     }
 
-    @Test func `one that is longer fails, and nothing follows its length`() throws {
+    @Test func `a stream that exceeds its announced length is an error`() throws {
         let heard = try upload(InputStream(data: Data("hello".utf8)), length: "4")
         #expect(heard.error?.code == .requestBodyStreamExhausted)
     }

@@ -17,7 +17,7 @@ import Testing
         return looked
     }
 
-    @Test mutating func `a loop looks a little longer than the answers take`() {
+    @Test mutating func `the loop polls slightly longer than responses usually take`() {
         for _ in 0..<50 { _ = exchange(taking: 20_000) }
         let short = exchange(taking: 20_000)
         #expect((25_000...40_000).contains(short))
@@ -26,7 +26,7 @@ import Testing
         #expect((70_000...IdleSpin.limit).contains(long))
     }
 
-    @Test mutating func `where the answers take too long the loop does not poll, until they are quick again`() {
+    @Test mutating func `the loop stops polling while responses are slow and starts again when they are fast`() {
         for _ in 0..<50 { _ = exchange(taking: 5_000_000) }
         let slow = exchange(taking: 5_000_000)
         #expect(slow == 0)
@@ -35,7 +35,7 @@ import Testing
         #expect(quick > 10_000)
     }
 
-    @Test mutating func `a loop that has handed nothing over does not look, and learns nothing`() {
+    @Test mutating func `a loop that has handed over no work neither polls nor updates its estimate`() {
         let expected = lingering.expected
         lingering.noteArrival(at: now)
         let looks = lingering.goesOn(at: now)
@@ -45,7 +45,7 @@ import Testing
         #expect(!looksAgain)
     }
 
-    @Test mutating func `a clock that stands still or goes back does no harm`() {
+    @Test mutating func `a clock that stops or goes backwards does not extend polling beyond its limit`() {
         lingering.begin(at: now)
         lingering.noteArrival(at: now - 1)
         let looked = exchange(taking: 0)

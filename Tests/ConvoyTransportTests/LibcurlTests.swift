@@ -7,12 +7,12 @@ import Testing
 @Suite struct LibcurlTests {
     private static let expected = ProcessInfo.processInfo.environment["CONVOY_EXPECTED_LIBCURL"] ?? ""
 
-    @Test func `the libraries are named with their versions`() throws {
+    @Test func `the library description contains the versions`() throws {
         let version = String(cString: try #require(convoy_version()).pointee.version)
         #expect(TransportLibraries.text.hasPrefix("libcurl \(version), OpenSSL 3."))
     }
 
-    @Test func `the headers and the loaded library are of the version asked for`() throws {
+    @Test func `the headers and the loaded library have the requested version`() throws {
         let info = try #require(convoy_version())
         let version = String(cString: info.pointee.version)
         print("libcurl \(version), \(String(cString: curl_version()))")

@@ -24,7 +24,7 @@ struct NginxTests {
                 certificateAuthorities: nginx.certificateAuthority, usesHTTP2: usesHTTP2))
     }
 
-    @Test func `a file is itself`() throws {
+    @Test func `a file arrives unchanged`() throws {
         let heard = try #require(load(nginx.url("text.txt")))
         #expect(heard.isFinished && heard.body == text)
         #expect(heard.heads.first?.contentLength == Int64(text.count))
@@ -45,14 +45,14 @@ struct NginxTests {
         #expect(heard.body == text[100..<200])
     }
 
-    @Test func `HTTP/2 over TLS with a certificate that is trusted`() throws {
+    @Test func `HTTP/2 is used over TLS if the certificate is trusted`() throws {
         let heard = try #require(secure("text.txt"))
         #expect(heard.isFinished && heard.body == text, "\(heard.ends)")
         #expect(heard.heads.first?.httpVersion == "HTTP/2")
         #expect(heard.heads.first?["content-LENGTH"] == "\(text.count)")
     }
 
-    @Test func `HTTP/1.1 over TLS where HTTP/2 is turned off`() throws {
+    @Test func `HTTP/1.1 is used over TLS if HTTP/2 is disabled`() throws {
         let heard = try #require(secure("text.txt", usesHTTP2: false))
         #expect(heard.isFinished && heard.body == text)
         #expect(heard.heads.first?.httpVersion == "HTTP/1.1")
@@ -76,7 +76,7 @@ struct NginxTests {
     }
 
     /// libcurl 7.88 keeps the bytes that a paused transfer has not accepted if another transfer uses its connection.
-    @Test func `bytes that a cancelled transfer left unread do not reach the next`() throws {
+    @Test func `unread bytes of a cancelled transfer do not reach the next one`() throws {
         let (old, new) = (Data(repeating: 0x41, count: 300_000), Data(repeating: 0x42, count: 300_000))
         _ = try nginx.add(old, as: "old.bin")
         _ = try nginx.add(new, as: "new.bin")
@@ -117,18 +117,18 @@ struct NginxTests {
         keeper.cancel()
     }
 
-    @Test func `a certificate that is not trusted is refused`() throws {
+    @Test func `an untrusted certificate is rejected`() throws {
         let heard = try #require(load(nginx.secureURL("text.txt")))
         #expect(heard.error?.code == .serverCertificateHasUnknownRoot, "\(heard.ends)")
         #expect(heard.heads.isEmpty)
     }
 
-    @Test func `a server that speaks no TLS gives an error`() throws {
+    @Test func `a server without TLS is an error`() throws {
         let url = try #require(URL(string: "https://127.0.0.1:\(nginx.port)/"))
         #expect(load(url)?.error?.code == .secureConnectionFailed)
     }
 
-    @Test func `a large upload arrives`() throws {
+    @Test func `a large upload arrives completely`() throws {
         var request = URLRequest(url: nginx.url("upload"))
         request.httpMethod = "PUT"
         let file = nginx.files.appendingPathComponent("large.bin")

@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test(arguments: [-.infinity, -1, 0, 1e9, 1e11, 1e300, .infinity, .nan] as [Double])
-    func `a timeout that is not a valid time is no limit`(timeout: Double) {
+    func `an invalid timeout sets no limit`(timeout: Double) {
         #expect(load(server.url("/upload"), timeout: timeout)?.isFinished == true)
     }
 }

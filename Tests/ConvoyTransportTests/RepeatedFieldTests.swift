@@ -13,7 +13,7 @@ import Testing
     }
 
     /// Quadratic growth would take 64 times as long. Between that and 8 times, there is a margin for a busy machine.
-    @Test func `eight times as many lines of one field take eight times as long`() throws {
+    @Test func `the time for a repeated field grows linearly with its number of lines`() throws {
         let (small, large) = (try head(5_000), try head(40_000))
         let works: [(String, (ResponseHead) -> Int)] = [
             ("joined", { $0["A"]?.utf8.count ?? 0 }), ("lines", { $0.bytes(of: "A").count }),
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func `the values of a repeated field are joined as before, without those of a longer name`() throws {
+    @Test func `values of a repeated field are joined, without those of longer names`() throws {
         let head = ResponseHead(
             url: try #require(URL(string: "http://host/")), statusCode: 200,
             headers: [("A", "1"), ("b", "x"), ("Ab", "y"), ("a", ""), ("A", "é, 3")])
@@ -45,7 +45,7 @@ import Testing
         (["text/html", "text/html", "text/plain"], "text/html, text/plain"),
         (["", "text/html"], ", text/html"),
     ])
-    func `equal lines of a type are one type`(lines: [String], expected: String) throws {
+    func `equal Content-Type lines are merged into one`(lines: [String], expected: String) throws {
         let head = ResponseHead(
             url: try #require(URL(string: "http://host/")), statusCode: 200, headers: lines.map { ("Content-type", $0) })
         #expect(head["Content-Type"] == expected)
@@ -56,7 +56,7 @@ import Testing
         #expect(other["content-types"] == lines.joined(separator: ", "))
     }
 
-    @Test func `a field that is repeated with another value, and one that cannot be sent, cannot be echoed`() throws {
+    @Test func `a field with different or unsendable values cannot be echoed`() throws {
         let url = try #require(URL(string: "http://host/"))
         for (values, expected) in [
             (["\"a\""], "\"a\""), (["\"a\"", "\"a\""], "\"a\""), (["\"a\"", "\"b\""], nil), ([""], nil), ([], nil),
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `bytes of a server are sent as they came, and only in the fields that bring them back`() throws {
+    @Test func `server bytes are sent back unchanged, and only in fields that echo them`() throws {
         func line(_ name: String, _ value: String) throws -> [UInt8]? {
             let header = try RequestHeader(fields: [name: value])
             var next = header.lines

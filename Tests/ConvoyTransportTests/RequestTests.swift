@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"], [false, true])
-    func `every method with and without a body`(method: String, hasBody: Bool) throws {
+    func `every method is sent with and without a body`(method: String, hasBody: Bool) throws {
         var request = URLRequest(url: server.url("/echo?a=b%20c"))
         request.httpMethod = method
         if hasBody { request.httpBody = Data("some bytes".utf8) }
@@ -36,7 +36,7 @@ import Testing
         if !hasBody, ["GET", "DELETE"].contains(method) { #expect(received.headers["Content-Length"] == nil) }
     }
 
-    @Test func `a handle that served one kind of request serves the next`() throws {
+    @Test func `a handle can be reused for another kind of request`() throws {
         // The same handle is used for all of these.
         for method in ["POST", "GET", "HEAD", "PUT", "GET", "DELETE", "POST", "HEAD", "GET"] {
             var request = URLRequest(url: server.url("/echo"))
@@ -73,7 +73,7 @@ import Testing
         #expect(server.requests.isEmpty && server.totalConnectionCount == 0)
     }
 
-    @Test func `a cache policy that forbids reuse says so`() throws {
+    @Test func `a cache policy that forbids reuse sends Cache-Control`() throws {
         var request = URLRequest(url: server.url("/echo"))
         request.cachePolicy = .reloadIgnoringLocalAndRemoteCacheData
         #expect(try echo(request).headers["Cache-Control"] == "no-cache")
@@ -95,7 +95,7 @@ import Testing
         #expect(received.body == bytes)
     }
 
-    @Test func `a streamed body of announced length is sent whole`() throws {
+    @Test func `a streamed body with an announced length is sent completely`() throws {
         let bytes = PatternBytes.data(count: 700_000)
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [99, 101])
-    func `a stream that is not as long as announced is an error`(announced: Int) throws {
+    func `a stream with a different length than announced is an error`(announced: Int) throws {
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(data: PatternBytes.data(count: 100))
@@ -117,7 +117,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a stream that fails is an error with its reason`() throws {
+    @Test func `a failing stream is an error with an underlying error`() throws {
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(fileAtPath: "/no/such/file")
@@ -133,7 +133,7 @@ import Testing
         #expect(load(request)?.sent == 1_000_000)
     }
 
-    @Test func `a stream that blocks holds up no other transfer`() throws {
+    @Test func `a blocking stream does not delay other transfers`() throws {
         let stream = BlockingStream()
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
@@ -154,7 +154,7 @@ import Testing
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func `a kept connection that died is replaced and the body sent again`() throws {
+    @Test func `a dead keep-alive connection is replaced, and the body is sent again`() throws {
         #expect(load(server.url("/echo"))?.isFinished == true)
         server.dropConnections()
         try server.wait(timeout: 100) { $0.openConnectionCount == 0 }
@@ -167,7 +167,7 @@ import Testing
     }
 
     @Test(arguments: ["ada:love%40@", "ada@", ":love%40@", "@", ":@", "a@b:love%40@"])
-    func `a URL with a user name or a password is refused, and neither is shown`(login: String) throws {
+    func `a URL with credentials is rejected without revealing them`(login: String) throws {
         for scheme in ["http", "HTTP", "https"] {
             let url = try #require(URL(string: "\(scheme)://\(login)127.0.0.1:\(server.port)/echo"))
             let error = try #require(load(url)?.error)
@@ -180,7 +180,7 @@ import Testing
         #expect(load(server.url("/echo?mail=ada@example.com"))?.isFinished == true)
     }
 
-    @Test func `what is set for connections stands in their description, and rates do`() {
+    @Test func `a connection configuration's description contains its settings and rates`() {
         var configuration = ConnectionConfiguration()
         let plain = "\(configuration)"
         for word in ["sendsBodiesAcrossOrigins", "sendRateLimits", "receiveRateLimits"] { #expect(!plain.contains(word)) }

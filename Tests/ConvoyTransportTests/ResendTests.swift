@@ -38,7 +38,7 @@ import Testing
         #expect(count("/drop") == 1)
     }
 
-    @Test func `a stream's body is sent once too`() throws {
+    @Test func `a streamed body is sent once`() throws {
         server.route("POST", "/drop", .text("x").failing(.closeBeforeHead))
         try keepConnection()
         var request = URLRequest(url: server.url("/drop"))
@@ -49,7 +49,7 @@ import Testing
         #expect(count("/drop") == 1)
     }
 
-    @Test func `an idempotent request is sent again, any number of times in the life of a program`() throws {
+    @Test func `idempotent requests are sent again any number of times`() throws {
         let drops = Locked(false)
         server.route("GET", "/flaky") { _ in
             let drop = drops.withLock { drops in
@@ -66,7 +66,7 @@ import Testing
         #expect(count("/flaky") == 40)
     }
 
-    @Test func `the body of an idempotent request is sent again from its first byte`() throws {
+    @Test func `the body of an idempotent request is resent from its first byte`() throws {
         server.route("PUT", "/flaky", inTurn: [.text("x").failing(.closeBeforeHead), .text("there")])
         try keepConnection()
         var request = URLRequest(url: server.url("/flaky"))
@@ -77,7 +77,7 @@ import Testing
         #expect(server.requests("/flaky").map(\.text) == ["some body", "some body"])
     }
 
-    @Test func `after a 417 the request is sent without Expect, with one response`() throws {
+    @Test func `a request is resent without Expect after a 417, with one response`() throws {
         server.route("POST", "/expect", options: .answersEarly) { request in
             request.headers["Expect"] == nil
                 ? .text("taken") : .raw("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 2\r\n\r\nno")
@@ -91,7 +91,7 @@ import Testing
         #expect(heard.heads.map(\.statusCode) == [200])
     }
 
-    @Test func `an option that libcurl refuses is refused each time`() throws {
+    @Test func `an option that libcurl rejects is rejected every time`() throws {
         // Longer than the maximum length of a string in libcurl.
         let url = server.url("/" + String(repeating: "a", count: 9_000_000))
         let first = try #require(load(URLRequest(url: url), thread: thread)?.error)
@@ -101,7 +101,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a delegate that is called while a pause is lifted may start another transfer`() throws {
+    @Test func `a delegate called on resumption may start another transfer`() throws {
         server.route("GET", "/big", .pattern(count: 1 << 20))
         let second = Collector()
         let phase = Locked(0)

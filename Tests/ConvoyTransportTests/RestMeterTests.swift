@@ -6,7 +6,7 @@ import Testing
 @Suite struct RestMeterTests {
     private let second: UInt64 = 1_000_000_000
 
-    @Test func `what is not needed has one short interval, however much comes`() {
+    @Test func `an unneeded body is read for one short interval, regardless of its rate`() {
         var meter = DrainMeter(.unneeded, at: 5)
         let answer1 = meter.take(60 << 10)
         #expect(answer1)
@@ -16,7 +16,7 @@ import Testing
         #expect(answer3)
     }
 
-    @Test func `an error's body goes on as long as it comes, and not for ever`() {
+    @Test func `an error body is read while bytes arrive, up to a time limit`() {
         var meter = DrainMeter(.error, at: 0)
         for interval in 1..<UInt64(DrainLimit.error.intervals) {
             let answer4 = meter.take(1 << 10)
@@ -30,7 +30,7 @@ import Testing
         #expect(answer7)
     }
 
-    @Test func `an interval in which too little comes is the last`() {
+    @Test func `reading stops after an interval with too few bytes`() {
         var meter = DrainMeter(.error, at: 0)
         let answer8 = meter.take(500_000)
         #expect(answer8)
@@ -42,7 +42,7 @@ import Testing
         #expect(answer11)
     }
 
-    @Test func `time in which this side holds the response back does not count`() {
+    @Test func `time during which the client is paused does not count`() {
         var meter = DrainMeter(.error, at: 0)
         meter.postpone(to: second)
         let answer12 = meter.isOver(at: second)
@@ -50,7 +50,7 @@ import Testing
         #expect(meter.deadline == 2 * second)
     }
 
-    @Test func `more than the limit is not taken, and not counted`() {
+    @Test func `bytes beyond the limit are neither read nor counted`() {
         var meter = DrainMeter(.error, at: 0)
         let answer13 = meter.take(1 << 20)
         #expect(answer13)

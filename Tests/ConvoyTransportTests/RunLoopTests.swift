@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `blocks of many threads run once and in the order of each thread`(kind: PollerKind) throws {
+    func `blocks from many threads run once, in the order of each thread`(kind: PollerKind) throws {
         let running = try Running(kind)
         let seen = Locked<[Int: [Int]]>([:])
         let done = DispatchSemaphore(value: 0)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `a loop that was woken sleeps again`(kind: PollerKind) throws {
+    func `a woken loop goes back to sleep`(kind: PollerKind) throws {
         let running = try Running(kind)
         let nanoseconds = Locked<[Int]>([])
         for count in 1...4 {
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `what nobody watches for does not wake the thread`(kind: PollerKind) throws {
+    func `unwatched events do not wake the thread`(kind: PollerKind) throws {
         var pair: [Int32] = [0, 0]
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
         try #require(socketpair(AF_UNIX, type, 0, &pair) == 0)
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `a timer that sets itself again at once does not starve other work`(kind: PollerKind) throws {
+    func `a timer that reschedules itself immediately does not starve other work`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let ran = DispatchSemaphore(value: 0)
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `a timer for the end of time keeps the loop asleep and wakeable`(kind: PollerKind) throws {
+    func `a timer with the maximum deadline leaves the loop asleep but wakeable`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let ran = DispatchSemaphore(value: 0)
@@ -186,7 +186,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `a number that is not a descriptor is an error and nothing is watched`(kind: PollerKind) throws {
+    func `watching an invalid descriptor is an error`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let failures = Locked(0)
@@ -206,7 +206,7 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test func `more ready descriptors than one call reports are all handled`() throws {
+    @Test func `all ready descriptors are handled even if one call cannot report them all`() throws {
         let count = 400
         ProcessMeters.raiseDescriptorLimit()
         let running = try Running(.best)
@@ -267,7 +267,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `descriptors are reported while they are watched and not after`(kind: PollerKind) throws {
+    func `descriptors are reported only while they are watched`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         var ends: [Int32] = [-1, -1]
@@ -307,7 +307,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `a hundred transfers at once succeed`(kind: PollerKind) throws {
+    func `a hundred parallel transfers succeed`(kind: PollerKind) throws {
         let server = try TestServer()
         server.servePattern(count: 100_000, at: "/data")
         let thread = NetworkThread(poller: kind)

@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases, Change.allCases)
-    func `an event of a descriptor that is no longer the same is not reported`(kind: PollerKind, change: Change) throws {
+    func `an event is not reported if its descriptor has changed`(kind: PollerKind, change: Change) throws {
         let loop = try NetworkRunLoop(poller: kind)
         let (one, two, quiet) = (try Pair(), try Pair(), try Pair())
         defer { for pair in [one, two, quiet] { pair.closeBoth() } }

@@ -25,7 +25,7 @@ import Testing
         return filled.withLock { $0 }
     }
 
-    @Test func `what a stream gives byte by byte is kept in few pieces`() throws {
+    @Test func `a stream that provides single bytes is buffered in few pieces`() throws {
         let stream = BytewiseStream(count: 4_096)
         let body = StreamBody(stream: stream, length: nil, url: nil, thread: thread)
         #expect(fill(body, 16_384) == nil)

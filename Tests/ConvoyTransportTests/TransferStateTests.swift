@@ -123,7 +123,7 @@ import Testing
         if !start.isStopped { #expect(world.delivered == total, "short: \(start)") }
     }
 
-    @Test func `every order of a source and two holders ends once, with all bytes, however late its actions`() {
+    @Test func `every order of events with two holds ends once and delivers all bytes`() {
         let total = 3
         for (one, other) in [
             (TransferHolds.sink, TransferHolds.delegate), (.decision, .cookies), (.rate, .reader), (.pause, .delegate),
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func `a million random events lose no bytes, and remove no other hold`() {
+    @Test func `a million random events lose no bytes and remove only their own holds`() {
         var random = SplitMix64.printingSeed()
         var events = 0
         while events < 1_000_000 {
@@ -204,7 +204,7 @@ import Testing
         }
     }
 
-    @Test func `a stop waits for no hold, and is the last`() {
+    @Test func `a stop does not wait for holds and is the last event`() {
         for bits in 0...UInt8.max {
             var state = State()
             _ = state.handle(.hold(TransferHolds(rawValue: bits)))
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `the end waits for a sink, a decision and cookies, and not for holds that only delay bytes`() {
+    @Test func `the end waits for sink, decision and cookies, but not for holds that only delay bytes`() {
         for hold in Self.holders {
             var state = State()
             _ = state.handle(.hold(hold))
@@ -228,7 +228,7 @@ import Testing
         }
     }
 
-    @Test func `what is to be sent need not wait for what is to be received`() {
+    @Test func `sending does not wait for receiving`() {
         var state = State()
         _ = state.handle(.starved)
         _ = state.handle(.hold(.delegate))
@@ -239,7 +239,7 @@ import Testing
         #expect(state.handle(.fed) == .run(receiving: true, sending: true))
     }
 
-    @Test func `a pause stops both directions, and sending continues after it whatever holds up receiving`() {
+    @Test func `a pause stops both directions, and sending resumes even if receiving is held`() {
         for hold in Self.holders where hold != .pause {
             for isStarved in [false, true] {
                 var state = State()
@@ -254,7 +254,7 @@ import Testing
         }
     }
 
-    @Test func `what can be sent during a pause is sent after it`() {
+    @Test func `bytes that become available during a pause are sent after it`() {
         var state = State()
         _ = state.handle(.starved)
         _ = state.handle(.hold(.pause))
@@ -262,7 +262,7 @@ import Testing
         #expect(state.handle(.lift(.pause)) == .run(receiving: true, sending: true))
     }
 
-    @Test func `the holds of the delegate and of a pause outlive an exchange, and no other does`() {
+    @Test func `only the delegate's hold and a pause outlive an exchange`() {
         var state = State()
         for hold in Self.holders { _ = state.handle(.hold(hold)) }
         _ = state.handle(.starved)

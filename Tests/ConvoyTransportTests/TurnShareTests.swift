@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a transfer that rests at its last bytes ends`(isSecure: Bool) throws {
+    func `a transfer that yields before its last bytes completes`(isSecure: Bool) throws {
         let nginx = try Nginx()
         let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
         for size in stride(from: 100_000, through: 600_000, by: isSecure ? 39_973 : 9_973) {

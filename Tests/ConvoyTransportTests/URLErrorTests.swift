@@ -8,7 +8,7 @@ import Testing
 @Suite struct URLErrorTests {
     private let url = URL(string: "http://example.com/")
 
-    @Test func `every result becomes an error with a code, the URL and a description`() throws {
+    @Test func `every libcurl result becomes an error with a code, the URL and a description`() throws {
         for number in 1..<UInt32(CURL_LAST.rawValue) {
             let error = URLError(curl: CURLcode(number), systemError: 0, text: "", url: url)
             #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == url)
@@ -35,11 +35,11 @@ import Testing
         (CURLE_SEND_FAIL_REWIND, 0, .requestBodyStreamExhausted),
         (CURLE_ABORTED_BY_CALLBACK, 0, .unknown),
     ])
-    func `the code is Foundation's`(result: CURLcode, system: Int32, expected: URLError.Code) {
+    func `libcurl results are mapped to Foundation's error codes`(result: CURLcode, system: Int32, expected: URLError.Code) {
         #expect(URLError.code(for: result, systemError: system) == expected)
     }
 
-    @Test func `libcurl's own message is preferred to the general one`() {
+    @Test func `libcurl's own message is preferred to the generic one`() {
         let error = URLError(curl: CURLE_COULDNT_CONNECT, systemError: 0, text: "Connection refused by gate", url: url)
         #expect(error.userInfo[NSLocalizedDescriptionKey] as? String == "Connection refused by gate")
     }
@@ -53,7 +53,8 @@ import Testing
         (CURLE_SEND_ERROR, "Connection died, tried 5 times before giving up", "closed before the server responded"),
         (CURLE_SEND_ERROR, "Send failure: Broken pipe", "Broken pipe"),
     ])
-    func `a message needs no knowledge of libcurl, whose text is kept`(result: CURLcode, text: String, part: String) throws {
+    func `messages avoid libcurl jargon and keep its text as the cause`(result: CURLcode, text: String, part: String) throws
+    {
         let error = URLError(curl: result, systemError: 0, text: text, url: url)
         #expect(error.localizedDescription.contains(part), "\(error.localizedDescription)")
         let cause = try #require(error.userInfo[NSUnderlyingErrorKey] as? NSError)

@@ -32,7 +32,7 @@ import Testing
         "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody",
         "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 4\r\n\r\nbody",
     ])
-    func `a response that is cut off at any byte is an error`(text: String) throws {
+    func `a response truncated at any byte is an error`(text: String) throws {
         let whole = Array(text.utf8)
         for count in 0..<whole.count {
             let heard = try heard(.raw(Data(whole[..<count])))
@@ -60,7 +60,7 @@ import Testing
         #expect(asked.isFinished && asked.text == "part")
     }
 
-    @Test func `a line in the trailers that looks like a head is not one`() throws {
+    @Test func `a trailer line that looks like a head is not parsed as one`() throws {
         let heard = try heard(
             .raw(
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
@@ -82,8 +82,7 @@ import Testing
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n X: folded\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 103 Early Hints\r\n X: folded\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     ])
-    func `a head that begins with a folded line harms nothing, however many responses there were before`(head: String) throws
-    {
+    func `a head that begins with a folded line fails without affecting other requests`(head: String) throws {
         server.route("GET", "/folded", .raw(head))
         server.route("GET", "/slowly", .raw(head).bandwidth(bytesPerSecond: 20_000))
         server.route("GET", "/bare", .raw("HTTP/1.1 200 OK\r\n\r\nbody"))
@@ -95,14 +94,14 @@ import Testing
         }
     }
 
-    @Test func `trailers have a limit`() throws {
+    @Test func `the size of trailers is limited`() throws {
         var trailers = TestServer.Headers()
         for number in 0..<200 { trailers.add("X-\(number)", String(repeating: "t", count: 1000)) }
         let heard = try heard(.chunked(["ok"]).trailers(trailers))
         #expect(heard.error?.code == .badServerResponse)
     }
 
-    @Test func `interim responses have a limit`() throws {
+    @Test func `the number of interim responses is limited`() throws {
         func interim(_ count: Int) -> TestServer.Response {
             (0..<count).reduce(.text("ok")) { response, _ in response.preceded(by: 103, headers: ["Link": "</a>"]) }
         }
@@ -110,7 +109,7 @@ import Testing
         #expect(try heard(interim(40)).error?.code == .badServerResponse)
     }
 
-    @Test func `a field that is too long for libcurl is reported as such`() throws {
+    @Test func `a field that is too long for libcurl is reported as too long`() throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nX: \(String(repeating: "x", count: 150_000))\r\nContent-Length: 2\r\n\r\nok"))
         let error = try #require(heard.error)
@@ -126,7 +125,7 @@ import Testing
         #expect(heard.heads.isEmpty)
     }
 
-    @Test func `the time for a head can have a limit of its own`() throws {
+    @Test func `the head can have a separate timeout`() throws {
         var configuration = ConnectionConfiguration()
         configuration.timeoutIntervalForHead = 0.3
         let late = try heard(.text("late").failing(.stallBeforeHead), timeout: 60, configuration: configuration)
@@ -147,14 +146,14 @@ import Testing
         #expect(heard.body.isEmpty)
     }
 
-    @Test func `a Content-Length beside chunks is ignored`() throws {
+    @Test func `a Content-Length is ignored for a chunked response`() throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
         #expect(heard.isFinished && heard.text == "ok")
         #expect(heard.heads.first?.contentLength == nil)
     }
 
-    @Test func `an unsolicited response is not taken for that to the next request`() throws {
+    @Test func `an unsolicited response is not used for the next request`() throws {
         let first = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst"
         for answer in ["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "H", "\r\n\r\n"] {
             let gate = TestServer.Gate()
@@ -168,7 +167,7 @@ import Testing
         }
     }
 
-    @Test func `chunks beside a length of zero are refused at the head, whenever they come`() throws {
+    @Test func `a chunked response with a length of zero is rejected at its head`() throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
         for delay in [0, 0.05] {
             for _ in 0..<5 {

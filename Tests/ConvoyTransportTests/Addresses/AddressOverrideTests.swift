@@ -27,7 +27,7 @@ import Testing
         return server
     }
 
-    @Test func theHostOfTheURLIsStillTheHost() throws {
+    @Test func `the Host field still contains the host of the URL`() throws {
         let server = try server("here")
         for (url, key, value) in [
             ("http://api.invalid/", "api.invalid", "127.0.0.1:\(server.port)"),
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func anEntryWithThePortCountsFirst() throws {
+    @Test func `an override with a port takes precedence`() throws {
         let (one, two) = (try server("one"), try server("two"))
         let overrides = ["api.invalid": "127.0.0.1:\(one.port)", "api.invalid:81": "127.0.0.1:\(two.port)"]
         #expect(try get("http://api.invalid/", overrides).text == "one")
@@ -54,7 +54,7 @@ import Testing
         #expect(try get("http://sub.api.invalid/", overrides).error?.code == .cannotFindHost)
     }
 
-    @Test func aConnectionServesOnlyRequestsWithItsOverride() throws {
+    @Test func `a connection serves only requests with the same override`() throws {
         let (one, two, thread) = (try server("one"), try server("two"), NetworkThread())
         for _ in 0..<3 {
             #expect(try get("http://api.invalid/", ["api.invalid": "127.0.0.1:\(one.port)"], on: thread).text == "one")
@@ -65,7 +65,7 @@ import Testing
         #expect(one.totalConnectionCount == 1 && two.totalConnectionCount == 1)
     }
 
-    @Test func theCertificateMustNameTheHostOfTheURL() throws {
+    @Test func `the certificate must match the host of the URL`() throws {
         let trusted = try TrustedServer(hosts: "api.invalid")
         let overrides = ["api.invalid": "127.0.0.1:\(trusted.server.port)", "b.invalid": "127.0.0.1:\(trusted.server.port)"]
         let policy = try trusted.policy()
@@ -85,14 +85,14 @@ import Testing
         #expect(wrong.refusal == .wrongHost, "\(wrong.ends)")
     }
 
-    @Test func theGuardJudgesWhatIsConnectedTo() throws {
+    @Test func `the address guard checks the overriding address`() throws {
         for (value, address) in [("127.0.0.1:9", "127.0.0.1"), ("::1", "::1"), ("[::1]:9", "::1"), ("0x7f.1", "127.0.0.1")] {
             let heard = try get("http://public.invalid/", ["public.invalid": value]) { $0.addressGuard = .publicAddresses }
             #expect(heard.error?.addressRefusal?.address.description == address, "\(value): \(heard.ends)")
         }
     }
 
-    @Test func aProxyIsAskedForATunnelToTheAddress() throws {
+    @Test func `a proxy is asked to open a tunnel to the overriding address`() throws {
         let server = try server("here")
         let proxy = try ConnectProxy(.tunnels(to: server.port))
         defer { proxy.stop() }
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(arguments: ["", ":80", "a b", "127.0.0.1:x", "127.0.0.1:99999", "127.0.0.1:", "[::1", "host/path", "u@host"])
-    func whatCannotBeConnectedToIsAnError(_ value: String) throws {
+    func `an invalid override is an error`(_ value: String) throws {
         #expect(try get("http://api.invalid/", ["api.invalid": value]).error?.code == .badURL)
     }
 }

@@ -21,7 +21,7 @@ import Testing
 
     private func address(_ text: String) throws -> ConnectionSource { .address(try #require(IPAddress(text))) }
 
-    @Test func aConnectionServesOnlyRequestsWithItsSource() throws {
+    @Test func `a connection serves only requests with the same source`() throws {
         let server = try PeerServer()
         defer { server.stop() }
         let thread = NetworkThread()
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func aSourceThatIsNotThereIsAnError() throws {
+    @Test func `an unavailable source is an error`() throws {
         let server = try PeerServer()
         defer { server.stop() }
         let url = "http://127.0.0.1:\(server.port)/"
@@ -51,7 +51,7 @@ import Testing
     }
 
     /// The number that separates connections must not be mistaken for that of an interface.
-    @Test func anIPv6AddressIsReachedAsWell() throws {
+    @Test func `IPv6 addresses are reachable from each source`() throws {
         let counter = try AcceptCounter()
         var request = URLRequest(url: try #require(URL(string: "http://[::1]:\(counter.port)/")))
         request.timeoutInterval = 0.3
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func addressesOfTheOtherFamilyArePassedOver() throws {
+    @Test func `addresses of the other family are skipped`() throws {
         let server = try PeerServer()
         defer { server.stop() }
         // On most machines, the name has an IPv6 address as well.

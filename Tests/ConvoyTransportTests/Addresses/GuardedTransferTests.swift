@@ -43,7 +43,7 @@ import Testing
         ("[2002:7f00:1::1]", "2002:7f00:1::1"), ("[fe80::1%25lo]", "fe80::1"), ("[fe80::1%251]", "fe80::1"),
         ("169.254.169.254", "169.254.169.254"), ("10.0.0.1", "10.0.0.1"),
     ])
-    func noSpellingOfAnAddressGetsPastTheGuard(_ host: String, _ address: String) throws {
+    func `no spelling of an address bypasses the guard`(_ host: String, _ address: String) throws {
         let counter = try AcceptCounter()
         let heard = try get("http://\(host):\(counter.port)/", guardedBy: .publicAddresses)
         if heard.error?.code == .badURL || heard.error?.code == .cannotFindHost {
@@ -59,7 +59,7 @@ import Testing
     @Test(arguments: [
         ["127.0.0.0/8", "::1"], ["::ffff:127.0.0.0/104", "::1/128"], ["127.0.0.1", "::1"], ["::ffff:7f00:1", "::/0"],
     ])
-    func withAListOfOnesOwnTheAddressThatIsNoneOpensNoConnection(_ denied: [String]) throws {
+    func `a custom list of loopback addresses also covers the unspecified address`(_ denied: [String]) throws {
         let own = AddressGuard(deny: try denied.map { try IPNetwork($0) })
         for host in ["0.0.0.0", "0", "0x0", "127.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]", "[::ffff:0:0]"] {
             let counter = try AcceptCounter()
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(arguments: ["localhost", "LOCALHOST", "localhost.", "a.localhost"])
-    func aNameForThisMachineIsRefused(_ host: String) throws {
+    func `names of the local machine are rejected`(_ host: String) throws {
         let counter = try AcceptCounter()
         let heard = try get("http://\(host):\(counter.port)/", guardedBy: .publicAddresses)
         if heard.error?.code != .cannotFindHost {
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aRedirectDoesNotLeadPastTheGuard(overTLS: Bool) throws {
+    func `a redirect does not bypass the guard`(overTLS: Bool) throws {
         let counter = try AcceptCounter()
         let server = try TestServer()
         for (path, target) in [
@@ -119,7 +119,7 @@ import Testing
         #expect(counter.takeCount() == 0)
     }
 
-    @Test func aConnectionThatIsThereIsJudgedToo() throws {
+    @Test func `existing connections are checked as well`() throws {
         let server = try TestServer()
         server.route("/", .text("secret"))
         let thread = NetworkThread()
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func aConnectionThatOthersUseIsJudgedAndNotHarmed() throws {
+    func `a connection in use is checked without disturbing other transfers`() throws {
         let nginx = try Nginx()
         _ = try nginx.add(PatternBytes.data(count: 4 << 20), as: "large.bin")
         let thread = NetworkThread()
@@ -159,7 +159,7 @@ import Testing
         #expect(other.heardSoFar.isFinished)
     }
 
-    @Test func behindAProxyTheProxysAddressIsJudged() throws {
+    @Test func `the guard checks the address of the proxy`() throws {
         let proxy = try TestServer()
         proxy.route(nil, "/*", .text("by proxy"))
         let through = ProxySelection.proxy(try Proxy("127.0.0.1:\(proxy.port)"))
@@ -173,7 +173,7 @@ import Testing
         #expect(passed.text == "by proxy")
     }
 
-    @Test func aUnixSocketHasNoAddressToRefuse() throws {
+    @Test func `a Unix socket is not subject to the guard`() throws {
         let directory = try TemporaryDirectory(prefix: "convoy-unix")
         defer { directory.remove() }
         let server = try UnixServer(directory.file("socket").path)

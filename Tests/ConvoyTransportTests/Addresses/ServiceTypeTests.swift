@@ -27,7 +27,7 @@ import Testing
         (NetworkServiceType.default, 0, 0), (.background, 0x20, 1), (.responsiveData, 0x48, 6), (.avStreaming, 0x68, 4),
         (.video, 0x88, 4), (.voice, 0xB8, 6), (.callSignaling, 0xA0, 6),
     ])
-    func `each type has its DSCP and its priority, on the socket and on the wire`(
+    func `each service type sets its DSCP and priority on the socket and the wire`(
         _ type: NetworkServiceType, _ byte: Int32, _ priority: Int32
     ) throws {
         let server = try PeerServer()
@@ -39,7 +39,7 @@ import Testing
         #expect(SocketMarks.received(at: server.port) == [byte])
     }
 
-    @Test func `IPv6 is marked as well`() throws {
+    @Test func `IPv6 packets are marked as well`() throws {
         let counter = try AcceptCounter()
         let thread = NetworkThread()
         var request = URLRequest(url: try #require(URL(string: "http://[::1]:\(counter.port)/")))
@@ -61,7 +61,7 @@ import Testing
         #expect(own == SocketMarks(byte: 0xB8, priority: 6))
     }
 
-    @Test func `a connection serves only requests of its type`() throws {
+    @Test func `a connection serves only requests of its service type`() throws {
         let server = try PeerServer()
         defer { server.stop() }
         let thread = NetworkThread()
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `the request's own type counts where the configuration has none`() throws {
+    @Test func `the request's service type is used if the configuration has none`() throws {
         let server = try PeerServer()
         defer { server.stop() }
         let thread = NetworkThread()
@@ -88,7 +88,7 @@ import Testing
         #expect(Set(SocketMarks.received(at: server.port)) == [0, 0x20, 0xA0])
     }
 
-    @Test func `it lasts over a redirect, to another host too`() throws {
+    @Test func `the service type is kept across redirects, even to another host`() throws {
         let (first, second) = (try TestServer(), try PeerServer())
         defer { second.stop() }
         first.route("/", .redirect(to: "http://127.0.0.2:\(second.port)/"))
@@ -98,7 +98,7 @@ import Testing
         #expect(SocketMarks.received(at: second.port) == [0x88])
     }
 
-    @Test func `a host with an address of its own in the configuration is reached with the marks`() throws {
+    @Test func `connections to an overridden address are marked as well`() throws {
         let server = try PeerServer()
         defer { server.stop() }
         let address = "127.0.0.1:\(server.port)"
@@ -111,7 +111,7 @@ import Testing
         withExtendedLifetime(thread) { #expect(SocketMarks.received(at: server.port) == [0x88]) }
     }
 
-    @Test func `Foundation's types are mapped, and a description names the type`() {
+    @Test func `Foundation's service types are mapped, and descriptions contain the type`() {
         let types: [(URLRequest.NetworkServiceType, NetworkServiceType)] = [
             (.default, .default), (.background, .background), (.video, .video), (.voice, .voice), (.voip, .callSignaling),
             (.networkServiceTypeCallSignaling, .callSignaling),

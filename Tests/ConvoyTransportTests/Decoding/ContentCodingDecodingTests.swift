@@ -31,19 +31,19 @@ import Testing
             (["\"gzip\""], [.unknown("\"gzip\"")]),
             (["gzïp"], [.unknown("gzïp")]),
         ] as [([String], [ContentCoding])])
-    func `All codings of all lines count, in the order in which they were applied`(
+    func `the codings of all lines are read in the order of their application`(
         values: [String], expected: [ContentCoding]
     ) {
         #expect(ContentCoding.codings(in: values) == expected)
         #expect(values.flatMap { ContentCoding.codings(in: Array($0.utf8)[...]) } == expected)
     }
 
-    @Test func `Bytes that are not text are an unknown coding`() {
+    @Test func `bytes that are not text are an unknown coding`() {
         let codings = ContentCoding.codings(in: [0xFF, 0x00, 0x2C, 0x67, 0x7A, 0x69, 0x70])
         #expect(codings.count == 2 && codings.last == .gzip && codings.first?.isKnown == false)
     }
 
-    @Test func `A coding is found by its name, and gives it back`() {
+    @Test func `a coding is created from its name and returns it`() {
         for coding in [ContentCoding.gzip, .deflate, .brotli, .zstd, .unknown("pack200-gzip")] {
             #expect(ContentCoding(name: coding.description) == coding)
         }

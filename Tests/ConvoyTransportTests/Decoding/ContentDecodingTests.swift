@@ -11,7 +11,7 @@ import Testing
     private static let large = pageLike(700_000, seed: 2)
 
     @Test(arguments: EncodedForm.allCases)
-    func `A body is decoded wherever the network cuts it in two`(form: EncodedForm) throws {
+    func `a body is decoded wherever it is split`(form: EncodedForm) throws {
         let body = try form.encode(Self.small)
         for cut in 0...body.count {
             let probe = try DecoderProbe(form.codings)
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: EncodedForm.allCases)
-    func `A body is decoded in pieces of any size`(form: EncodedForm) throws {
+    func `a body is decoded in pieces of any size`(form: EncodedForm) throws {
         let body = try form.encode(Self.large)
         for size in [100, 1000, 16 << 10, 1 << 20] {
             let probe = try DecoderProbe(form.codings)
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: EncodedForm.allCases)
-    func `No bytes are an empty body, and so is an encoded empty body`(form: EncodedForm) throws {
+    func `no bytes and an encoded empty body both decode to an empty body`(form: EncodedForm) throws {
         let nothing = try DecoderProbe(form.codings)
         #expect(try nothing.decode([]).isEmpty)
         try nothing.feed([])
@@ -50,7 +50,7 @@ import Testing
         arguments: [
             [.gzip], [.deflate], [.brotli], [.zstd], [.gzip, .brotli], [.zstd, .deflate, .gzip],
         ] as [[ContentCoding]])
-    func `What a server has flushed is decoded before the rest arrives`(codings: [ContentCoding]) throws {
+    func `flushed data is decoded before the rest arrives`(codings: [ContentCoding]) throws {
         let events = (0..<50).map { pageLike($0 * 37 + 1, seed: UInt64($0)) }
         let pieces = try codings.reduce(events) { try Encoders.flushing($0, $1) }
         let probe = try DecoderProbe(codings)
@@ -67,7 +67,7 @@ import Testing
     // MARK: Consuming
 
     @Test(arguments: EncodedForm.allCases)
-    func `A sink that takes one block per call gets all of them`(form: EncodedForm) throws {
+    func `a sink that accepts one block per call receives all blocks`(form: EncodedForm) throws {
         let body = try form.encode(Self.large)
         for size in [500, 16 << 10, 1 << 20] {
             let probe = try DecoderProbe(form.codings)
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(arguments: EncodedForm.allCases)
-    func `Bytes that arrive while others are pending wait behind them`(form: EncodedForm) throws {
+    func `new bytes are queued behind pending ones`(form: EncodedForm) throws {
         let body = try form.encode(Self.large)
         let probe = try DecoderProbe(form.codings)
         probe.refuses = true
@@ -112,7 +112,7 @@ import Testing
         #expect(probe.output == Self.large)
     }
 
-    @Test func `A sink that refuses the last block leaves nothing pending`() throws {
+    @Test func `a sink that refuses the last block leaves nothing pending`() throws {
         let probe = try DecoderProbe([.gzip])
         probe.refuses = true
         try probe.feed(try Encoders.gzip(Self.small))
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `A sink may feed and resume the decoder that calls it`(refuses: Bool) throws {
+    func `a sink may feed and resume the decoder that calls it`(refuses: Bool) throws {
         let body = try Encoders.gzip(Self.large)
         let cut = body.count / 2
         let probe = try DecoderProbe([.gzip])
@@ -141,7 +141,7 @@ import Testing
         #expect(probe.output == Self.large)
     }
 
-    @Test func `From a seed, any order of feeding, refusing and resuming gives the same bytes`() throws {
+    @Test func `a random order of feeding, refusing and resuming produces the same bytes`() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("orders of feeding: seed \(seed)")
         var generator = SplitMix64(seed: seed)
@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    @Test func `Decoders on several threads share no state`() throws {
+    @Test func `decoders on several threads share no state`() throws {
         let texts = (0..<8).map { pageLike(5_000 * ($0 + 1), seed: UInt64($0)) }
         let bodies = try texts.map { try Encoders.zstd($0) }
         let wrong = Atomic<Int>(0)
@@ -184,7 +184,7 @@ import Testing
 
     // MARK: Codings
 
-    @Test func `More codings than servers use, none, and unknown ones are errors`() throws {
+    @Test func `unknown codings, too many codings and an empty list are errors`() throws {
         #expect(try DecoderProbe(Array(repeating: .gzip, count: 5)).decode([]).isEmpty)
         #expect(
             decodingFailure { () throws(DecodingFailure) in
@@ -196,7 +196,7 @@ import Testing
         }
     }
 
-    @Test func `A failure describes what is wrong`() {
+    @Test func `a failure describes its cause`() {
         let reasons: [DecodingFailure.Reason] = [
             .corrupt("incorrect data check"), .endsEarly, .expandsTooMuch(encoded: 12, decoded: 34), .tooManyLayers(9),
             .unknownCoding, .noMemory,

@@ -19,7 +19,7 @@ import Testing
 
     // MARK: Checksums
 
-    @Test func `A wrong checksum or length is an error with the library's message`() throws {
+    @Test func `a wrong checksum or length is an error with the library's message`() throws {
         let gzip = try Encoders.gzip(Self.text)
         for index in gzip.count - 8..<gzip.count {
             var body = gzip
@@ -36,7 +36,7 @@ import Testing
         #expect(isCorrupt(zstd, .zstd, "checksum"))
     }
 
-    @Test func `A gzip header's checksum is verified`() throws {
+    @Test func `the checksum of a gzip header is verified`() throws {
         var member = try Encoders.gzip(Self.text)
         member[3] |= 0x02
         // The lower half of the CRC-32 of the ten bytes (RFC 1952, section 2.3.1).
@@ -48,7 +48,7 @@ import Testing
         #expect(isCorrupt(bad, .gzip, "header crc"))
     }
 
-    @Test func `A decoder that failed stays failed`() throws {
+    @Test func `a decoder that failed keeps failing`() throws {
         let probe = try DecoderProbe([.gzip])
         var body = try Encoders.gzip(Self.text)
         body[body.count - 1] ^= 1
@@ -59,7 +59,7 @@ import Testing
         #expect(decodingFailure { () throws(DecodingFailure) in try probe.resume() } == first)
     }
 
-    @Test func `A zstd frame has to be as long as it declares`() throws {
+    @Test func `a zstd frame must have the declared length`() throws {
         // The library does not check a frame whose last block is empty: magic number, a descriptor that declares a
         // length in one byte, the length, the header of the block (RFC 8878, section 3.1.1).
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 1, 0, 0]
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `Damage after pending bytes is an error once they are taken`() throws {
+    @Test func `damage after pending bytes is an error once they are consumed`() throws {
         let text = pageLike(300_000, seed: 7)
         var body = try Encoders.gzip(text)
         body[body.count - 1] ^= 1
@@ -91,7 +91,7 @@ import Testing
         #expect(!probe.decoder.hasPending && text.starts(with: probe.output))
     }
 
-    @Test func `A zstd frame has the same outcome however it is split`() throws {
+    @Test func `a zstd frame has the same outcome however it is split`() throws {
         // A compressed block of no bytes, which is invalid. The library treats it as empty, unless it sees the complete
         // frame.
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 5, 0, 0]
@@ -105,7 +105,7 @@ import Testing
 
     // MARK: What follows the end
 
-    @Test func `Bytes after the last gzip member that are not a member are ignored`() throws {
+    @Test func `bytes after the last gzip member are ignored if they do not begin a member`() throws {
         let member = try Encoders.gzip(Self.text)
         let ends: [[UInt8]] = [
             [0], Array(repeating: 0, count: 512), Array("<!-- took 3 ms -->".utf8), [0x1F, 0x00], [0x1F, 0x1F, 0x8B],
@@ -120,14 +120,14 @@ import Testing
         }
     }
 
-    @Test func `Bytes after a gzip member that begin like another must be one`() throws {
+    @Test func `bytes after a gzip member that begin like another one must be valid`() throws {
         let member = try Encoders.gzip(Self.text)
         #expect(failure(member + [0x1F], [.gzip])?.reason == .endsEarly)
         #expect(failure(member + [0x1F, 0x8B], [.gzip])?.reason == .endsEarly)
         #expect(isCorrupt(member + [0x1F, 0x8B, 0x07, 0], .gzip, "method"))
     }
 
-    @Test func `Bytes after data in zlib's format are ignored`() throws {
+    @Test func `bytes after data in the zlib format are ignored`() throws {
         let body = try Encoders.deflate(Self.text, windowBits: 15)
         for end in [[0], [1, 2, 3, 4], body] as [[UInt8]] {
             #expect(try DecoderProbe([.deflate]).decode(body + end, pieceSize: 7) == Self.text)
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(arguments: [1, 3, Int.max])
-    func `Raw deflate data may be followed by four bytes and no more`(pieceSize: Int) throws {
+    func `raw deflate data may be followed by at most four bytes`(pieceSize: Int) throws {
         let body = try Encoders.deflate(Self.text, windowBits: -15)
         for count in 0...6 {
             let longer = body + [UInt8](repeating: 7, count: count)
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func `Bytes after a Brotli stream or a zstd frame are an error`() throws {
+    @Test func `bytes after a Brotli stream or a zstd frame are an error`() throws {
         let brotli = try Encoders.brotli(Self.text)
         #expect(isCorrupt(brotli + [0], .brotli, "trailing data"))
         #expect(isCorrupt(brotli + brotli, .brotli, "trailing data"))
@@ -155,7 +155,7 @@ import Testing
 
     // MARK: Other formats
 
-    @Test func `A body that is not encoded as the head says is an error`() {
+    @Test func `a body that does not match its Content-Encoding is an error`() {
         let bodies = ["{\"id\": 1, \"name\": \"Ada\"}", "<!DOCTYPE html><html></html>", "hello, world, and all in it"]
         for body in bodies.map({ Array($0.utf8) }) {
             for coding in [ContentCoding.gzip, .deflate, .brotli, .zstd] {
@@ -164,20 +164,20 @@ import Testing
         }
     }
 
-    @Test func `zlib's format with a preset dictionary is an error`() {
+    @Test func `the zlib format with a preset dictionary is an error`() {
         // FDICT is set, and an identifier follows (RFC 1950, section 2.2).
         #expect(isCorrupt([0x78, 0xBB, 1, 2, 3, 4, 5, 6], .deflate, "dictionary"))
     }
 
     // This can fail only with a library built to read legacy formats.
     @Test(arguments: [0x22, 0x24, 0x25, 0x26, 0x27, 0x1E] as [UInt8])
-    func `zstd's formats from before its standard are errors`(first: UInt8) {
+    func `legacy zstd formats are errors`(first: UInt8) {
         #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))
     }
 
     // If the library already knows the beginning of a frame, it would mistake what follows for a legacy format.
     @Test(arguments: [1, 2, 3, 4, 5, 6, .max])
-    func `a format from before the standard in the middle of a frame's beginning is an error`(size: Int) {
+    func `a legacy format inside the beginning of a frame is an error`(size: Int) {
         let old: [UInt8] = [
             0x27, 0xB5, 0x2F, 0xFD, 0, 0, 0x60, 0, 0x0B, 0x20, 0x28, 3, 0x3D, 0, 0x0B, 0, 0, 0x30, 0xFE, 0xFF, 0xFF, 0x0B,
             0x0B,
@@ -190,7 +190,7 @@ import Testing
         }
     }
 
-    @Test func `zstd's window may be 8 MiB and no greater`() throws {
+    @Test func `a zstd window may have at most 8 MiB`() throws {
         var body = try Encoders.zstd(Self.text, windowLog: 17)
         // The window descriptor follows the frame descriptor, which indicates its presence (RFC 8878, section 3.1.1.1).
         // It has five bits for the power of two above 10, and three for eighths.

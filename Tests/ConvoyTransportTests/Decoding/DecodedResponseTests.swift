@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: ["gzip", "x-gzip", "deflate", "br", "zstd", "GZIP"])
-    func `a body is decoded, and one that is cut where its length says so is an error`(coding: String) throws {
+    func `a body is decoded, and a truncated one is an error`(coding: String) throws {
         let body = try encoded(coding.lowercased())
         let whole = try heard(body, encodings: [coding])
         #expect(whole.isFinished && whole.body == Data(text))
@@ -47,25 +47,25 @@ import Testing
         }
     }
 
-    @Test func `an encoded body of no bytes is empty`() throws {
+    @Test func `an encoded body without bytes is empty`() throws {
         let heard = try heard([], encodings: ["gzip"])
         #expect(heard.isFinished && heard.body.isEmpty)
     }
 
-    @Test func `a body of several gzip members is decoded whole`() throws {
+    @Test func `a body of several gzip members is decoded completely`() throws {
         let heard = try heard(
             try Encoders.gzip(Array("hello".utf8)) + Encoders.gzip(Array(" world".utf8)), encodings: ["gzip"])
         #expect(heard.isFinished && heard.text == "hello world")
     }
 
     @Test(arguments: [["gzip", "identity"], ["identity", "gzip"], ["identity, gzip"]])
-    func `identity beside another coding changes nothing`(encodings: [String]) throws {
+    func `identity beside another coding has no effect`(encodings: [String]) throws {
         let heard = try heard(try encoded("gzip"), encodings: encodings)
         #expect(heard.isFinished && heard.body == Data(text))
         #expect(heard.heads.first?.isEncoded == true)
     }
 
-    @Test func `stacked codings are undone from the last to the first`() throws {
+    @Test func `stacked codings are decoded from the last to the first`() throws {
         let heard = try heard(try Encoders.brotli(try encoded("gzip")), encodings: ["gzip", "br"])
         #expect(heard.isFinished && heard.body == Data(text))
     }
@@ -78,7 +78,7 @@ import Testing
         #expect(heard.body.count < 16 << 20)
     }
 
-    @Test func `a body in an unknown coding is delivered as it is, unless it is refused`() throws {
+    @Test func `a body in an unknown coding is delivered unchanged unless it is refused`() throws {
         let heard = try heard(Array("uryyb".utf8), encodings: ["rot13"])
         #expect(heard.isFinished && heard.text == "uryyb")
         var strict = ConnectionConfiguration()
@@ -87,7 +87,7 @@ import Testing
         #expect(refused.error?.code == .cannotDecodeContentData)
     }
 
-    @Test func `a whole body in answer to a range is still decoded`() throws {
+    @Test func `a complete body in response to a range request is still decoded`() throws {
         let heard = try heard(try encoded("gzip"), encodings: ["gzip"], headers: ["Range": "bytes=10-"])
         #expect(heard.isFinished && heard.body == Data(text))
         #expect(server.requests.last?.headers["Accept-Encoding"] == "identity")
@@ -99,7 +99,7 @@ import Testing
         #expect(heard.isFinished && heard.body == Data(body))
     }
 
-    @Test func `a delegate that pauses gets the rest when it resumes`() throws {
+    @Test func `a delegate that pauses receives the rest when it resumes`() throws {
         let zeros = [UInt8](repeating: 7, count: 3 << 20)
         let isOpen = Locked(true)
         let delegate = Collector(onData: { connection in
@@ -115,7 +115,7 @@ import Testing
         #expect(heard.isFinished && heard.body == Data(zeros))
     }
 
-    @Test func `a paused delegate gets the rest before the end`() throws {
+    @Test func `a paused delegate receives the rest before the end`() throws {
         // The complete encoded body arrives at once, and the end of the transfer waits for the delegate.
         let zeros = [UInt8](repeating: 7, count: 1 << 20)
         let delegate = Collector(onData: { connection in

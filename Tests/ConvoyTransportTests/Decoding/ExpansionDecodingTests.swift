@@ -38,7 +38,7 @@ import Testing
         ]
     }
 
-    @Test func `A bomb in any coding stops after the first 4 MiB, in bounded memory`() throws {
+    @Test func `a bomb in any coding stops after the first 4 MiB, in bounded memory`() throws {
         for bomb in try Self.bombs.get() {
             // The windows of zstd and Brotli cannot be reduced; the bomb is 64 MiB.
             try expectGrowth(below: 24 << 10, of: bomb) {
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `Without a limit a bomb is decoded block by block, in bounded memory`() throws {
+    @Test func `a bomb is decoded in blocks and bounded memory if there is no limit`() throws {
         for bomb in try Self.bombs.get() {
             try expectGrowth(below: 40 << 10, of: bomb) {
                 let probe = try DecoderProbe(bomb.codings)
@@ -83,7 +83,7 @@ import Testing
 
     // MARK: The limit
 
-    @Test func `A body of 4 MiB passes at any limit, and one byte more does not`() throws {
+    @Test func `a body of 4 MiB passes at any limit, and a larger one does not`() throws {
         let zeros = [UInt8](repeating: 0, count: 4 << 20)
         let forms = EncodedForm.allCases
         let bodies = try forms.map { try $0.encode(zeros) }
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(arguments: [EncodedForm.gzip, .brotli, .zstd, .gzipInBrotli])
-    func `A body passes at exactly the limit that it needs, and fails at a smaller one`(form: EncodedForm) throws {
+    func `a body passes at exactly its expansion and fails at a lower limit`(form: EncodedForm) throws {
         let text = [UInt8](repeating: 7, count: 5 << 20) + pageLike(1 << 20, seed: 8)
         let body = try form.encode(text)
         let unlimited = try DecoderProbe(form.codings)
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `The limit counts the encoded bytes read so far, not all that arrived`() throws {
+    @Test func `the limit is based on the encoded bytes read so far, not on all received bytes`() throws {
         // An incompressible megabyte after a bomb, which would raise the limit for the bomb by 250 MB.
         let ballast = Array(SplitMix64.bytes(1 << 20, seed: 9))
         let body = try Encoders.gzip([UInt8](repeating: 0, count: 32 << 20)) + Encoders.gzip(ballast)
@@ -138,7 +138,7 @@ import Testing
         #expect(encoded < 100_000)
     }
 
-    @Test func `The edge of the limit is the product itself`() {
+    @Test func `a body is allowed to reach the limit exactly`() {
         let limit = ExpansionLimit(factor: 2.5)
         #expect(!limit.isExceeded(encoded: 2_000_000, decoded: 5_000_000))
         #expect(limit.isExceeded(encoded: 2_000_000, decoded: 5_000_001))

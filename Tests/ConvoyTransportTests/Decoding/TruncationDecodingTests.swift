@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test(arguments: EncodedForm.allCases, [0, 1, 400])
-    func `A body that is cut at any byte ends early`(form: EncodedForm, length: Int) throws {
+    func `a body truncated at any byte is incomplete`(form: EncodedForm, length: Int) throws {
         let text = pageLike(length, seed: 3)
         let body = try form.encode(text)
         let complete = try completeCounts(form, text)
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: EncodedForm.allCases)
-    func `A large body is incomplete after each of its bytes but the last`(form: EncodedForm) throws {
+    func `a large body is incomplete after each byte except the last`(form: EncodedForm) throws {
         let text = pageLike(20_000, seed: 4)
         let body = try form.encode(text)
         let complete = try completeCounts(form, text)
@@ -46,7 +46,7 @@ import Testing
         #expect(probe.output == text)
     }
 
-    @Test func `The outermost of the codings that are incomplete is named`() throws {
+    @Test func `the error names the outermost incomplete coding`() throws {
         let inner = try Encoders.gzip(pageLike(100, seed: 5))
         let cutInside = try Encoders.brotli(Array(inner.dropLast()))
         let inside = decodingFailure { () throws(DecodingFailure) in
@@ -59,7 +59,7 @@ import Testing
         #expect(outside == DecodingFailure(coding: .brotli, reason: .endsEarly))
     }
 
-    @Test func `An empty body in one coding is not one in another`() throws {
+    @Test func `an empty body in one coding is not an empty body in another`() throws {
         let nothing = try Encoders.gzip([])
         let failure = decodingFailure { () throws(DecodingFailure) in
             try DecoderProbe([.brotli, .gzip]).decode(nothing)

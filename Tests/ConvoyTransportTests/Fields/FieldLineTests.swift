@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a folded content encoding or cookie is noticed`() throws {
+    @Test func `a folded Content-Encoding or Set-Cookie is recognized`() throws {
         for folded in Self.folded("Content-Encoding: gzip, br") {
             var parser = HeadParser()
             #expect(FieldPlace.feed(Array("HTTP/1.1 200 OK\r\n\(folded)\r\n\r\n".utf8), to: &parser) == .whole)
@@ -68,7 +68,7 @@ import Testing
         ("Transfer-Encoding: chunked\r\n , gzip", false), ("Transfer-Encoding: chunked,\r\n chunked", false),
         ("Transfer-Encoding: identity\r\n , chunked", false), ("Transfer-Encoding: chunked\r\n\tx", false),
     ])
-    func `a folded framing field is used only if its first line says the same`(field: String, isValid: Bool) {
+    func `a folded framing field is valid only if its first line has the same meaning`(field: String, isValid: Bool) {
         var parser = HeadParser()
         let step = FieldPlace.feed(Array("HTTP/1.1 200 OK\r\n\(field)\r\n\r\n".utf8), to: &parser)
         #expect((step == .whole) == isValid, "\(step)")
@@ -79,14 +79,14 @@ import Testing
         ("Connection:\r\n close", true), ("Connection: keep-alive,\r\n Close", true), ("connection: x\r\n , close", true),
         ("Proxy-Connection:\r\n close", true), ("Connection:\r\n closed", false), ("X-Connection:\r\n close", false),
     ])
-    func `a folded request to close the connection is noticed`(field: String, closes: Bool) {
+    func `a folded Connection: close is recognized`(field: String, closes: Bool) {
         var parser = HeadParser()
         #expect(FieldPlace.feed(Array("HTTP/1.1 200 OK\r\n\(field)\r\n\r\n".utf8), to: &parser) == .whole)
         #expect(parser.foldsClose == closes)
     }
 
     @Test(arguments: FieldPlace.allCases)
-    func `a line that is not a field is refused`(place: FieldPlace) throws {
+    func `a line that is not a field is rejected`(place: FieldPlace) throws {
         let bad = [
             "X-A : 1", "X-A\t: 1", "X A: 1", "Transfer-Encoding : chunked", "Content-Length : 7", ": 1", ":status: 200",
             "X-A",
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func `each byte but those of a token makes a name invalid`() throws {
+    @Test func `any byte that a token may not contain makes a name invalid`() throws {
         for byte in UInt8.min...UInt8.max where byte != 0x0A && byte != UInt8(ascii: ":") {
             var parser = HeadParser()
             let line = [UInt8(ascii: "X"), byte] + Array("Y: 1\r\n".utf8)
@@ -133,7 +133,7 @@ import Testing
                 == .refused("The response's trailers are larger than 65536 bytes."))
     }
 
-    @Test func `a status line inside an interim head begins no other head`() {
+    @Test func `a status line inside an interim head does not begin another head`() {
         var parser = HeadParser()
         let text = "HTTP/1.1 103 Early\r\nHTTP/1.1 200: x\r\n"
         guard case .refused = FieldPlace.feed(Array(text.utf8), to: &parser) else {
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `messages name what is wrong with the framing`() throws {
+    @Test func `messages describe the framing error`() throws {
         for (fields, message) in [
             ("Transfer-Encoding:\r\n", "A Transfer-Encoding line has no value."),
             (

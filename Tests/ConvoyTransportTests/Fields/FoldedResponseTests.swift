@@ -32,7 +32,7 @@ import Testing
         "Content-Length : 7\r\n\r\n{\"a", "Content-Length\t: 7\r\n\r\n{\"a\":1}", "Content-Length: 3\r\n 7\r\n\r\n{\"a",
         "Content-Length: 3\r\n , 7\r\n\r\n{\"a", "Content-Length:\r\n 7\r\nContent-Length: 7\r\n\r\n{\"a",
     ])
-    func `framing that libcurl reads in another way is an error`(rest: String) throws {
+    func `framing that libcurl interprets differently is an error`(rest: String) throws {
         let heard = try heard(Self.ok + rest)
         #expect(heard.error?.code == .badServerResponse, "\(heard)")
         #expect(heard.body.isEmpty && heard.heads.isEmpty)
@@ -45,14 +45,14 @@ import Testing
         ("X-Note: a\r\n Content-Length: 1\r\nContent-Length: 3\r\n\r\nraw", "raw"),
         ("X-Note:\r\n Set-Cookie: a=b\r\nContent-Length: 3\r\n\r\nraw", "raw"),
     ])
-    func `folds that do not concern the framing change no body`(rest: String, body: String) throws {
+    func `folds in other fields do not change the body`(rest: String, body: String) throws {
         let heard = try heard(Self.ok + rest)
         #expect(heard.isFinished && heard.text == body, "\(heard)")
         #expect(heard.heads.first?["Set-Cookie"] == nil)
     }
 
     @Test(arguments: ["Connection:\r\n close", "Connection: x,\r\n close", "connection: x\r\n , Close\r\n "])
-    func `a folded request to close the connection is obeyed`(field: String) throws {
+    func `a folded Connection: close closes the connection`(field: String) throws {
         for (value, count) in [(field, 3), ("Connection: x,\r\n y", 1)] {
             let server = try TestServer()
             server.route("/it", .text("hello").header("X-Note", "a\r\n\(value)"))
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `a folded body coding is decoded`() throws {
+    @Test func `a body with a folded Content-Encoding is decoded`() throws {
         let gzip = try #require(Data(base64Encoded: "H4sIAAAAAAACA8tIzcnJBwCGphA2BQAAAA=="))
         let head = "\(Self.ok)Content-Encoding:\r\n gzip\r\nContent-Length: \(gzip.count)\r\n\r\n"
         server.route("/gzip", .raw(Data(head.utf8) + gzip))
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(arguments: [("/to", "Location:\r\n /to"), ("/to", "Location: /to\r\n "), ("/a%20b", "Location: /a\r\n b")])
-    func `a folded location is followed`(path: String, field: String) throws {
+    func `a folded Location is followed`(path: String, field: String) throws {
         for target in ["/to", "/a%20b"] { server.route("GET", target, .text(target)) }
         let heard = try heard("HTTP/1.1 302 Found\r\n\(field)\r\nContent-Length: 0\r\n\r\n")
         #expect(heard.isFinished && heard.redirects.count == 1, "\(heard)")

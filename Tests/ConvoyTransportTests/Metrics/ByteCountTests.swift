@@ -36,7 +36,7 @@ import Testing
         return lines.reduce(0) { $0 + Int64($1.utf8.count) + 2 }
     }
 
-    @Test func `the heads are as long as they were`() throws {
+    @Test func `the metrics report the exact lengths of the heads`() throws {
         let head = "HTTP/1.1 200 Fine\r\nContent-Length: 5\r\nX-Field:   a  value \r\n\r\n"
         server.route("/x", .raw(head + "hello"))
         var request = URLRequest(url: server.url("/x?query=1"))
@@ -49,7 +49,7 @@ import Testing
         #expect(metrics.countOfRequestBodyBytesSent == 0)
     }
 
-    @Test func `interim heads and trailers do not make the body longer`() throws {
+    @Test func `interim heads and trailers do not count as body bytes`() throws {
         server.route(
             "/x", .chunked(["hello", " world"]).trailers(["X-Sum": "1"]).preceded(by: 103, headers: ["Link": "</a>"]))
         let metrics = try #require(try heard(URLRequest(url: server.url("/x"))).metrics.first)
@@ -57,7 +57,9 @@ import Testing
         #expect(metrics.countOfResponseHeaderBytesReceived > 60)
     }
 
-    @Test(arguments: ["gzip", "br", "zstd"]) func `an encoded body has both sizes`(coding: String) throws {
+    @Test(arguments: ["gzip", "br", "zstd"]) func `an encoded body is counted before and after decoding`(
+        coding: String
+    ) throws {
         let body =
             switch coding {
             case "br": try Encoders.brotli(text)
@@ -71,7 +73,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 1000, 300_000, 3_000_000], [true, false])
-    func `a body that is sent counts without its framing`(size: Int, isStream: Bool) throws {
+    func `a request body is counted without its framing`(size: Int, isStream: Bool) throws {
         server.route("POST", "/take", .text("thanks"))
         var request = URLRequest(url: server.url("/take"))
         request.httpMethod = "POST"
@@ -86,7 +88,7 @@ import Testing
         #expect(metrics.requestMethod == "POST")
     }
 
-    @Test func `a HEAD has no body`() throws {
+    @Test func `the response to HEAD has no body bytes`() throws {
         server.route(nil, "/x", .text("hello"))
         var request = URLRequest(url: server.url("/x"))
         request.httpMethod = "HEAD"
@@ -109,7 +111,7 @@ import Testing
         #expect(heard.metrics.map(\.startDate) == heard.metrics.map(\.startDate).sorted())
     }
 
-    @Test func `a kept connection does not keep the counts of its last request`() throws {
+    @Test func `a reused connection does not keep the counts of its last request`() throws {
         server.route("POST", "/take", .text("thanks"))
         server.route("GET", "/x", .text("x"))
         let thread = NetworkThread()
@@ -123,7 +125,7 @@ import Testing
         #expect(metrics.countOfResponseBodyBytesReceived == 1)
     }
 
-    @Test func `secrets are in neither the URL nor the description`() throws {
+    @Test func `neither the URL nor the description contains secrets`() throws {
         server.route("/x", .text("x"))
         let metrics = try #require(
             try heard(URLRequest(url: server.url("/x?access_token=s3cret&page=2"))).metrics.first)
@@ -136,7 +138,7 @@ import Testing
     // MARK: HTTP/2
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `requests that share a connection have metrics of their own`() throws {
+    func `requests that share a connection have separate metrics`() throws {
         let nginx = try Nginx()
         _ = try nginx.add(Data(text), as: "text.txt")
         var configuration = Self.configuration

@@ -40,7 +40,7 @@ import Testing
         return try #require(heard.metrics.first)
     }
 
-    @Test func `a server without room for a connection makes connecting last`() throws {
+    @Test func `a server with a full backlog extends the connect phase`() throws {
         let relay = try SlowRelay(to: server.port, .connecting, for: 0.5)
         defer { relay.stop() }
         let metrics = try metrics(URL(string: "http://127.0.0.1:\(relay.port)/"))
@@ -48,7 +48,7 @@ import Testing
         #expect(metrics.remotePort == Int(relay.port) && metrics.remoteAddress == "127.0.0.1")
     }
 
-    @Test(arguments: [true, false]) func `a handshake that is answered late makes TLS last`(hasTLS13: Bool) throws {
+    @Test(arguments: [true, false]) func `a late handshake response extends the TLS phase`(hasTLS13: Bool) throws {
         let trusted = try TrustedServer { if !hasTLS13 { $0.maximumVersion = .tls12 } }
         let relay = try SlowRelay(to: trusted.server.port, .passing, for: 0.6)
         defer { relay.stop() }
@@ -59,8 +59,7 @@ import Testing
         #expect(metrics.secured != nil && metrics.tunnelEstablished == nil)
     }
 
-    @Test(arguments: [true, false]) func `a proxy that is slow to make a tunnel makes the tunnel last`(isSecure: Bool) throws
-    {
+    @Test(arguments: [true, false]) func `a slow proxy extends the tunnel phase`(isSecure: Bool) throws {
         let trusted = try TrustedServer()
         let port = isSecure ? trusted.server.port : server.port
         let proxy = try ConnectProxy(.tunnels(to: port))
@@ -82,7 +81,7 @@ import Testing
         #expect(metrics.countOfRequestHeaderBytesSent < 250, "\(metrics.countOfRequestHeaderBytesSent) \(recorded)")
     }
 
-    @Test func `a proxy that passes a request on makes no tunnel`() throws {
+    @Test func `a forwarding proxy has no tunnel phase`() throws {
         server.route(nil, "/*", .text("by proxy"))
         var configuration = Self.configuration
         configuration.proxy = .proxy(try Proxy("http://127.0.0.1:\(server.port)"))
@@ -91,19 +90,19 @@ import Testing
         #expect(metrics.isProxyConnection && metrics.connected != nil && metrics.tunnelEstablished == nil)
     }
 
-    @Test func `a server that waits before it answers makes waiting last`() throws {
+    @Test func `a slow server extends the wait phase`() throws {
         server.route("/late", .text("x").delayed(0.5))
         expect(.wait, of: try metrics(server.url("/late")), toHaveTaken: 0.5)
     }
 
-    @Test func `a body that comes late makes receiving last`() throws {
+    @Test func `a late body extends the receive phase`() throws {
         server.route("/late", .text("x").delayedBody(0.5))
         let metrics = try metrics(server.url("/late"))
         expect(.receive, of: metrics, toHaveTaken: 0.5)
         #expect(metrics.statusCode == 200 && metrics.networkProtocolName == "http/1.1" && !metrics.isReusedConnection)
     }
 
-    @Test func `a body that is ready late makes sending last, and its answer is not its sending`() throws {
+    @Test func `a slow request body extends the send phase, but not the wait phase`() throws {
         server.route("POST", "/take", .text("x").delayed(0.2))
         var request = URLRequest(url: server.url("/take"))
         request.httpMethod = "POST"
@@ -116,7 +115,7 @@ import Testing
         #expect(metrics.countOfRequestBodyBytesSent == 5 * 100)
     }
 
-    @Test func `the connection of an earlier request is ready at once`() throws {
+    @Test func `a reused connection takes no time for lookup and connect`() throws {
         let thread = NetworkThread()
         let first = try metrics(server.url("/"), thread: thread)
         let second = try metrics(server.url("/"), thread: thread)
@@ -126,7 +125,7 @@ import Testing
         for metrics in [first, second] { expectConsistency(metrics) }
     }
 
-    @Test func `a request that was sent again over another connection has the times of that one`() throws {
+    @Test func `a request that was sent again has the times of the last connection`() throws {
         server.route("/drop", inTurn: [.text("x").failing(.closeBeforeHead), .text("there").delayed(0.2)])
         let thread = NetworkThread()
         let first = try metrics(server.url("/"), thread: thread)
@@ -139,7 +138,7 @@ import Testing
 
     // MARK: The end
 
-    @Test func `a request without a connection has no times but its end`() throws {
+    @Test func `a request without a connection has only an end time`() throws {
         let port = try LoopbackPort.free()
         let heard = try heard(URL(string: "http://127.0.0.1:\(port)/"))
         #expect(heard.error?.code == .cannotConnectToHost)
@@ -156,7 +155,7 @@ import Testing
         #expect(heard.metrics.isEmpty)
     }
 
-    @Test func `the time until a failure belongs to the phase that failed`() throws {
+    @Test func `the time until a failure belongs to the failed phase`() throws {
         let full = try FullQueue()
         let connecting = try heard(URL(string: "http://127.0.0.1:\(full.port)/"), timeout: 0.5)
         expect(.connect, of: try #require(connecting.metrics.first), toHaveTaken: 0.5)
@@ -180,7 +179,7 @@ import Testing
         proxy.stop()
     }
 
-    @Test func `a half line of a response is its first byte`() throws {
+    @Test func `half a line of a response counts as its first byte`() throws {
         server.route("/half", .raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").stalls(afterBytes: 6))
         let heard = try heard(server.url("/half"), timeout: 0.5)
         let metrics = try #require(heard.metrics.first)
@@ -189,7 +188,7 @@ import Testing
     }
 
     @Test(arguments: ["connecting", "in the handshake", "waiting", "receiving"])
-    func `a request that is cancelled has metrics until then`(place: String) throws {
+    func `a cancelled request has metrics up to the cancellation`(place: String) throws {
         let full = try FullQueue(), silent = try RawServer(answer: nil)
         defer { silent.stop() }
         server.route("/stalls", .pattern(count: 100_000).stalls(afterBytes: 10_000))
@@ -215,7 +214,7 @@ import Testing
         expect(phase, of: try #require(heard.metrics.first), toHaveTaken: 0.45)
     }
 
-    @Test func `one that is cancelled before its start has none`() throws {
+    @Test func `a request cancelled before its start has no metrics`() throws {
         let collector = Collector()
         let connection = URLConnection(
             request: URLRequest(url: server.url("/")), configuration: Self.configuration, delegate: collector,
@@ -225,7 +224,7 @@ import Testing
         #expect(try #require(collector.wait()).metrics.isEmpty)
     }
 
-    @Test func `without the setting nothing is reported`() throws {
+    @Test func `metrics are reported only if the setting is enabled`() throws {
         let heard = try heard(server.url("/"), ConnectionConfiguration())
         #expect(heard.isFinished && heard.metrics.isEmpty)
     }

@@ -6,7 +6,7 @@ import Testing
 
 /// The computation of phase durations.
 @Suite struct TransactionMomentsTests {
-    @Test func `whatever was reached, the durations of the phases add up to the whole`() {
+    @Test func `the durations of all phases add up to the total`() {
         var random = SplitMix64(seed: 7)
         for _ in 0..<20_000 {
             let start = UInt64.random(in: 0..<1 << 50, using: &random)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `the end belongs to the phase after the last that was reached`() {
+    @Test func `the time until the end belongs to the phase after the last one reached`() {
         var moments = TransactionMoments()
         moments.ended = 2
         func current() -> TransactionPhase? { moments.durations.last { $0.duration == 1 }?.phase }
@@ -60,7 +60,7 @@ import Testing
         #expect(moments.durations.first { $0.phase == .receive }?.duration == 1)
     }
 
-    @Test func `a clock that goes back takes no time`() {
+    @Test func `a clock that goes backwards adds no time`() {
         #expect(StartMoment.seconds(from: 10, to: 5) == 0)
         #expect(StartMoment.seconds(from: 0, to: .max) > 1e10)
     }

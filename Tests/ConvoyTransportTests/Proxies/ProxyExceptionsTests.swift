@@ -69,7 +69,7 @@ import Testing
         Case("::/129", "[::1]", false),
         Case("fe80::1", "[fe80::1%25eth0]", true),
     ])
-    func aHostIsAnExceptionWhereAPatternSaysSo(_ expected: Case) {
+    func `a host that matches a pattern is an exception`(_ expected: Case) {
         #expect(ProxyExceptions(expected.patterns).contains(expected.host) == expected.isException)
     }
 }

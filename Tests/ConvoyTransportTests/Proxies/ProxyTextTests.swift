@@ -45,7 +45,7 @@ import Testing
         Case("http://0x7f.1:3128", .http, "127.0.0.1", 3128),
         Case("http://proxy.example:65535", .http, "proxy.example", 65535),
     ])
-    func aProxyIsReadAsCurlReadsIt(_ expected: Case) throws {
+    func `a proxy is parsed like in curl`(_ expected: Case) throws {
         let proxy = try Proxy(expected.text)
         #expect(proxy.kind == expected.kind)
         #expect(proxy.host == expected.host)
@@ -63,12 +63,12 @@ import Testing
         "http://a b", "http://user:p%00@proxy.example", "http://user:p%0d%0aX@proxy.example", "http://[::1", "\u{0}",
         "http://user:%ff@proxy.example",
     ])
-    func whatIsNoURLIsAnErrorThatRepeatsNothing(_ text: String) {
+    func `an invalid URL is an error that does not repeat the text`(_ text: String) {
         expectError(.badURL, text)
     }
 
     @Test(arguments: ["ftp://secret:secret@proxy.example", "quic://secret.example", "socks5h://localhost/var/run/secret"])
-    func anotherSchemeIsAnError(_ text: String) {
+    func `an unsupported scheme is an error`(_ text: String) {
         expectError(.unsupportedURL, text)
     }
 
@@ -83,11 +83,11 @@ import Testing
     }
 
     @Test(arguments: ["", "a/b", "user@host", "a b", "a:b", "host:1"])
-    func whatEndsAHostIsNoHost(_ host: String) {
+    func `a host with a delimiter is invalid`(_ host: String) {
         #expect(throws: URLError.self) { try Proxy(.http, host: host, port: 1) }
     }
 
-    @Test func aCredentialThatCannotBeSentIsAnError() {
+    @Test func `a credential that cannot be sent is an error`() {
         for password in ["a\r\nb", "\u{7F}", "\u{0}"] {
             let credential = ProxyCredential(user: "user", password: password)
             #expect(throws: URLError.self) { try Proxy(.http, host: "a", credential: credential) }
@@ -97,7 +97,7 @@ import Testing
         #expect(throws: Never.self) { try Proxy(.http, host: "a", credential: long) }
     }
 
-    @Test func noTextShowsTheCredential() throws {
+    @Test func `descriptions do not contain the credential`() throws {
         let proxy = try Proxy("http://hidden-user:hidden-password@proxy.example:3128")
         var configuration = ConnectionConfiguration()
         configuration.proxy = .proxy(proxy)

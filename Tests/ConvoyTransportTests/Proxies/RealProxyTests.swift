@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: Way.allCases)
-    func plainAndSecureRequestsArriveThrough(_ way: Way) throws {
+    func `plain and secure requests pass through the proxy`(_ way: Way) throws {
         guard way.isThere else { return }
         let nginx = try Nginx()
         let program = try way.start()
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: [Way.squidWithUser, .microsocksWithUser])
-    func aConnectionServesOnlyThoseWhoseCredentialOpenedIt(_ way: Way) throws {
+    func `a connection serves only requests with the credential that opened it`(_ way: Way) throws {
         guard way.isThere else { return }
         let nginx = try Nginx()
         let program = try way.start()
@@ -114,7 +114,7 @@ import Testing
     }
 
     /// The name does not exist, so the side that resolves it reports the error.
-    @Test func whoLooksUpANameIsAsTheKindSays() throws {
+    @Test func `the kind of proxy determines which side resolves names`() throws {
         guard Way.microsocks.isThere else { return }
         let nginx = try Nginx()
         let program = try SocksProgram(.microsocks)
@@ -127,7 +127,7 @@ import Testing
         #expect(try code(.socks5ResolvingHere) == .cannotFindHost)
     }
 
-    @Test func eachRequestTravelsThroughItsOwnProxy() throws {
+    @Test func `each request uses its own proxy`() throws {
         let nginx = try Nginx()
         let proxies = try (0..<2).map { _ in try ConnectProxy(.tunnels(to: nginx.securePort)) }
         defer { for proxy in proxies { proxy.stop() } }

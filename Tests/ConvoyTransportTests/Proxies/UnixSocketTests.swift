@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aRequestArrivesWithTheHostOfItsURL(isAbstract: Bool) throws {
+    func `a request is sent with the host of its URL`(isAbstract: Bool) throws {
         let directory = try TemporaryDirectory(prefix: "convoy-unix")
         defer { directory.remove() }
         let path = isAbstract ? "@convoy-\(UUID())" : directory.file("socket").path
@@ -34,7 +34,7 @@ import Testing
         #expect(server.connectionCount == (isAbstract ? 2 : 1))
     }
 
-    @Test func aConnectionServesOnlyRequestsForItsSocket() throws {
+    @Test func `a connection serves only requests for the same socket`() throws {
         let server = try TestServer()
         server.route("/", .text("by the network"))
         let directory = try TemporaryDirectory(prefix: "convoy-unix")
@@ -55,7 +55,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func aSocketThatNobodyListensOnIsAnError() throws {
+    @Test func `a socket without a listener is an error`() throws {
         let heard = try get("http://localhost/", over: "/nonexistent/socket", on: NetworkThread())
         #expect(heard.error?.code == .cannotConnectToHost)
         let text = try #require(heard.error?.localizedDescription)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(arguments: ["", "@", "a\u{0}b", String(repeating: "x", count: 108)])
-    func aPathThatNoSocketCanHaveIsAnError(_ path: String) throws {
+    func `an invalid socket path is an error`(_ path: String) throws {
         let heard = try get("http://localhost/", over: path, on: NetworkThread())
         #expect(heard.error?.code == .badURL)
     }

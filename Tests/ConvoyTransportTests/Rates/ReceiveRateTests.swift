@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: [1_024, 32 << 10, 512 << 10], [800_000, 8_000_000])
-    func aTransferIsNeverFasterThanItsLimitAndArrivesWhole(bufferSize: Int, rate: Int) throws {
+    func `a transfer never exceeds its limit and arrives completely`(bufferSize: Int, rate: Int) throws {
         let recorder = PaceRecorder()
         start(request, receiving: [RateLimit(bytesPerSecond: Int64(rate))], to: recorder) {
             $0.receiveBufferSize = bufferSize
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"), arguments: [true, false], [1_000_000, 6_000_000])
-    func overTLSToo(usesHTTP2: Bool, rate: Int) throws {
+    func `the limit also applies over TLS`(usesHTTP2: Bool, rate: Int) throws {
         let nginx = try Nginx()
         try nginx.add(PatternBytes.data(count: Self.size), as: "body")
         let limit = RateLimit(bytesPerSecond: Int64(rate))
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(arguments: [1, 3])
-    func transfersThatShareALimitAreTogetherNoFasterAndNoneStarves(threadCount: Int) throws {
+    func `transfers that share a limit stay within it together, and none starves`(threadCount: Int) throws {
         let threads = (0..<threadCount).map { _ in NetworkThread() }
         let rate = 4_000_000
         let limit = RateLimit(bytesPerSecond: Int64(rate))
@@ -91,7 +91,7 @@ import Testing
         #expect(limit.waiterCount == 0)
     }
 
-    @Test func theStrictestOfSeveralLimitsHoldsAndOneThatIsNamedTwiceCountsOnce() throws {
+    @Test func `the strictest of several limits applies, and a duplicate counts once`() throws {
         let (loose, strict) = (RateLimit(bytesPerSecond: 50_000_000), RateLimit(bytesPerSecond: 2_000_000))
         for limits in [[loose, strict], [strict, loose], [RateLimit(), strict]] {
             let recorder = PaceRecorder()
@@ -110,7 +110,7 @@ import Testing
         #expect(next.admits(1))
     }
 
-    @Test func aLimitOfZeroHoldsATransferBackUntilItIsTakenAway() throws {
+    @Test func `a limit of zero suspends a transfer until the limit is removed`() throws {
         let limit = RateLimit(bytesPerSecond: 0)
         let recorder = PaceRecorder()
         let connection = start(request, receiving: [limit], to: recorder)
@@ -125,7 +125,7 @@ import Testing
         #expect(pace.isFinished && pace.isRight && pace.receivedTotal == Self.size && limit.waiterCount == 0)
     }
 
-    @Test func aChangeOfTheRateCountsForTransfersThatAreUnderWay() throws {
+    @Test func `a rate change applies to transfers in progress`() throws {
         let limit = RateLimit(bytesPerSecond: 1)
         let recorder = PaceRecorder()
         start(request, receiving: [limit], to: recorder)
@@ -149,7 +149,7 @@ import Testing
         #expect(second.wait() != nil)
     }
 
-    @Test func cancellingATransferThatWaitsEndsItAtOnceAndLetsOthersPass() throws {
+    @Test func `cancelling a waiting transfer ends it immediately and lets others proceed`() throws {
         let limit = RateLimit(bytesPerSecond: 0)
         let recorders = (0..<3).map { _ in PaceRecorder() }
         let connections = recorders.map { start(request, receiving: [limit], to: $0) }
@@ -166,7 +166,7 @@ import Testing
         #expect(try #require(recorders[2].wait()).isFinished)
     }
 
-    @Test func noTimeoutOfSilenceRunsWhileALimitHoldsTheTransferBack() throws {
+    @Test func `idle and stall timeouts do not run while a limit holds the transfer back`() throws {
         let limit = RateLimit(bytesPerSecond: 0)
         var request = request
         request.timeoutInterval = 0.3
@@ -181,7 +181,7 @@ import Testing
     }
 
     /// The limit for the head covers that case.
-    @Test func aServerThatTakesItsTimeBeforeTheHeadHasNotStalled() throws {
+    @Test func `waiting for the head does not count as a stall`() throws {
         let gate = TestServer.Gate()
         server.route("/late", .text("late").held(by: gate))
         let recorder = PaceRecorder()
@@ -200,7 +200,7 @@ import Testing
         #expect(recorder.wait()?.isFinished == true)
     }
 
-    @Test func theLimitOfTheProgramHoldsForTransfersThatHaveNone() throws {
+    @Test func `the shared limit applies to transfers without their own`() throws {
         let limit = RateLimit.shared
         defer { limit.bytesPerSecond = nil }
         limit.bytesPerSecond = 4_000_000
@@ -212,7 +212,7 @@ import Testing
         #expect(RateLimit(bytesPerSecond: 1).isLimiting && !RateLimit().isLimiting)
     }
 
-    @Test func encodedBodiesAreCountedAsTheyTravel() throws {
+    @Test func `the limit counts encoded bytes`() throws {
         // The encoded body is a hundred times smaller than the decoded one.
         let plain = PatternBytes.data(count: Self.size)
         let encoded = try Encoders.gzip([UInt8](plain))
@@ -227,7 +227,7 @@ import Testing
         #expect((pace.received.last?.time ?? .max) - pace.start < 8_000_000_000)
     }
 
-    @Test func twoConfigurationsWithDifferentLimitsAreDifferent() {
+    @Test func `configurations with different limits are not equal`() {
         var (first, second) = (ConnectionConfiguration(), ConnectionConfiguration())
         first.receiveRateLimits = [RateLimit(bytesPerSecond: 1)]
         #expect(first != second && first.receiveRateLimits == first.receiveRateLimits)

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [true, false], [300_000, 3_000_000])
-    func anUploadIsNeverFasterThanItsLimitAndArrivesWhole(isStream: Bool, rate: Int) throws {
+    func `an upload never exceeds its limit and arrives completely`(isStream: Bool, rate: Int) throws {
         let recorder = PaceRecorder()
         start(upload(asStream: isStream), sending: [RateLimit(bytesPerSecond: Int64(rate))], to: recorder)
         let pace = try #require(recorder.wait())
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"), arguments: [true, false])
-    func overTLSToo(usesHTTP2: Bool) throws {
+    func `the limit also applies over TLS`(usesHTTP2: Bool) throws {
         let nginx = try Nginx()
         var request = upload(asStream: false)
         request.url = nginx.secureURL("upload")
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func aLimitOfZeroHoldsAnUploadBackForLongerThanItsTimeout(isStream: Bool) throws {
+    func `a limit of zero suspends an upload beyond its timeout`(isStream: Bool) throws {
         let limit = RateLimit(bytesPerSecond: 0)
         var request = upload(asStream: isStream)
         request.timeoutInterval = 0.3
@@ -70,7 +70,7 @@ import Testing
         #expect(server.requests.last?.bodyLength == Self.size && limit.waiterCount == 0)
     }
 
-    @Test func anUploadThatWaitsCanBeCancelled() throws {
+    @Test func `a waiting upload can be cancelled`() throws {
         let limit = RateLimit(bytesPerSecond: 0)
         let recorder = PaceRecorder()
         let connection = start(upload(asStream: false), sending: [limit], to: recorder)
@@ -83,7 +83,7 @@ import Testing
         #expect(limit.waiterCount == 0)
     }
 
-    @Test func oneLimitForBothDirectionsLimitsTheirSum() throws {
+    @Test func `a limit for both directions limits their sum`() throws {
         server.route("POST", "/exchange", .pattern(count: Self.size))
         var request = upload(asStream: false)
         request.url = server.url("/exchange")
@@ -97,7 +97,7 @@ import Testing
         #expect(PaceRecorder.Pace.excess(of: sum, over: rate, since: pace.start) <= rate / 8 + Double(64 << 10))
     }
 
-    @Test func aServerThatRefusesAnUploadIsHeardWhileALimitHoldsTheUploadBack() throws {
+    @Test func `an early rejection is received while a limit holds the upload back`() throws {
         server.route("POST", "/refused", options: .answersEarly, .text("too large", status: 413))
         var request = upload(asStream: false)
         request.url = server.url("/refused")
@@ -108,7 +108,7 @@ import Testing
         #expect(pace.hasHead && pace.sent.last?.total ?? 0 < Self.size && limit.waiterCount == 0)
     }
 
-    @Test func theLimitOfTheProgramHoldsForUploadsThatHaveNone() throws {
+    @Test func `the shared limit applies to uploads without their own`() throws {
         let limit = RateLimit.sharedForSending
         defer { limit.bytesPerSecond = nil }
         limit.bytesPerSecond = 3_000_000

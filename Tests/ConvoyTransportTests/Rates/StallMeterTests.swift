@@ -29,23 +29,23 @@ import Testing
         return nil
     }
 
-    @Test func aTransferThatIsALittleFasterThanTheLimitNeverStalls() throws {
+    @Test func `a transfer slightly faster than the limit never stalls`() throws {
         #expect(try stalls(within: 100) { _ in 1_010 } == nil)
         // All bytes arrive in one second of four, because only the average counts.
         #expect(try stalls(within: 100) { $0.truncatingRemainder(dividingBy: 4) < 1 ? 6_000 : 0 } == nil)
     }
 
-    @Test func aTransferThatIsSlowerFromTheBeginningStallsAfterTheTimeOfTheLimit() throws {
+    @Test func `a transfer that is too slow from the start stalls after the limit's duration`() throws {
         #expect(try stalls(within: 100) { _ in 990 } == 5)
         #expect(try stalls(within: 100) { _ in 0 } == 5)
     }
 
-    @Test func aTransferThatStopsLaterStallsWithinElevenTenthsOfTheTime() throws {
+    @Test func `a transfer that stops later stalls within 1.1 times the duration`() throws {
         let time = try #require(try stalls(within: 100) { $0 < 20.2 ? 1_000_000 : 0 })
         #expect(time >= 25.2 && time <= 25.7)
     }
 
-    @Test func timeThatDoesNotCountChangesNothing() throws {
+    @Test func `uncounted time has no effect`() throws {
         var random = SplitMix64.printingSeed()
         for _ in 0..<100 {
             var meter = try #require(StallMeter(limit, at: 0))
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func aProgramThatWasAsleepDoesNotBlameTheServer() throws {
+    @Test func `a program that was asleep does not report a stall`() throws {
         var meter = try #require(StallMeter(limit, at: 0))
         meter.setCounting(true, at: 0)
         for hour in 1...9 {
@@ -82,11 +82,11 @@ import Testing
         arguments: [
             (0, 1), (-1, 1), (1, 0), (1, -1), (1, .nan), (1, .infinity), (1, 1e300),
         ] as [(Int64, Double)])
-    func aLimitThatNothingCouldBreakOrThatIsNoNumberIsNone(bytes: Int64, seconds: Double) {
+    func `a limit that is invalid or cannot be violated is ignored`(bytes: Int64, seconds: Double) {
         #expect(StallMeter(StallLimit(bytesPerSecond: bytes, duration: seconds), at: 0) == nil)
     }
 
-    @Test func noNumberIsTooLarge() throws {
+    @Test func `extreme numbers do not overflow`() throws {
         for seconds in [1e-300, 1e-9, 9e8] {
             var meter = try #require(StallMeter(StallLimit(bytesPerSecond: .max, duration: seconds), at: 0))
             meter.setCounting(true, at: 0)

@@ -13,7 +13,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    @Test func aTransferThatTricklesEndsAndSaysHowSlowItWas() throws {
+    @Test func `a trickling transfer times out, and the message contains the limit`() throws {
         // An occasional byte prevents the idle timeout.
         server.route("/drip", .drip(PatternBytes.data(count: 100_000), chunk: 1, interval: 0.02))
         let recorder = PaceRecorder()
@@ -25,7 +25,7 @@ import Testing
         #expect(error.localizedDescription.contains("over 0.4 seconds"))
     }
 
-    @Test func aBodyThatStopsEnds() throws {
+    @Test func `a body that stops arriving times out`() throws {
         server.route("/stall", .pattern(count: 1_000_000).stalls(afterBytes: 300_000))
         let recorder = PaceRecorder()
         start(
@@ -34,7 +34,7 @@ import Testing
         #expect(pace.error?.code == .timedOut && pace.receivedTotal == 300_000)
     }
 
-    @Test func anUploadThatTheServerDoesNotTakeEnds() throws {
+    @Test func `an upload that the server does not read times out`() throws {
         // The system accepts a connection, but nothing reads what is sent.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
@@ -47,7 +47,7 @@ import Testing
         #expect(pace.error?.code == .timedOut && pace.sent.last?.total ?? 0 < 64 << 20)
     }
 
-    @Test func waitingForTheHeadOfAResponseIsNoStall() throws {
+    @Test func `waiting for the head of a response is not a stall`() throws {
         let gate = TestServer.Gate()
         for method in ["GET", "POST"] { server.route(method, "/think", .text("").held(by: gate)) }
         let recorders = ["GET", "POST"].map { method in
@@ -63,7 +63,7 @@ import Testing
         for recorder in recorders { #expect(recorder.wait()?.isFinished == true) }
     }
 
-    @Test func timeInWhichTheDelegateHoldsTheBodyBackIsNoStall() throws {
+    @Test func `time during which the delegate holds the body back is not a stall`() throws {
         server.route("/body", .pattern(count: 300_000))
         let held = DispatchSemaphore(value: 0)
         let collector = Collector(onData: { connection in
@@ -85,7 +85,7 @@ import Testing
         #expect(collector.wait()?.isFinished == true)
     }
 
-    @Test func timeInWhichARedirectIsDecidedIsNoStall() throws {
+    @Test func `time spent deciding on a redirect is not a stall`() throws {
         server.route("/from", .redirect(to: "/to"))
         server.route("/to", .text("there"))
         struct Answer: Sendable { let decide: @Sendable (URLRequest?) -> Void, request: URLRequest }

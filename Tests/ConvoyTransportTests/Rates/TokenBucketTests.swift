@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000] as [Int64])
-    func atEveryMomentNoMoreHasPassedThanTheRateAllowsAndWhatIsSavedUpAndOneBlock(rate: Int64) {
+    func `the bytes passed never exceed the rate by more than the burst and one block`(rate: Int64) {
         var random = SplitMix64.printingSeed()
         for largestBlock in [1, 1_024, 16 << 10] where rate / Int64(largestBlock) < 1_000_000 {
             let run = run(rate: rate, seconds: 5, largestBlock: largestBlock, largestPause: 50_000_000, &random)
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000] as [Int64])
-    func theAverageOverSomeSecondsIsTheRateHoweverLateTheThreadIsWithinATenthOfASecond(rate: Int64) {
+    func `the average matches the rate if the thread is late by up to 0.1 seconds`(rate: Int64) {
         var random = SplitMix64.printingSeed()
         // Blocks of a fiftieth of a second, as chosen by the transport.
         let block = Int(min(16 << 10, max(1_024, rate / 50)))
@@ -49,7 +49,7 @@ import Testing
         #expect(abs(run.passed / run.elapsed / Double(rate) - 1) < 0.05)
     }
 
-    @Test func aTurnIsThereWhenItIsAnnouncedAndNotBefore() throws {
+    @Test func `a turn is available at its announced time and not before`() throws {
         var random = SplitMix64.printingSeed()
         for _ in 0..<10_000 {
             let largest = Int64(1) << Int64.random(in: 1...40, using: &random)
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func aTurnThatLacksHalfAByteIsThereAfterTheTimeOfHalfAByte() throws {
+    @Test func `a turn that lacks half a byte becomes available after the time for half a byte`() throws {
         var bucket = TokenBucket(rate: 100, at: 0)
         bucket.take(bucket.burst - 0.5)
         let announced = bucket.timeOfTurn(at: 0)
@@ -73,7 +73,7 @@ import Testing
         #expect(bucket.turn == 1 && (5_000_000..<6_000_000).contains(time))
     }
 
-    @Test func aTransferThatTakesTurnsWakesItsThreadAHundredTimesASecondAtMost() {
+    @Test func `a transfer that takes turns wakes its thread at most 100 times per second`() {
         for rate in [10_000, 1_000_000, 100_000_000] as [Int64] {
             var now: MonotonicTime = 0
             var bucket = TokenBucket(rate: rate, at: now)
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func withoutALimitEverythingPassesAndWithZeroNothingEver() {
+    @Test func `everything passes without a limit, and nothing with a limit of zero`() {
         var none = TokenBucket(rate: nil, at: 5)
         none.take(1e18)
         let (isOpen, hasTurn, time) = (none.isOpen(at: 5), none.hasTurn(at: 5), none.timeOfTurn(at: 5))
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func aLowerRateForfeitsWhatWasSavedUpAndAHigherOnePaysTheDebtSooner() {
+    @Test func `a lower rate forfeits savings, and a higher one pays debt sooner`() {
         var bucket = TokenBucket(rate: 80_000_000, at: 0)
         #expect(bucket.balance == 10_000_000)
         bucket.setRate(8_000, at: 0)
@@ -111,7 +111,7 @@ import Testing
         #expect(bucket.balance == -8_000 && slow > Self.second && fast < slow / 5)
     }
 
-    @Test func aLimitThatIsSetAnewBeginsWithoutADebt() {
+    @Test func `a limit that is set again starts without debt`() {
         var bucket = TokenBucket(rate: 1_000, at: 0)
         bucket.take(1_000_000)
         bucket.setRate(nil, at: 0)
@@ -120,7 +120,7 @@ import Testing
         #expect(isOpen && bucket.balance == bucket.burst)
     }
 
-    @Test func noNumberIsTooLargeOrTooSmall() {
+    @Test func `extreme numbers do not overflow`() {
         for rate in [1, 2, .max] as [Int64] {
             var bucket = TokenBucket(rate: rate, at: .max)
             bucket.take(1e30)

@@ -6,7 +6,7 @@ import Testing
 
 /// The order of waiters at a rate limit.
 @Suite struct WaitingLineTests {
-    @Test func theLineBehavesLikeAListFromWhichAnyoneMayLeave() {
+    @Test func `the line behaves like a list from which any waiter can be removed`() {
         var random = SplitMix64.printingSeed()
         let limit = RateLimit()
         let thread = NetworkThread()

@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: [301, 302, 303, 307, 308], Difference.allCases)
-    func `another origin gets the header without what is secret`(status: Int, difference: Difference) throws {
+    func `another origin receives the header without secrets`(status: Int, difference: Difference) throws {
         let target = try url("/end", difference)
         first.redirect("/start", to: target.absoluteString, status: status)
         let heard = try #require(load(request(Self.all), configuration: configuration))
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test(arguments: [301, 302, 303, 307, 308], secrets + secretsByName)
-    func `a secret is not sent to another origin, whatever the redirect`(status: Int, name: String) throws {
+    func `a secret is never sent to another origin`(status: Int, name: String) throws {
         first.redirect("/start", to: second.url("/end").absoluteString, status: status)
         var configuration = configuration
         configuration.sendsBodiesAcrossOrigins = true
@@ -96,7 +96,7 @@ import Testing
         #expect(received.headers[name] == nil && heard.events.first?.removedFields.map(\.name) == [name])
     }
 
-    @Test func `what was removed does not come back with the first origin`() throws {
+    @Test func `removed fields are not restored when a redirect returns to the first origin`() throws {
         first.redirect("/start", to: second.url("/middle").absoluteString)
         second.redirect("/middle", to: first.url("/end").absoluteString)
         let heard = try #require(load(request(Self.all), configuration: configuration))
@@ -114,7 +114,7 @@ import Testing
             ("HTTP://h:81?token=s3#x", "", "http://h:81/"), ("/x?token=s3", "", nil), ("http:/a:s3@h/", "", nil),
             ("mailto:ada@h", "", nil), ("http://a\\@h/", "", nil), ("s3cret", "", nil),
         ] as [(String, String, String?)])
-    func `a Referer tells no password, nothing of https to plain text, and another origin no path`(
+    func `a Referer does not reveal passwords, secure URLs or paths to another origin`(
         referer: String, path: String, received: String?
     ) throws {
         first.redirect("/start", to: path.isEmpty ? second.url("/end").absoluteString : path)
@@ -128,7 +128,7 @@ import Testing
         #expect(event.shortensReferer == (received != nil && received != referer))
     }
 
-    @Test func `a Host of the caller's stays with its origin`() throws {
+    @Test func `a custom Host field is sent only to its origin`() throws {
         first.redirect("/start", to: "/middle")
         first.redirect("/middle", to: second.url("/end").absoluteString)
         var request = URLRequest(url: first.url("/start"))
@@ -145,14 +145,14 @@ import Testing
         ("http://127.0.0.1/", "http://localhost/", false), ("http://[::1]/", "http://[0:0::1]/", true),
         ("http://a.h/", "http://h/", false), ("http://h:0080/", "http://h/", true), ("http://h:/", "http://h/", true),
     ])
-    func `origins are the same only if scheme, host and port are`(one: String, other: String, isSame: Bool) throws {
+    func `origins are equal only if scheme, host and port are`(one: String, other: String, isSame: Bool) throws {
         #expect(Target.isSame(URL(string: one), URL(string: other)) == isSame)
     }
 
     // MARK: Plain text
 
     @Test(arguments: [false, true])
-    func `https is left only where that is allowed, and without secrets`(isAllowed: Bool) throws {
+    func `a downgrade from https requires permission and drops secrets`(isAllowed: Bool) throws {
         let secure = try TrustedServer()
         secure.server.redirect("/start", to: second.url("/end").absoluteString, status: 307)
         var configuration = configuration
@@ -174,7 +174,7 @@ import Testing
 
     // MARK: Exceptions
 
-    @Test func `fields that are named as exceptions are kept, but for Host`() throws {
+    @Test func `fields listed as exceptions are kept, except for Host`() throws {
         first.redirect("/start", to: second.url("/end").absoluteString)
         var configuration = configuration
         configuration.keepsHeadersAcrossOrigins = ["x-unknown", "AUTHORIZATION", "X-Token", "Host", "Referer"]
@@ -190,7 +190,7 @@ import Testing
     }
 
     @Test(arguments: ["Bearer t0ken", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2ln", "http://a:b@h/", "</?token=t>"])
-    func `a harmless name with a secret for a value is not harmless`(value: String) throws {
+    func `a harmless field with a secret value is removed`(value: String) throws {
         first.redirect("/start", to: second.url("/end").absoluteString)
         var request = URLRequest(url: first.url("/start"))
         request.setValue(value, forHTTPHeaderField: "Accept")
@@ -202,7 +202,7 @@ import Testing
     // MARK: Bodies
 
     @Test(arguments: [("POST", 307), ("POST", 308), ("PUT", 301), ("PATCH", 302), ("DELETE", 307)])
-    func `a body is not sent to another origin unless that is allowed`(method: String, status: Int) throws {
+    func `a body is not sent to another origin unless allowed`(method: String, status: Int) throws {
         first.redirect("/start", to: second.url("/end").absoluteString, status: status)
         let request = request(["Accept"], method: method, body: "s3cret")
         let heard = try #require(load(request, configuration: configuration))
@@ -215,7 +215,7 @@ import Testing
         #expect(second.requests.map(\.text) == ["s3cret"] && second.requests.map(\.method) == [method])
     }
 
-    @Test func `a request without a body, or whose body is dropped, is followed to another origin`() throws {
+    @Test func `a request without a body is redirected to another origin`() throws {
         for (method, status, body) in [("POST", 307, ""), ("POST", 302, "b"), ("PUT", 303, "b"), ("DELETE", 308, nil)] {
             first.redirect("/start", to: second.url("/end").absoluteString, status: status)
             #expect(try #require(load(request([], method: method, body: body), configuration: configuration)).isFinished)
@@ -228,7 +228,7 @@ import Testing
         ("http://h.test:81/a", "https://h.test/b", false), ("http://h.test/a", "https://h.test:8443/b", false),
         ("http://h.test/a", "https://i.test/b", false), ("http://h.test/a", "https://h.test./b", false),
     ])
-    func `from http to https on the same host the body and unknown fields go along, and secrets do not`(
+    func `an upgrade to https on the same host keeps the body but drops secrets`(
         from: String, to: String, isUpgrade: Bool
     ) throws {
         var request = request(["Authorization", "X-Unknown", "X-Api-Key", "Accept"], method: "POST", body: "body")

@@ -31,24 +31,24 @@ import Testing
         return heard.isFinished && heard.text == "there" && server.requests("/there").count == 1
     }
 
-    @Test func `a body that would end with its connection is not waited for`() throws {
+    @Test func `a redirect does not wait for a body that ends with its connection`() throws {
         #expect(try isFollowed(moved(5).framed(.closeDelimited).stalls(afterBytes: 5)))
     }
 
     @Test(arguments: [0, 5])
-    func `a body that stops is not waited for`(count: Int) throws {
+    func `a redirect does not wait for a body that stalls`(count: Int) throws {
         #expect(try isFollowed(moved(100).stalls(afterBytes: count)))
         server.forgetRequests()
         #expect(try isFollowed(moved(100).framed(.chunked).stalls(afterBytes: count)))
     }
 
-    @Test func `a body that never ends is not waited for`() throws {
+    @Test func `a redirect does not wait for an endless body`() throws {
         var drip = moved(20_000).framed(.chunked)
         drip.effects.pace = .drip(bytes: 1, interval: 0.02)
         #expect(try isFollowed(drip))
     }
 
-    @Test func `a body that is cut is no failure`() throws {
+    @Test func `a truncated body of a redirect is not an error`() throws {
         for response in [moved(100).truncated(afterBytes: 5), moved(100).resets(afterBytes: 5)] {
             server.forgetRequests()
             #expect(try isFollowed(response))
@@ -57,11 +57,11 @@ import Testing
         #expect(try isFollowed(moved(100).framed(.chunked).truncated(afterBytes: 5)))
     }
 
-    @Test func `a body that is encoded wrongly is no failure`() throws {
+    @Test func `a wrongly encoded body of a redirect is not an error`() throws {
         #expect(try isFollowed(moved(100).header("Content-Encoding", "gzip")))
     }
 
-    @Test func `a delegate that decides later is not made to wait either`() throws {
+    @Test func `a delegate that decides later does not wait for the body either`() throws {
         for response in [moved(100).stalls(afterBytes: 5), moved(5).framed(.closeDelimited).stalls(afterBytes: 5)] {
             let slow = Collector(decision: { redirect, decide in
                 DispatchQueue.global().async { decide(redirect.request) }
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `a short body is read, and its connection used again`() throws {
+    @Test func `a short body is read, and its connection is reused`() throws {
         for response in [moved(0), moved(500), moved(500).framed(.chunked)] {
             server.forgetRequests()
             #expect(try isFollowed(response))
@@ -85,7 +85,7 @@ import Testing
         #expect(Set(server.requests.map(\.connection)).count == 2)
     }
 
-    @Test func `where the redirect is taken as the response, its body must be whole`() throws {
+    @Test func `the body must be complete if the redirect is taken as the response`() throws {
         let taken = Collector(decision: { _, decide in decide(nil) })
         let heard = try follow(moved(100).truncated(afterBytes: 5), by: taken)
         #expect(heard.error?.code == .networkConnectionLost)

@@ -39,7 +39,7 @@ struct RedirectConformanceTests {
         server.route(nil, "/end", .text("there"))
     }
 
-    @Test func `methods, bodies and the fields of bodies are as in browsers`() throws {
+    @Test func `methods, bodies and their fields are handled like in browsers`() throws {
         #expect(suite.method.count == 14)
         for given in suite.method {
             server.forgetRequests()
@@ -63,7 +63,7 @@ struct RedirectConformanceTests {
         }
     }
 
-    @Test func `twenty redirects are followed, and not twenty one`() throws {
+    @Test func `twenty redirects are followed, but not twenty-one`() throws {
         #expect(suite.count.count == 10)
         for given in suite.count {
             server.forgetRequests()

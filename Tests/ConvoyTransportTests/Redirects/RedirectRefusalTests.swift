@@ -53,7 +53,7 @@ import Testing
             (["http://127.0.0.1:99999/"], .unreadableLocation, .badServerResponse),
             (["http://127.0.0.1\\@127.0.0.1:PORT/"], .unreadableLocation, .badServerResponse),
         ] as [([String], RedirectEvent.Refusal, URLError.Code)])
-    func `a bad Location is refused with its reason`(
+    func `a bad Location is rejected with its reason`(
         locations: [String], refusal: RedirectEvent.Refusal, code: URLError.Code
     ) throws {
         let heard = try follow(locations: locations)
@@ -68,13 +68,13 @@ import Testing
         #expect(other.totalConnectionCount == 0 && server.requests.count == 1)
     }
 
-    @Test func `the same Location twice is one`() throws {
+    @Test func `a repeated Location with the same value is accepted`() throws {
         #expect(try follow(locations: ["/echo", "/echo"]).isFinished)
         #expect(server.requests.map(\.path) == ["/start", "/echo"])
     }
 
     @Test(arguments: [300, 304, 305, 306, 309, 399])
-    func `another status is no redirect, even with a Location`(status: Int) throws {
+    func `another status with a Location is not a redirect`(status: Int) throws {
         let heard = try follow(locations: ["ftp://evil.invalid/"], status: status)
         #expect(heard.isFinished && heard.heads.map(\.statusCode) == [status] && heard.events.isEmpty)
     }
@@ -82,7 +82,7 @@ import Testing
     // MARK: The limit
 
     @Test(arguments: [(-1, 0), (0, 0), (1, 1), (3, 3), (30, 30)])
-    func `the limit is how many redirects are followed`(limit: Int, followed: Int) throws {
+    func `the limit is the maximum number of redirects followed`(limit: Int, followed: Int) throws {
         for number in 0...40 { server.redirect("/\(number)", to: "/\(number + 1)") }
         var configuration = ConnectionConfiguration()
         configuration.maximumRedirects = limit
@@ -98,7 +98,7 @@ import Testing
     // MARK: Loops
 
     @Test(arguments: ["GET", "HEAD"])
-    func `a loop is found when it closes`(method: String) throws {
+    func `a loop is detected when it closes`(method: String) throws {
         server.redirect("/a", to: "/b")
         server.redirect("/b", to: "/c#x")
         server.redirect("/c", to: "/b#y")
@@ -113,7 +113,7 @@ import Testing
     @Test(arguments: [
         ("GET", "Set-Cookie", "a=b"), ("GET", "Retry-After", "0"), ("POST", "X-Nothing", ""), ("PUT", "X", ""),
     ])
-    func `what may end by itself is followed to the limit`(method: String, name: String, value: String) throws {
+    func `a loop that may end on its own is followed up to the limit`(method: String, name: String, value: String) throws {
         server.route(nil, "/a", .status(307).header("Location", "/a").header(name, value))
         var request = URLRequest(url: server.url("/a"))
         request.httpMethod = method
@@ -121,7 +121,7 @@ import Testing
         #expect(heard.error?.redirectRefusal == .tooManyRedirects(limit: 20) && server.requests.count == 21)
     }
 
-    @Test func `a handler that changes the request ends a loop`() throws {
+    @Test func `a handler that changes the request can end a loop`() throws {
         server.route("/a") { request in
             request.headers["X-Token"] == nil ? .redirect(to: "/a") : .text("there")
         }
@@ -136,7 +136,7 @@ import Testing
 
     // MARK: The redirect handler
 
-    @Test func `fields that the handler sets are sent, and stay with their origin`() throws {
+    @Test func `fields set by the handler are sent only to their origin`() throws {
         server.redirect("/a", to: other.url("/b").absoluteString)
         other.redirect("/b", to: server.url("/echo").absoluteString)
         let isFirst = Locked(true)
@@ -165,7 +165,7 @@ import Testing
             ("ftp://127.0.0.1/", nil, .unsupportedURL), ("http://a:b@127.0.0.1/", nil, .badURL), ("http:///", nil, .badURL),
             ("http://127.0.0.1/", "a\r\nX-Injected: b", .badURL), ("http://127.0.0.1/", "a\0b", .badURL),
         ] as [(String, String?, URLError.Code)])
-    func `the handler's answer is checked like any request`(url: String, value: String?, code: URLError.Code) throws {
+    func `a request from the handler is validated like any other`(url: String, value: String?, code: URLError.Code) throws {
         server.redirect("/a", to: "/echo")
         let target = try #require(URL(string: url.replacing("127.0.0.1", with: "127.0.0.1:\(other.port)")))
         let wrong = Collector(decision: { redirect, decide in
@@ -180,7 +180,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a stream that cannot be sent again ends the transfer at once`(decidesLater: Bool) throws {
+    func `a stream that cannot be sent again fails the transfer immediately`(decidesLater: Bool) throws {
         // The rest of the response never arrives.
         let gate = TestServer.Gate()
         server.route(

@@ -35,7 +35,7 @@ import Testing
         #expect(heard.heads.first?.url == server.url("/echo"))
     }
 
-    @Test func `another port is another origin and gets no secrets`() throws {
+    @Test func `another port is another origin and receives no secrets`() throws {
         server.redirect("/a", to: other.url("/echo").absoluteString)
         let configuration = ConnectionConfiguration(sensitiveHeaders: ["x-token"])
         let heard = try #require(load(secretRequest("/a"), configuration: configuration))
@@ -58,7 +58,7 @@ import Testing
         (301, "POST", "GET"), (302, "POST", "GET"), (303, "POST", "GET"), (303, "PUT", "GET"), (301, "PUT", "PUT"),
         (307, "POST", "POST"), (308, "POST", "POST"), (303, "HEAD", "HEAD"), (302, "GET", "GET"),
     ])
-    func `the status decides if the method and body are kept`(status: Int, method: String, expected: String) throws {
+    func `the status determines whether the method and body are kept`(status: Int, method: String, expected: String) throws {
         server.redirect("/a", to: "/echo", status: status)
         var request = URLRequest(url: server.url("/a"))
         request.httpMethod = method
@@ -71,7 +71,7 @@ import Testing
         #expect((last.headers["Content-Type"] == nil) == (expected != method))
     }
 
-    @Test func `twenty are followed and the twenty first is an error`() throws {
+    @Test func `twenty redirects are followed, and the twenty-first is an error`() throws {
         for number in 0..<21 { server.redirect("/\(number)", to: "/\(number + 1)") }
         server.route("GET", "/20", .text("there"))
         #expect(load(server.url("/0"))?.text == "there")
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test(arguments: ["ftp://127.0.0.1/", "file:///etc/passwd", "javascript:alert(1)", "gopher://127.0.0.1/"])
-    func `only HTTP is followed`(target: String) throws {
+    func `only redirects to HTTP URLs are followed`(target: String) throws {
         server.redirect("/a", to: target)
         #expect(load(server.url("/a"))?.error?.code == .unsupportedURL)
     }
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `the delegate may decide later while the body waits`(follows: Bool) throws {
+    func `the delegate may decide later while the body is held back`(follows: Bool) throws {
         server.route("GET", "/a", .pattern(count: 1 << 20).status(302).header("Location", "/echo"))
         let slow = Collector(decision: { redirect, decide in
             DispatchQueue.global().async { decide(follows ? redirect.request : nil) }
@@ -108,7 +108,7 @@ import Testing
         #expect(follows || heard.body.count == 1 << 20)
     }
 
-    @Test func `a cancel while the delegate decides ends the transfer once`() throws {
+    @Test func `cancelling while the delegate decides ends the transfer once`() throws {
         server.redirect("/a", to: "/echo")
         let asked = DispatchSemaphore(value: 0)
         let pending = Pending()

@@ -50,7 +50,7 @@ import Testing
         return configuration
     }
 
-    @Test func `the heads, the connecting, the redirects and the bodies' sizes are reported in order`() throws {
+    @Test func `heads, connections, redirects and body sizes are reported in order`() throws {
         let listener = Listener()
         let thread = NetworkThread()
         server.redirect("/start", to: "/echo?token=s3cret")
@@ -79,7 +79,7 @@ import Testing
         #expect(Set(listener.lines.map(\.transfer)) == [1])
     }
 
-    @Test func `secrets are shown if they are asked for`() throws {
+    @Test func `secrets are shown on request`() throws {
         let listener = Listener()
         let trace = listener.trace(showsSecrets: true)
         _ = try #require(load(request(server.url("/echo?token=s3cret")), configuration: configuration(trace)))
@@ -106,7 +106,7 @@ import Testing
         #expect(listener.texts.last?.hasPrefix("* failed: ") == true && !listener.texts.contains { $0.contains("s3cret") })
     }
 
-    @Test func `the next transfer of a handle is not traced`() throws {
+    @Test func `the next transfer on the same handle is not traced`() throws {
         let listener = Listener()
         let thread = NetworkThread()
         let plain = URLRequest(url: server.url("/echo"))
@@ -120,7 +120,7 @@ import Testing
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func `a queue that does not keep up loses lines, and reports how many`() throws {
+    @Test func `a queue that cannot keep up loses lines and reports how many`() throws {
         let listener = Listener()
         let trace = listener.trace(capacity: 20)
         let gate = DispatchSemaphore(value: 0)
@@ -138,7 +138,7 @@ import Testing
         #expect(listener.lines.count > 21)
     }
 
-    @Test func `lines come one at a time and in order, even on a concurrent queue`() throws {
+    @Test func `lines are delivered serially and in order, even on a concurrent queue`() throws {
         let heard = Locked<(lines: [TraceLine], isBusy: Bool, overlaps: Int)>(([], false, 0))
         let queue = DispatchQueue(label: "Convoy.Trace", attributes: .concurrent)
         let trace = ConnectionTrace(on: queue) { line in
@@ -155,12 +155,12 @@ import Testing
         #expect(lines.last?.transfer == 20)
     }
 
-    @Test func `two traces are equal if they are the same`() {
+    @Test func `two traces are equal only if they are identical`() {
         let (one, other) = (Listener().trace(), Listener().trace())
         #expect(one == one && one != other && configuration(one) != configuration(other))
     }
 
-    @Test func `a folded first line crashes nothing while it is traced`() throws {
+    @Test func `tracing a folded first line does not crash`() throws {
         server.route("/fold", .raw(Data("HTTP/1.1 200 OK\r\n X: folded\r\nContent-Length: 0\r\n\r\n".utf8)))
         let listener = Listener()
         let thread = NetworkThread()

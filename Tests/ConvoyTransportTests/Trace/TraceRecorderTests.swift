@@ -57,7 +57,7 @@ import Testing
             ])
     }
 
-    @Test func `a head in pieces is the same as one in whole`() {
+    @Test func `a head in pieces is traced like a complete one`() {
         let bytes = Array(Self.head.utf8)
         let whole = lines(bytes, pieces: [])
         var random = SplitMix64.printingSeed()
@@ -73,7 +73,7 @@ import Testing
         #expect(lines(cut, pieces: []).map(\.text) == ["GET / HTTP/1.1"])
     }
 
-    @Test func `secrets are shown to those who ask for them`() {
+    @Test func `secrets are shown on request`() {
         let texts = lines(Array(Self.head.utf8), pieces: [], showsSecrets: true).map(\.text)
         #expect(texts.filter { $0.contains("s3cret") }.count == 12 && texts[2] == "Authorization: Bearer s3cret")
     }
@@ -83,7 +83,7 @@ import Testing
         "[HTTP/2] [1] [authorization: Bearer s3cret]", "Server auth using Basic with user 's3cret'",
         "Issue another request to this URL: 's3cret'", "Added cookie a=\"s3cret\"", "something new of s3cret",
     ])
-    func `messages of libcurl that are not known are not passed on`(message: String) {
+    func `unknown libcurl messages are not passed on`(message: String) {
         let heard = Locked<[String]>([])
         let queue = DispatchQueue(label: "Convoy.Trace")
         let trace = ConnectionTrace(on: queue) { line in heard.withLock { $0.append(line.text) } }

@@ -34,7 +34,7 @@ import Testing
         #expect(times == times.sorted() && times.allSatisfy { $0 >= 0 }, "\(timing)")
     }
 
-    @Test func `each request has its times, in their order`() throws {
+    @Test func `each request has ordered times`() throws {
         let server = try TestServer()
         server.redirect("/start", to: "/end")
         server.route("/end", .text("x").delayed(0.2))
@@ -54,7 +54,7 @@ import Testing
                 != nil)
     }
 
-    @Test func `TLS has its time, once for a connection`() throws {
+    @Test func `the TLS time is reported once per connection`() throws {
         let trusted = try TrustedServer()
         let listener = Listener()
         for _ in 0..<2 {
@@ -69,7 +69,7 @@ import Testing
         #expect(timings[0].timeline.contains(", TLS "))
     }
 
-    @Test func `a request that got no answer has no first byte`() throws {
+    @Test func `a request without a response has no first-byte time`() throws {
         let port = try LoopbackPort.free()
         let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))
         let listener = Listener()
@@ -81,7 +81,7 @@ import Testing
 
     // MARK: The connection timeout
 
-    @Test func `a server that takes no connection is given up after the limit`() throws {
+    @Test func `connecting to an unresponsive server times out`() throws {
         let full = try FullQueue()
         let url = try #require(URL(string: "http://127.0.0.1:\(full.port)/"))
         var configuration = ConnectionConfiguration()
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [0.2, 0, -1, .infinity, .nan, 1e300])
-    func `the limit ends when there is a connection, and a limit that is none does not count`(_ limit: Double) throws {
+    func `the limit applies only to connecting, and an invalid limit is ignored`(_ limit: Double) throws {
         let server = try TestServer()
         server.route("/slow", .text("x").delayed(0.5))
         var configuration = ConnectionConfiguration()
@@ -105,7 +105,7 @@ import Testing
         #expect(heard.isFinished)
     }
 
-    @Test func `a limit is not that of the next request`() throws {
+    @Test func `the limit does not carry over to the next request`() throws {
         let server = try TestServer(), full = try FullQueue(), thread = NetworkThread()
         server.route("/x", .text("x"))
         var short = ConnectionConfiguration()

@@ -18,7 +18,7 @@ import Testing
         "\u{16}\u{3}\u{3}\u{7f}\u{7f}aaaa", "\u{16}\0\0\0\u{4}\u{2}\0\0\0", "\u{63}\u{3}\u{3}\0\u{1}a",
         "\u{15}\u{3}\u{3}\0\u{2}\u{2}\u{28}", "\u{15}\u{3}\u{3}\0\u{2}\u{2}", "\u{14}\u{3}\u{3}\0\u{1}\u{1}",
     ])
-    func `what is not TLS is an error`(answer: String) throws {
+    func `a response that is not TLS is an error`(answer: String) throws {
         let server = try RawServer(answer: Array(answer.utf8))
         defer { server.stop() }
         let url = try #require(URL(string: "https://localhost:\(server.port)/"))
@@ -27,7 +27,7 @@ import Testing
         #expect(heard.ends.count == 1 && heard.heads.isEmpty)
     }
 
-    @Test func `a server that says nothing times out`() throws {
+    @Test func `a silent server times out`() throws {
         let server = try RawServer(answer: nil)
         defer { server.stop() }
         let url = try #require(URL(string: "https://localhost:\(server.port)/"))
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `a handshake that is cut at any byte is an error`(version: TestServer.TLS.Version) throws {
+    func `a handshake truncated at any byte is an error`(version: TestServer.TLS.Version) throws {
         try forEachByte(version) { relay, offset in
             relay.cut(afterBytes: offset)
         } check: { heard, offset, whole in
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `a handshake of which any byte is changed gives no wrong answer`(version: TestServer.TLS.Version) throws {
+    func `a handshake with any byte changed never produces a wrong response`(version: TestServer.TLS.Version) throws {
         try forEachByte(version) { relay, offset in
             relay.flip(byte: offset)
         } check: { heard, offset, _ in
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `a body that only the end of the connection ends is not taken for whole without the end of TLS`() throws {
+    @Test func `a close-delimited body without the TLS close alert is incomplete`() throws {
         for omits in [false, true] {
             let trusted = try TrustedServer { $0.omitsCloseNotify = omits }
             trusted.server.route("/", .raw("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello"))
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(.enabled(if: OpenSSLServer.isInstalled, "\(OpenSSLServer.installHint)"))
-    func `a server cannot make the client negotiate again`() throws {
+    func `a server cannot force a renegotiation`() throws {
         let pipe = Pipe()
         let trusted = try TrustedServer()
         let directory = try TemporaryDirectory(prefix: "convoy-renegotiation")

@@ -12,7 +12,7 @@ import Testing
 /// Connections, sessions and authorities kept by libcurl must not let a request through that would otherwise be
 /// rejected.
 @Suite struct ConnectionReuseTests {
-    @Test func `a kept connection is not used under a stricter policy`() throws {
+    @Test func `a keep-alive connection is not reused under a stricter policy`() throws {
         let trusted = try TrustedServer()
         #expect(trusted.load(TrustedServer.lax)?.text == "hello")
         #expect(trusted.load(.default)?.refusal == .unknownRoot)
@@ -23,13 +23,13 @@ import Testing
         #expect(trusted.server.statistics.handshakeCount == 1)
     }
 
-    @Test func `equal policies share a connection, wherever they were made`() throws {
+    @Test func `equal policies share a connection`() throws {
         let trusted = try TrustedServer()
         for _ in 0..<3 { #expect(trusted.load(try trusted.policy())?.text == "hello") }
         #expect(trusted.server.statistics.handshakeCount == 1)
     }
 
-    @Test func `any difference in the settings of TLS is another connection`() throws {
+    @Test func `any difference in TLS settings requires another connection`() throws {
         let trusted = try TrustedServer { $0.clientCertificates = .requested }
         let policy = try trusted.policy()
         let other = try trusted.policy { $0.backupPins = [try PublicKeyPin(trusted.root.publicKeyPin)] }
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `no session is resumed, so that every connection brings its certificates`(version: TestServer.TLS.Version) throws {
+    func `sessions are not resumed, so every connection presents its certificates`(version: TestServer.TLS.Version) throws {
         let trusted = try TrustedServer { $0.maximumVersion = version }
         trusted.server.route("/", .text("hello").closing())
         for _ in 0..<5 { #expect(trusted.load(try trusted.policy())?.text == "hello") }
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `a redirect is judged by the policy of its own host`() throws {
+    @Test func `a redirect is evaluated by the policy of its target host`() throws {
         let (first, second) = (try TrustedServer(), try TrustedServer())
         first.server.redirect("/moved", to: second.server.url("/", host: "127.0.0.1").absoluteString)
         first.server.redirect("/plain", to: "http://127.0.0.1:\(second.server.port)/")
@@ -101,7 +101,7 @@ import Testing
         #expect(second.server.statistics.totalConnectionCount == 2)
     }
 
-    @Test func `a redirect to another origin does not take the client's certificate along`() throws {
+    @Test func `a redirect to another origin does not send the client certificate`() throws {
         let (first, second) = (
             try TrustedServer { $0.clientCertificates = .required }, try TrustedServer { $0.clientCertificates = .requested }
         )
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "\(Nginx.installHint)"))
-    func `a connection of HTTP2 carries requests for no other host, and of no other policy`() throws {
+    func `an HTTP/2 connection is not shared across hosts or policies`() throws {
         let nginx = try Nginx()
         _ = try nginx.add(Data("hello".utf8), as: "text.txt")
         let thread = NetworkThread()
@@ -154,7 +154,7 @@ import Testing
         #expect(try load("localhost")?.text == "hello")
     }
 
-    @Test func `policies that change while requests run hold for those that begin with them`() throws {
+    @Test func `concurrent requests with different policies each use their own`() throws {
         let trusted = try TrustedServer()
         let right = try trusted.policy {
             $0.pinningMode = .publicKey

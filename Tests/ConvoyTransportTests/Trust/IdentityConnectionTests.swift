@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `over HTTP1`() throws {
+    @Test func `identities do not share HTTP/1.1 connections`() throws {
         let server = try TestServer()
         server.route("/", .text("hello"))
         try expectOwn { try get(server.url("/"), as: $0) }
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "\(Nginx.installHint)"))
-    func `over HTTP2, and in a tunnel of a proxy`() throws {
+    func `identities share neither HTTP/2 connections nor proxy tunnels`() throws {
         let nginx = try Nginx()
         _ = try nginx.add(Data("hello".utf8), as: "text.txt")
         let url = try #require(URL(string: "https://localhost:\(nginx.securePort)/text.txt"))
@@ -68,7 +68,7 @@ import Testing
         #expect(proxy.heads.count == 5)
     }
 
-    @Test func `over a Unix socket`() throws {
+    @Test func `identities do not share connections over a Unix socket`() throws {
         let directory = try TemporaryDirectory(prefix: "convoy-socket")
         defer { directory.remove() }
         let path = directory.file("socket").path
@@ -78,7 +78,7 @@ import Testing
         try expectOwn { name in try get(url, as: name) { $0.unixSocket = path } }
     }
 
-    @Test func `many at once are not mixed up`() throws {
+    @Test func `concurrent requests do not mix identities`() throws {
         let server = try TestServer()
         server.route("/*", .text("hello"))
         let names = (0..<12).map { "user \($0 % 4)" }
@@ -93,7 +93,7 @@ import Testing
         #expect(server.requests.count == 48 && owners.values.allSatisfy { $0.count == 1 })
     }
 
-    @Test func `a header is not taken for one that Unicode says is equal`() throws {
+    @Test func `canonically equivalent header values remain distinct`() throws {
         let server = try TestServer()
         server.route("/", .text("hello"))
         for key in ["\u{E9}", "e\u{301}", "K", "\u{212A}"] {

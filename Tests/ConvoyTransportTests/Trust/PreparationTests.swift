@@ -20,7 +20,7 @@ import Testing
             keyPEM: Data(try certificate.privateKeyPEM(passphrase: "secret").utf8), passphrase: passphrase)
     }
 
-    @Test func `a passphrase is asked for once, off the network thread, and holds up no other transfer`() throws {
+    @Test func `a passphrase is requested once, off the network thread, without delaying others`() throws {
         let trusted = try TrustedServer { $0.clientCertificates = .requested }
         let ada = try trusted.root.issue(.client("ada"))
         let asked = Atomic<Int>(0)
@@ -50,7 +50,7 @@ import Testing
         #expect(trusted.server.requests.filter { $0.tls?.clientCertificateSubject == "CN=ada" }.count == 8)
     }
 
-    @Test func `a transfer that is cancelled while it waits for a passphrase ends at once, and once`() throws {
+    @Test func `a transfer cancelled while waiting for a passphrase ends immediately and once`() throws {
         let trusted = try TrustedServer()
         let ada = try trusted.root.issue(.client("ada"))
         let (isAsked, answer) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -94,7 +94,7 @@ import Testing
         #expect(trusted.server.statistics.totalConnectionCount == 1)
     }
 
-    @Test func `authorities that cannot be read fail before anything is connected`() throws {
+    @Test func `unreadable authorities fail before connecting`() throws {
         let trusted = try TrustedServer()
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .file(URL(fileURLWithPath: "/nowhere/authorities.pem"))

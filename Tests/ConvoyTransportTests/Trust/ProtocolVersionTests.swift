@@ -19,7 +19,7 @@ import Testing
             ([], .tls13, nil, "TLSv1.3 TLS_AES_256_GCM_SHA384"),
             ([], .tls12, .tls12, "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"),
         ] as [([String], TLSVersion, TLSVersion?, String)])
-    func `versions and cipher suites are those that were chosen`(
+    func `the configured versions and cipher suites are used`(
         suites: [String], minimum: TLSVersion, maximum: TLSVersion?, expected: String
     ) throws {
         let trusted = try TrustedServer()
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: [TestServer.TLS.Version.tls10, .tls11])
-    func `versions below 1_2 are never spoken`(version: TestServer.TLS.Version) throws {
+    func `TLS versions below 1.2 are never used`(version: TestServer.TLS.Version) throws {
         let trusted = try TrustedServer {
             $0.minimumVersion = version
             $0.maximumVersion = version

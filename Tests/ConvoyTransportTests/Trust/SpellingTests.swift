@@ -52,7 +52,7 @@ import Testing
     // MARK: Pins
 
     @Test(arguments: [(Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost")])
-    func `a pinned host is sent nothing in plain text, however it is written`(hosts: [String], pattern: String) throws {
+    func `nothing is sent in plain text to a pinned host in any spelling`(hosts: [String], pattern: String) throws {
         for policy in [try pinned(nil), try pinned(pattern)] {
             for url in try Self.urls(Spelling.http, hosts, plain.port) {
                 let heard = try load(url, configuration(policy))
@@ -67,7 +67,7 @@ import Testing
         #expect(Set(plain.requests.map { $0.headers["Host"] }) == ["\(pattern):\(plain.port)"])
     }
 
-    @Test func `nor is it after a redirect`() throws {
+    @Test func `nothing is sent in plain text to a pinned host after a redirect`() throws {
         let other = try TestServer()
         let policy = try pinned("127.0.0.1")
         for text in Spelling.urls(Spelling.http, Spelling.loopback, port: Int(plain.port), "/x") {
@@ -81,7 +81,7 @@ import Testing
         #expect(other.requests.count == Spelling.loopback.count)
     }
 
-    @Test func `over TLS a pin is checked, however the host is written`() throws {
+    @Test func `pins are checked over TLS for every spelling of the host`() throws {
         let trusted = try TrustedServer()
         for (hosts, pattern) in [(Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost")] {
             for url in try Self.urls(Spelling.https, hosts, trusted.server.port, "/") {
@@ -94,7 +94,7 @@ import Testing
 
     // MARK: TLS, redirects, HSTS
 
-    @Test func `https is never left in plain text, however http is written`() throws {
+    @Test func `https is never downgraded, regardless of the spelling of http`() throws {
         let trusted = try TrustedServer()
         for text in Spelling.urls(Spelling.http, Spelling.loopback, port: Int(plain.port), "/x") {
             let ascii = try #require(URLReference.url(text)).absoluteString
@@ -107,7 +107,7 @@ import Testing
         #expect(plain.statistics.totalConnectionCount == 0)
     }
 
-    @Test func `a host that wants TLS gets it, however it is written, and says so only over TLS`() throws {
+    @Test func `HSTS applies to every spelling of a host and is accepted only over TLS`() throws {
         let trusted = try TrustedServer()
         let field = "Strict-Transport-Security"
         for text in Spelling.urls(Spelling.http, Spelling.localhost, port: Int(trusted.server.port), "/") {
@@ -137,7 +137,7 @@ import Testing
 
     // MARK: Proxies
 
-    @Test func `the same proxy is asked for the same, however the target is written`() throws {
+    @Test func `the proxy request is the same for every spelling of the target`() throws {
         let proxy = try TestServer()
         proxy.route(nil, "/*", .text("by proxy"))
         let address = try Proxy(.http, host: "127.0.0.1", port: Int(proxy.port))
@@ -155,7 +155,7 @@ import Testing
         #expect(Set(proxy.requests.map(\.target)).count == 2)
     }
 
-    @Test func `a proxy is the same one, however it is written`() throws {
+    @Test func `all spellings of a proxy refer to the same proxy`() throws {
         let proxy = try TestServer()
         proxy.route(nil, "/*", .text("by proxy"))
         for text in Spelling.urls(Spelling.http, Spelling.localhost + Spelling.loopback, port: Int(proxy.port), "") {
@@ -175,7 +175,7 @@ import Testing
 
     // MARK: The rest
 
-    @Test func `cookies, credentials and what is reported of a request are for one host, however it is written`() throws {
+    @Test func `all spellings of a host share cookies, credentials and overrides`() throws {
         for (hosts, name) in [
             (Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost"), (Spelling.loopback6, "[::1]"),
             (Spelling.mapped, "[::ffff:127.0.0.1]"), (Spelling.international, "xn--bcher-kva.example"),
@@ -194,7 +194,7 @@ import Testing
         }
     }
 
-    @Test func `libcurl is given the target that was decided about`() throws {
+    @Test func `libcurl parses the same target as Convoy`() throws {
         let pieces = [
             "a", "B", "é", "0x7f", "127", ".", ".", ".1", "%41", "%2e", "%00", "%2F", "@", ":", ":80", ":0080", "[::1]",
             "[FE80::1%25lo]", "[", "]", "/", "\\", "?", "#", "\t", " ", "．", "／", "＠", "-", "_", "~", "!", "'", "１",
@@ -230,7 +230,7 @@ import Testing
         ("FTP://h/", .unsupportedURL), ("http:///x", .badURL), ("http:/h", .badURL), ("//h/", .badURL),
         ("http://h:65536/", .badURL), ("http://h%00.example/", .badURL), ("http://h%2Fevil/", .badURL),
     ])
-    func `what has no target is refused before anything is sent`(text: String, code: URLError.Code) throws {
+    func `a URL without a target is rejected before anything is sent`(text: String, code: URLError.Code) throws {
         let url = try #require(URL(string: text))
         for policy in [SecurityPolicy(), try pinned(nil)] {
             #expect(try load(url, configuration(policy)).error?.code == code, "\(text)")

@@ -35,7 +35,7 @@ import Testing
         try #require(URL(string: url.absoluteString.replacingOccurrences(of: "https:", with: "http:")))
     }
 
-    @Test func whatAServerSaysOverTLSCountsForTheNextRequest() throws {
+    @Test func `a policy received over TLS applies to the next request`() throws {
         let trusted = try server("max-age=1000", "max-age=0")
         let store = HSTSStore()
         #expect(try get(try plain(trusted.url), trusted, store).error != nil)
@@ -53,7 +53,7 @@ import Testing
         #expect(store.hosts.isEmpty)
     }
 
-    @Test func whatIsSaidWithoutTrustDoesNotCount() throws {
+    @Test func `a policy received without trust is ignored`() throws {
         let trusted = try server("max-age=1000")
         let store = HSTSStore()
         #expect(try get(trusted.url, trusted, store, policy: TrustedServer.lax).text == "over TLS")
@@ -70,7 +70,7 @@ import Testing
         #expect(store.hosts.isEmpty)
     }
 
-    @Test func aRedirectToSuchAHostIsFollowedOverTLS() throws {
+    @Test func `a redirect to an HSTS host is followed over TLS`() throws {
         let trusted = try server()
         let store = HSTSStore()
         store.note("max-age=1000", fromHost: "localhost")
@@ -84,7 +84,7 @@ import Testing
         #expect(heard.heads.last?.url == trusted.url)
     }
 
-    @Test func thereIsNoWayBackToPlainText() throws {
+    @Test func `an HSTS host is never contacted in plain text`() throws {
         let trusted = try server()
         let store = HSTSStore()
         store.note("max-age=1000", fromHost: "localhost")
@@ -99,7 +99,7 @@ import Testing
         #expect(stranger.refusal == .unknownRoot)
     }
 
-    @Test func aServerThatSendsBackToPlainTextEndsInAnError() throws {
+    @Test func `a redirect loop back to plain text is an error`() throws {
         let trusted = try server()
         let store = HSTSStore()
         store.note("max-age=1000", fromHost: "localhost")
