@@ -12,7 +12,7 @@ struct BehaviourTests {
     }
 
     @Test(arguments: ServerBehaviour.allCases)
-    func `answers any range of any size, and ends what it does not mean to hold`(behaviour: ServerBehaviour) throws {
+    func `every behaviour answers any range of any size and ends unless it stalls`(behaviour: ServerBehaviour) throws {
         let server = try TestServer()
         let isSilent = behaviour == .stalls || behaviour == .answersLikeHEAD
         for size in [0, 1, 2, 999] {
@@ -35,7 +35,7 @@ struct BehaviourTests {
         #expect(server.unexpectedRequests.isEmpty)
     }
 
-    @Test func `is distinguished from a client's mistake: who gets the right bytes and who cannot`() {
+    @Test func `the outcomes of each behaviour match its honesty and detectability`() {
         for behaviour in ServerBehaviour.allCases {
             #expect(behaviour.isUndetectable == behaviour.outcomes.isEmpty, "\(behaviour)")
             #expect(!behaviour.isHonest || !behaviour.outcomes.contains(.failed), "\(behaviour)")
@@ -43,7 +43,7 @@ struct BehaviourTests {
         #expect(ServerBehaviour.allCases.count { $0.isHonest } >= 10)
     }
 
-    @Test func `of an honest server gives the rest, the whole where the entity has changed, or 416 behind the end`() throws {
+    @Test func `an honest server sends the rest, a changed entity in full, or 416 past the end`() throws {
         let server = try TestServer()
         let resource = server.route("/e", behaving: .honest, size: 1000, seed: 7)
         let whole = try exchange(server, resource)
@@ -61,7 +61,7 @@ struct BehaviourTests {
         #expect(!resource.accepts(whole.body, status: 206))
     }
 
-    @Test func `that changes the entity lists every version that was current`() throws {
+    @Test func `a server that changes the entity lists all of its versions`() throws {
         let server = try TestServer()
         let resource = server.route("/e", behaving: .ignoresIfRange, size: 1000)
         let bodies = try (0..<3).map { _ in try exchange(server, resource).body }
@@ -71,7 +71,7 @@ struct BehaviourTests {
         #expect(part.body == resource.acceptableBodies()[3][10...])
     }
 
-    @Test func `is the same again for the same seed, and another for another`() throws {
+    @Test func `equal seeds produce the same behaviour, and different seeds another`() throws {
         let server = try TestServer()
         func statuses(_ seed: UInt64) throws -> ([Int], Data?) {
             let resource = server.route("/e", behaving: .closesBeforeHead, size: 100, seed: seed)
@@ -85,7 +85,7 @@ struct BehaviourTests {
         #expect(one.0 != two.0 && one.1 != two.1)
     }
 
-    @Test func `that cuts a body which only the connection ends counts the cut one as right, of a 200 alone`() throws {
+    @Test func `a truncated close-delimited body is acceptable only for a 200`() throws {
         let server = try TestServer()
         let resource = server.route("/e", behaving: .cutAtConnectionClose, size: 1000, seed: 3)
         for _ in 0..<20 {
@@ -99,7 +99,7 @@ struct BehaviourTests {
     }
 
     @Test(arguments: [ServerBehaviour.gzip, .gzipOfTwoMembers, .gzipThenIdentity, .gzipCutShort])
-    func `with gzip sends what gzip reads, unless it is cut`(behaviour: ServerBehaviour) throws {
+    func `a gzip behaviour sends valid gzip data unless it is truncated`(behaviour: ServerBehaviour) throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         for size in [0, 1, 200_000] {
@@ -113,7 +113,7 @@ struct BehaviourTests {
         }
     }
 
-    @Test func `redirects to a URL beside it, which is there`() throws {
+    @Test func `a redirecting behaviour leads to an existing URL beside the resource`() throws {
         let server = try TestServer()
         let resource = server.route("/a/e", behaving: .redirectsRangeToEqualEntityTag, size: 100)
         let whole = try exchange(server, resource)

@@ -12,7 +12,7 @@ struct CurlTests {
         try ProcessRunner.run("/usr/bin/curl", ["-sS", "--max-time", "20"] + arguments)
     }
 
-    @Test func `follows a redirect, and uploads with Expect and in chunks`() throws {
+    @Test func `curl follows a redirect and uploads with Expect and in chunks`() throws {
         let server = try TestServer()
         server.redirect("/a", to: "/e", status: 307)
         server.echo(at: "/e")
@@ -26,7 +26,7 @@ struct CurlTests {
         #expect(server.requests("PUT", "/e").map(\.bodyChecksum) == [.of(body), .of(body)])
     }
 
-    @Test func `resumes a download that broke off, and gets the right bytes`() throws {
+    @Test func `curl resumes an interrupted download with the right bytes`() throws {
         let body = PatternBytes.data(count: 1_000_000)
         let server = try TestServer()
         server.serve(body, at: "/f", etag: "\"1\"") { request, response in
@@ -39,7 +39,7 @@ struct CurlTests {
         #expect(try Data(contentsOf: file) == body)
     }
 
-    @Test func `names each fault by the exit status that it has for it`() throws {
+    @Test func `curl reports each fault with its exit status`() throws {
         let server = try TestServer()
         server.route("/truncated", .text("hello").truncated(afterBytes: 2))
         server.route("/empty", .text("hello").failing(.closeBeforeHead))

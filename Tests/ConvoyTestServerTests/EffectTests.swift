@@ -17,7 +17,7 @@ final class EffectTests {
         return (server, client)
     }
 
-    @Test func `keeps each part a chunk of its own, and sends trailers after them`() throws {
+    @Test func `each part is sent as a separate chunk, followed by the trailers`() throws {
         let big = PatternBytes.data(count: 300_000)
         let (_, raw) = try client(.chunked([Data("ab".utf8), Data(), big, Data("c".utf8)]).trailers(["X-Sum": "7"]))
         let head = try raw.read(4000)
@@ -29,21 +29,21 @@ final class EffectTests {
         #expect(String(decoding: try literal.readToEnd(), as: UTF8.self).hasSuffix("2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"))
     }
 
-    @Test func `frames the body as the test says: by length, in chunks, or by the end of the connection`() throws {
+    @Test func `the body is framed by length, by chunks or by closing the connection`() throws {
         for framing in [TestServer.Response.Framing.automatic, .chunked, .closeDelimited] {
             let (_, client) = try client(.bytes(data).framed(framing))
             #expect(try client.response().body == data)
         }
     }
 
-    @Test func `drips in parts with pauses, and takes the time that this takes`() throws {
+    @Test func `a drip is sent in parts with pauses`() throws {
         let start = Date()
         let (_, client) = try client(.drip(data, chunk: 1000, interval: 0.02))
         #expect(try client.response().body == data)
         #expect(Date().timeIntervalSince(start) >= 0.08)
     }
 
-    @Test func `keeps to a bandwidth`() throws {
+    @Test func `the bandwidth is limited`() throws {
         let start = Date()
         let (_, client) = try client(.bytes(data).bandwidth(bytesPerSecond: 20_000))
         #expect(try client.response().body == data)
@@ -53,7 +53,7 @@ final class EffectTests {
         #expect(try other.response().body == data)
     }
 
-    @Test func `comes late in the head or in the body`() throws {
+    @Test func `the head or the body can be delayed`() throws {
         for response in [TestServer.Response.text("x").delayed(0.05), .text("x").delayedBody(0.05)] {
             let start = Date()
             let (_, client) = try client(response)
@@ -62,7 +62,7 @@ final class EffectTests {
         }
     }
 
-    @Test func `waits at a gate, before the head or inside the body, until it is opened`() throws {
+    @Test func `a response waits at a gate, before the head or within the body`() throws {
         let gate = TestServer.Gate()
         let (server, first) = try client(.text("x").held(by: gate))
         server.route("/body", .bytes(data).heldBody(by: gate, afterBytes: 1000))
@@ -81,7 +81,7 @@ final class EffectTests {
     }
 
     @Test(arguments: [0, 1, 4999])
-    func `stalls after so many bytes, with the connection open until the client goes`(count: Int) throws {
+    func `a response stalls after a number of bytes and keeps the connection open`(count: Int) throws {
         let (server, client) = try client(.bytes(data).stalls(afterBytes: count))
         while try client.read(1) != Data("\r".utf8) || client.read(3) != Data("\n\r\n".utf8) {}
         #expect(try client.read(count) == data.prefix(count))
@@ -92,7 +92,7 @@ final class EffectTests {
     }
 
     @Test(arguments: [0, 1, 4999])
-    func `resets after exactly so many bytes`(count: Int) throws {
+    func `a response resets after an exact number of bytes`(count: Int) throws {
         let (_, client) = try client(.bytes(data).resets(afterBytes: count))
         while try client.read(1) != Data("\r".utf8) || client.read(3) != Data("\n\r\n".utf8) {}
         #expect(try client.read(count) == data.prefix(count))
@@ -100,7 +100,7 @@ final class EffectTests {
     }
 
     @Test(arguments: [0, 1, 4999])
-    func `is cut off in order after exactly so many bytes, framed by length or in chunks`(count: Int) throws {
+    func `a response is truncated after an exact number of bytes`(count: Int) throws {
         let (_, client) = try client(.bytes(data).truncated(afterBytes: count))
         let text = String(decoding: try client.readToEnd(), as: UTF8.self)
         #expect(text.contains("Content-Length: 5000") && text.utf8.count > count)
@@ -110,7 +110,7 @@ final class EffectTests {
         #expect(!bytes.suffix(5).elementsEqual("0\r\n\r\n".utf8))
     }
 
-    @Test func `can fail before its head: by a reset, an empty reply, or silence`() throws {
+    @Test func `a response can fail before its head with a reset, an empty reply or silence`() throws {
         let (_, reset) = try client(.text("x").resetBeforeHead())
         #expect(throws: RawClient.Failure.reset) { _ = try reset.readToEnd() }
         let (_, empty) = try client(.text("x").failing(.closeBeforeHead))
@@ -121,7 +121,7 @@ final class EffectTests {
         #expect(try silent.readToEnd().isEmpty)
     }
 
-    @Test func `announces a length for 204, 304 and 302 when the test says so, and none of its own`() throws {
+    @Test func `a Content-Length is sent with 204, 304 and 302 only if the test sets it`() throws {
         for status in [204, 304] {
             let (_, client) = try client(.status(status).contentLength(5))
             #expect(try client.response()["Content-Length"] == "5")
@@ -137,14 +137,14 @@ final class EffectTests {
         #expect(text.contains("302 Found") && text.contains("Content-Length: 5") && text.hasSuffix("\r\n\r\n"))
     }
 
-    @Test func `closes after a Content-Length that is wrong, too long or too short`() throws {
+    @Test func `the connection is closed after a wrong Content-Length`() throws {
         for length in [3, 8] {
             let (_, client) = try client(.text("hello").contentLength(length))
             #expect(String(decoding: try client.readToEnd(), as: UTF8.self).hasSuffix("\r\n\r\nhello"))
         }
     }
 
-    @Test func `sends header fields of its own as they are, duplicates and framing included`() throws {
+    @Test func `custom header fields are sent unchanged, including duplicates and framing`() throws {
         let (_, client) = try client(
             .text("hello").header("content-LENGTH", "5").header("Content-Length", "6").header("Set-Cookie", "a")
                 .header("Set-Cookie", "b").closing())
@@ -153,14 +153,14 @@ final class EffectTests {
         #expect(!text.contains("Content-Length: 5"))
     }
 
-    @Test func `need not be HTTP at all`() throws {
+    @Test func `a response does not have to be HTTP`() throws {
         let (_, client) = try client(.raw("http/1.1 200 ok\r\n\r\n"))
         #expect(try client.readToEnd() == Data("http/1.1 200 ok\r\n\r\n".utf8))
         let (_, cut) = try self.client(.raw("0123456789").truncated(afterBytes: 4))
         #expect(try cut.readToEnd() == Data("0123".utf8))
     }
 
-    @Test func `may be preceded by informational responses, and have any status and reason`() throws {
+    @Test func `a response may follow interim ones and have any status and reason`() throws {
         let (_, client) = try client(
             .text("x").preceded(by: 103, headers: ["Link": "</a>"]).status(299, reason: "Nearly"))
         let hints = try client.anyResponse()
@@ -168,7 +168,7 @@ final class EffectTests {
         #expect(try client.anyResponse().statusLine == "HTTP/1.1 299 Nearly")
     }
 
-    @Test func `streams many bytes of the pattern through a small buffer of the client`() throws {
+    @Test func `a large pattern is streamed through a small client buffer`() throws {
         let count = 30_000_000
         let server = try TestServer()
         server.route("/", .pattern(count: count))

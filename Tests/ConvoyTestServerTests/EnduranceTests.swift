@@ -6,7 +6,7 @@ import Testing
 /// Serialized, because the tests count descriptors and memory of the process.
 @Suite(.serialized)
 struct EnduranceTests {
-    @Test func `holds 1,000 slow connections at once and answers another one meanwhile`() throws {
+    @Test func `a server responds to another request while it holds 1,000 slow connections`() throws {
         ProcessMeters.raiseDescriptorLimit()
         let server = try TestServer()
         let gate = TestServer.Gate()
@@ -22,7 +22,7 @@ struct EnduranceTests {
     }
 
     @Test(arguments: 0..<4)
-    func `answers garbage with 400 or silence, never with its own end`(seed: Int) throws {
+    func `a server responds to garbage with an error or silence and never crashes`(seed: Int) throws {
         var random = SplitMix64(seed: UInt64(seed))
         let server = try TestServer()
         server.route("/", .text("alive"))
@@ -41,7 +41,7 @@ struct EnduranceTests {
         #expect(try RawClient(port: server.port).exchange("GET", "/").text == "alive")
     }
 
-    @Test func `survives clients that reset in the middle of everything`() throws {
+    @Test func `a server survives clients that reset at any time`() throws {
         let server = try TestServer()
         server.route("/big", .pattern(count: 50_000_000))
         server.route("/handler") { _ in .text("x") }
@@ -54,7 +54,7 @@ struct EnduranceTests {
         try server.wait { $0.totalConnectionCount == 90 && $0.openConnectionCount == 0 && $0.activeRequestCount == 0 }
     }
 
-    @Test func `stops in the middle of transfers, delays, stalls, gates and handlers, and leaves no descriptor behind`()
+    @Test func `stopping during transfers, delays, stalls, gates and handlers leaks no descriptors`()
         throws
     {
         // Open descriptors that the process opens only once.
@@ -92,7 +92,7 @@ struct EnduranceTests {
         }
     }
 
-    @Test func `stops when it is released, even if one of its routes refers to it`() throws {
+    @Test func `a stopped server is released despite a route that refers to it, and a released one stops`() throws {
         weak var weakly: TestServer?
         let port: UInt16
         do {
@@ -110,7 +110,7 @@ struct EnduranceTests {
         #expect(throws: RawClient.Failure.self) { _ = try RawClient(port: free) }
     }
 
-    @Test func `closes every connection when the test says so, and goes on`() throws {
+    @Test func `a server drops all connections on request and keeps running`() throws {
         let server = try TestServer()
         server.route("/", .text("x"))
         let client = try RawClient(port: server.port)

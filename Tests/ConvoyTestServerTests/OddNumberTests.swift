@@ -9,7 +9,7 @@ struct OddNumberTests {
     static let endless: [Double] = [1e11, 1e300, .infinity]
 
     @Test(arguments: none)
-    func `as delays are none, if they are no time`(seconds: Double) throws {
+    func `invalid delays are ignored`(seconds: Double) throws {
         let server = try TestServer()
         server.route("GET", "/delayed", .text("x").delayed(seconds).delayedBody(seconds))
         server.route("GET", "/drip", .drip(Data("xyz".utf8), chunk: 1, interval: seconds))
@@ -21,7 +21,7 @@ struct OddNumberTests {
     }
 
     @Test(arguments: endless)
-    func `as delays last, if they are great`(seconds: Double) async throws {
+    func `very large delays do not end`(seconds: Double) async throws {
         let server = try TestServer()
         server.route("GET", "/delayed", .text("x").delayed(seconds))
         server.route("GET", "/quick", .text("quick"))
@@ -34,7 +34,7 @@ struct OddNumberTests {
     }
 
     @Test(arguments: none + endless)
-    func `as times to wait are none or without end`(seconds: Double) async throws {
+    func `invalid timeouts expire immediately, and very large ones never do`(seconds: Double) async throws {
         let server = try TestServer()
         if Self.endless.contains(seconds) {
             Task {
@@ -56,7 +56,7 @@ struct OddNumberTests {
         try server.wait(timeout: seconds) { $0.requestCount == 1 }
     }
 
-    @Test func `as lengths and offsets of a file are answered`() throws {
+    @Test func `extreme lengths and offsets of a file are served`() throws {
         let server = try TestServer()
         server.servePattern(count: .max, at: "/wrong", ranges: .wrongTotal)
         server.servePattern(count: .max, at: "/most", ranges: .atMost(.max))
@@ -78,7 +78,7 @@ struct OddNumberTests {
             try RawClient(port: server.port).exchange("GET", "/end").body == PatternBytes.data(count: 1_000, offset: .max))
     }
 
-    @Test func `as offsets of the pattern have their bytes`() {
+    @Test func `extreme offsets of the pattern have defined bytes`() {
         #expect(PatternBytes.data(count: 3, offset: -1) == Data([0, 1, 2]))
         #expect(PatternBytes.data(count: 3, offset: .min) == Data([0, 1, 2]))
         let end = UInt8(Int.max % 251)

@@ -51,7 +51,7 @@ struct RequestParserTests {
     }
 
     @Test(arguments: [1, 2, 3, 7, Int.max])
-    func `gives the same events whether bytes come at once or one by one`(step: Int) {
+    func `the parser produces the same events for any division of the bytes`(step: Int) {
         let text =
             "GET /a HTTP/1.1\r\nHost: x\r\n\r\n" + "\r\n"
             + "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
@@ -77,29 +77,29 @@ struct RequestParserTests {
         Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         Malformed("P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
     ])
-    func `refuses what is malformed or could be read in two ways`(example: Malformed) {
+    func `the parser rejects malformed and ambiguous requests`(example: Malformed) {
         #expect(parse(example.text).last == "\(example.status)")
         #expect(parse(example.text, step: 1).last == "\(example.status)")
     }
 
-    @Test func `refuses bad chunks`() {
+    @Test func `the parser rejects bad chunks`() {
         for text in ["x\r\n", "\r\n", "-1\r\n", "3\r\nabcd\r\n", "FFFFFFFFFFFFFFFFF\r\n", "1\nab"] {
             #expect(parse("P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + text).last == "400")
         }
     }
 
-    @Test func `takes a Content-Length twice when both say the same`() {
+    @Test func `the parser accepts a repeated Content-Length with the same value`() {
         #expect(parse("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx").last == "end x 0")
     }
 
-    @Test func `limits the request line to 414 and the header section to 431`() {
+    @Test func `long request lines are rejected with 414 and long headers with 431`() {
         #expect(parse("GET /" + String(repeating: "a", count: 2000)) == ["414"])
         #expect(parse("GET / HTTP/1.1\r\nHost: " + String(repeating: "a", count: 2000)) == ["431"])
         #expect(parse("GET / HTTP/1.1\r\nHost: " + String(repeating: "a", count: 2000), step: 1) == ["431"])
     }
 
     @Test(arguments: 0..<8)
-    func `survives garbage, and HTTP with a few bytes changed, at any division`(seed: Int) {
+    func `the parser survives garbage and damaged requests at any division`(seed: Int) {
         var random = SplitMix64(seed: UInt64(seed))
         let valid = Array(
             "PUT /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: 1\r\n\r\n".utf8)
@@ -115,7 +115,7 @@ struct RequestParserTests {
         }
     }
 
-    @Test func `finds path and query in every form of target`() throws {
+    @Test func `the path and query are found in every form of target`() throws {
         func split(_ target: String) throws -> String {
             let line = Array("GET \(target) HTTP/1.0".utf8)
             let head = try line.withUnsafeBytes { try RequestHead(lines: [$0]) }

@@ -16,7 +16,7 @@ struct ServedFileTests {
         return try RawClient(port: server.port).exchange(method, "/f", headers: headers)
     }
 
-    @Test func `comes whole, with its validators, and without a body to HEAD`() throws {
+    @Test func `a file is served with its validators, and without a body for HEAD`() throws {
         let response = try answer([])
         #expect(response.status == 200 && response.body == data)
         #expect(response["ETag"] == "\"v1\"" && response["Accept-Ranges"] == "bytes")
@@ -30,24 +30,24 @@ struct ServedFileTests {
         ("0-0", 0..<1), ("10-19", 10..<20), ("990-", 990..<1000), ("-5", 995..<1000), ("-5000", 0..<1000),
         ("999-99999999999999999999", 999..<1000),
     ])
-    func `answers a single range with exactly those bytes`(field: String, range: Range<Int>) throws {
+    func `a single range is answered with exactly its bytes`(field: String, range: Range<Int>) throws {
         let response = try answer(["Range: bytes=\(field)"])
         #expect(response.status == 206 && response.body == data[range])
         #expect(response["Content-Range"] == "bytes \(range.lowerBound)-\(range.upperBound - 1)/1000")
     }
 
     @Test(arguments: ["1000-", "5000-6000", "-0"])
-    func `answers 416 to a range that is not there`(field: String) throws {
+    func `a range outside the file is answered with 416`(field: String) throws {
         let response = try answer(["Range: bytes=\(field)"])
         #expect(response.status == 416 && response["Content-Range"] == "bytes */1000")
     }
 
     @Test(arguments: ["bytes=0-1,5-6", "lines=0-1", "bytes=5-2", "bytes=x-"])
-    func `comes whole for what is not one valid range`(field: String) throws {
+    func `a file is served in full unless the request has one valid range`(field: String) throws {
         #expect(try answer(["Range: \(field)"]).status == 200)
     }
 
-    @Test func `honours If-Range only when the validator is the same, and strongly so`() throws {
+    @Test func `If-Range is honoured only if the validator matches strongly`() throws {
         func status(_ condition: String) throws -> Int { try answer(["Range: bytes=5-", "If-Range: \(condition)"]).status }
         #expect(try status("\"v1\"") == 206)
         #expect(try status("\"v2\"") == 200)
@@ -56,7 +56,7 @@ struct ServedFileTests {
         #expect(try status("Sun, 06 Nov 1994 08:49:38 GMT") == 200)
     }
 
-    @Test func `answers 304 and 412 by the preconditions, in the order of RFC 9110 section 13.2.2`() throws {
+    @Test func `preconditions lead to 304 and 412 in the order of RFC 9110, section 13.2.2`() throws {
         #expect(try answer(["If-None-Match: \"v1\""]).status == 304)
         #expect(try answer(["If-None-Match: \"a,b\", W/\"v1\""]).status == 304)
         #expect(try answer(["If-None-Match: *"]).status == 304)
@@ -69,7 +69,7 @@ struct ServedFileTests {
         #expect(try answer(["If-None-Match: \"v1\"", "Range: bytes=0-1"]).status == 304)
     }
 
-    @Test func `misbehaves about ranges exactly as the test says`() throws {
+    @Test func `ranges are mishandled as configured by the test`() throws {
         let range = ["Range: bytes=100-199"]
         #expect(try answer(range, ranges: .ignored).status == 200)
         let shifted = try answer(range, ranges: .wrongOffset(by: -50))
@@ -83,7 +83,7 @@ struct ServedFileTests {
         #expect(short["Content-Range"] == "bytes 100-109/1000" && short.body == data[100..<110])
     }
 
-    @Test func `can be replaced between two requests, and broken off in one of them only`() throws {
+    @Test func `a file can be replaced between requests and interrupted in one of them`() throws {
         let server = try TestServer()
         server.serve(data, at: "/f", etag: "\"v1\"") { request, response in
             request.headers["Range"] == nil ? response.resets(afterBytes: 400) : response
@@ -98,7 +98,7 @@ struct ServedFileTests {
         #expect(third.status == 200 && third.text == "new" && third["ETag"] == "\"v2\"")
     }
 
-    @Test func `made of a pattern has the right bytes at any offset and costs no memory`() throws {
+    @Test func `a pattern file has the right bytes at any offset and needs no memory`() throws {
         let server = try TestServer()
         let size = 1 << 40
         server.servePattern(count: size, at: "/big", etag: "\"big\"")

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 struct ServingTests {
-    @Test func `answers with canned responses, closures and async closures on one kept-alive connection`() throws {
+    @Test func `canned responses, closures and async closures share a keep-alive connection`() throws {
         let server = try TestServer()
         server.route("GET", "/closure") { request in .text("closure \(request.method)") }
         server.route("GET", "/async") { _ in
@@ -20,7 +20,7 @@ struct ServingTests {
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func `a text that is JSON is sent as it is, and another as a string`() throws {
+    @Test func `valid JSON text is sent unchanged, and other text as a JSON string`() throws {
         let server = try TestServer()
         server.route("/object", .json(#"{"a": [1]}"#))
         server.route("/broken", .json("{\"a\": "))
@@ -31,7 +31,7 @@ struct ServingTests {
         #expect(try client.exchange("GET", "/word").text == #""word""#)
     }
 
-    @Test func `answers as a proxy for any host, and a request for a tunnel as its route says`() throws {
+    @Test func `the server acts as a proxy for any host and routes tunnel requests`() throws {
         let server = try TestServer()
         server.route("/page", .text("from any host"))
         server.route("CONNECT", "*", .status(407))
@@ -42,7 +42,7 @@ struct ServingTests {
         #expect(server.requests.map(\.path) == ["/page", "b.example:443"])
     }
 
-    @Test func `has a port that no earlier server has had`() throws {
+    @Test func `each server has a new port`() throws {
         var ports: Set<UInt16> = []
         for _ in 0..<600 {
             let server = try TestServer()
@@ -51,7 +51,7 @@ struct ServingTests {
         }
     }
 
-    @Test func `prefers an exact path to a prefix, a longer prefix to a shorter, a method to any, GET for HEAD`() throws {
+    @Test func `the most specific route is preferred, and HEAD falls back to GET`() throws {
         let server = try TestServer()
         server.route("/*", .text("all"))
         server.route("/files/*", .text("files"))
@@ -70,14 +70,14 @@ struct ServingTests {
         #expect(server.unexpectedRequests.map(\.path) == ["/only", "/x"])
     }
 
-    @Test func `gives responses in turn, and the last one for ever`() throws {
+    @Test func `responses are served in turn, and the last one is repeated`() throws {
         let server = try TestServer()
         server.route("/t", inTurn: [.status(503), .status(429), .text("done")])
         let client = try RawClient(port: server.port)
         #expect(try (0..<4).map { _ in try client.exchange("GET", "/t").status } == [503, 429, 200, 200])
     }
 
-    @Test func `answers 500 with the error that a closure throws`() throws {
+    @Test func `an error thrown by a closure is answered with 500 and its description`() throws {
         struct Broken: Error {}
         let server = try TestServer()
         server.route("/x") { _ in throw Broken() }
@@ -85,7 +85,7 @@ struct ServingTests {
         #expect(response.status == 500 && response.text.contains("Broken"))
     }
 
-    @Test func `records method, path, query, headers in order and body, and keeps the records when it has stopped`() throws {
+    @Test func `complete requests are recorded, and the records outlive the server`() throws {
         let server = try TestServer()
         server.route("/r", .text("ok"))
         let client = try RawClient(port: server.port)
@@ -101,7 +101,7 @@ struct ServingTests {
         #expect(request.bodyChecksum == .of(Data("b\0dy".utf8)))
     }
 
-    @Test func `takes pipelined requests, chunked bodies with trailers, and any division of the bytes`() throws {
+    @Test func `pipelined and chunked requests are accepted in any division of the bytes`() throws {
         let server = try TestServer()
         server.echo(at: "/e")
         server.route("/a", .text("a").delayed(0.02))
@@ -117,7 +117,7 @@ struct ServingTests {
         #expect(server.requests[1].trailers["x-t"] == "1")
     }
 
-    @Test func `sends 100 Continue, withholds it, or answers early, as the route wants`() throws {
+    @Test func `a route can send 100 Continue, withhold it or respond early`() throws {
         let server = try TestServer()
         server.route("/c", .text("ok"))
         server.route("/w", options: .withholdsContinue, .text("ok"))
@@ -137,7 +137,7 @@ struct ServingTests {
         #expect(server.requests.map(\.text) == ["abc", "abc", ""])
     }
 
-    @Test func `answers early while a large body is on its way, and the answer arrives`() throws {
+    @Test func `an early response arrives while a large body is being sent`() throws {
         let server = try TestServer()
         server.route("/e", options: .answersEarly, .text("too much", status: 413))
         let client = try RawClient(port: server.port)
@@ -147,7 +147,7 @@ struct ServingTests {
         #expect(response.status == 413 && response.text == "too much" && response["Connection"] == "close")
     }
 
-    @Test func `keeps no body of a route that discards it, only length and checksum`() throws {
+    @Test func `a route that discards bodies records only their length and checksum`() throws {
         let server = try TestServer()
         server.route("/d", options: .discardsBody, .status(204))
         let part = PatternBytes.data(count: 1_000_003)
@@ -165,7 +165,7 @@ struct ServingTests {
         #expect(ProcessMeters.residentKilobytes - before < 55_000)
     }
 
-    @Test func `speaks HTTP/1.0: closes by default, and ends a body of unknown length with the connection`() throws {
+    @Test func `HTTP/1.0 connections stay open on request, and responses are not chunked`() throws {
         let server = try TestServer()
         server.route("/t", .text("t"))
         server.route("/c", .chunked(["a", "b"]))
@@ -178,7 +178,7 @@ struct ServingTests {
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func `closes when the client asks for it, and says so`() throws {
+    @Test func `the connection is closed if the client requests it`() throws {
         let server = try TestServer()
         server.route("/t", .text("t"))
         let client = try RawClient(port: server.port)
@@ -187,21 +187,21 @@ struct ServingTests {
         try server.wait { $0.openConnectionCount == 0 }
     }
 
-    @Test func `redirects with the location as it was given`() throws {
+    @Test func `a redirect contains the given location`() throws {
         let server = try TestServer()
         server.redirect("/a", to: "/b", status: 308)
         let response = try RawClient(port: server.port).exchange("GET", "/a")
         #expect(response.status == 308 && response["Location"] == "/b")
     }
 
-    @Test func `gives URLs for its paths`() throws {
+    @Test func `the server provides URLs for its paths`() throws {
         let server = try TestServer()
         #expect(server.url.absoluteString == "http://127.0.0.1:\(server.port)")
         #expect(server.url("/a?b=c").absoluteString == "http://127.0.0.1:\(server.port)/a?b=c")
         #expect(server.url("/a b").path == "/a b")
     }
 
-    @Test func `reports that a port is taken`() throws {
+    @Test func `a port in use is reported as an error`() throws {
         let server = try TestServer()
         var configuration = TestServer.Configuration()
         configuration.port = server.port

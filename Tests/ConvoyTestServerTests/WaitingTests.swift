@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 struct WaitingTests {
-    @Test func `a wait returns when the requests have come, from a thread and from a task`() async throws {
+    @Test func `a wait on a thread or in a task returns when the requests have arrived`() async throws {
         let server = try TestServer()
         server.route("/", .text("x"))
         async let inTask = server.waitForRequests(count: 2)
@@ -17,7 +17,7 @@ struct WaitingTests {
         #expect(try blocking { try server.waitForRequests(count: 2).count } == 2)
     }
 
-    @Test func `a wait in vain tells what the server had seen, and one on a stopped server ends at once`() async throws {
+    @Test func `a wait fails when it times out or the server stops`() async throws {
         let server = try TestServer()
         #expect(throws: TestServerError.self) { try blocking { try server.waitForRequests(count: 1, timeout: 0.02) } }
         await #expect(throws: TestServerError.self) { try await server.waitForRequests(count: 1, timeout: 0.02) }
@@ -26,14 +26,14 @@ struct WaitingTests {
         await #expect(throws: TestServerError.stopped) { try await pending.value }
     }
 
-    @Test func `a cancelled task stops waiting at once`() async throws {
+    @Test func `a cancelled task stops waiting immediately`() async throws {
         let server = try TestServer()
         let task = Task { try await server.waitForRequests(count: 1, timeout: 60) }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
     }
 
-    @Test func `expectations tell in sentences what did not come, and what came without a route`() throws {
+    @Test func `unmet expectations describe missing requests and requests without a route`() throws {
         let server = try TestServer()
         server.route("/x", .text("x"))
         server.expect("POST", "/x", count: 2)
@@ -50,7 +50,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func `a recording limit of nothing keeps nothing and still counts`() throws {
+    @Test func `a recording limit of zero records nothing but still counts requests`() throws {
         var configuration = TestServer.Configuration()
         configuration.recordingLimit = 0
         let server = try TestServer(configuration)
@@ -59,7 +59,7 @@ struct WaitingTests {
         #expect(server.requests.isEmpty && server.statistics.requestCount == 3)
     }
 
-    @Test func `an upload that the client gives up is not among the requests but among the incomplete ones`() throws {
+    @Test func `an abandoned upload is listed only among the incomplete requests`() throws {
         let server = try TestServer()
         server.route("/up", .status(204))
         let client = try RawClient(port: server.port)

@@ -7,7 +7,7 @@ import Testing
 struct CertificateTests {
     typealias Profile = TestCertificate.Profile
 
-    @Test func `makes a chain that openssl accepts for the right host, address and purpose only`() throws {
+    @Test func `openssl accepts a chain only for the right host, address and purpose`() throws {
         let root = try TestCertificate.root()
         let authority = try root.issue(.authority("Between", pathLength: 0))
         let leaf = try authority.issue(.server("a.test", "*.b.test", "127.0.0.1", "::1"))
@@ -22,7 +22,7 @@ struct CertificateTests {
         #expect(try OpenSSLProgram.verify(try root.issue(.client("ada")), "-purpose", "sslclient") == "OK")
     }
 
-    @Test func `writes what the profile says`() throws {
+    @Test func `a certificate contains the values of its profile`() throws {
         var profile = Profile.server("a.test", "10.1.2.3")
         profile.organization = "Ünïcode & Sons"
         profile.keyUsages = [.digitalSignature, .keyEncipherment, .decipherOnly]
@@ -47,7 +47,7 @@ struct CertificateTests {
         (Profile.Key.ec, "id-ecPublicKey", "NIST CURVE: P-256"), (.ec384, "id-ecPublicKey", "NIST CURVE: P-384"),
         (.rsa(bits: 1024), "rsaEncryption", "(1024 bit)"), (.ed25519, "ED25519", "ED25519 Public-Key"),
     ])
-    func `makes every kind of key, and every kind signs`(_ key: Profile.Key, name: String, size: String) throws {
+    func `every kind of key can be created and used for signing`(_ key: Profile.Key, name: String, size: String) throws {
         var authority = Profile.authority("Root")
         authority.key = key
         let root = try TestCertificate.root(authority)
@@ -57,7 +57,7 @@ struct CertificateTests {
         #expect(try OpenSSLProgram.verify(leaf, "-auth_level", "0") == "OK")
     }
 
-    @Test func `signs with weak digests, and says which cannot be`() throws {
+    @Test func `weak digests can be used, and impossible profiles are errors`() throws {
         var authority = Profile.authority("Root")
         authority.key = .rsa(bits: 2048)
         let root = try TestCertificate.root(authority)
@@ -89,7 +89,7 @@ struct CertificateTests {
         #expect(throws: TestCertificateError.self) { try TestCertificate.selfSigned(profile) }
     }
 
-    @Test func `makes each defect of validity, names, usage and chain, which openssl names`() throws {
+    @Test func `openssl reports each defect of validity, names, usage and chain`() throws {
         let root = try TestCertificate.root()
         let now = Date()
         func reason(_ arguments: String..., change: (inout Profile) -> Void) throws -> String {
@@ -132,7 +132,7 @@ struct CertificateTests {
         #expect(try OpenSSLProgram.verify(try TestCertificate.selfSigned(), "-verify_hostname", "localhost") == "OK")
     }
 
-    @Test func `constrains names and networks`() throws {
+    @Test func `an authority can constrain names and networks`() throws {
         var authority = Profile.authority("Root")
         authority.nameConstraints = .init(
             permittedDNSNames: ["test"], excludedDNSNames: ["bad.test"], permittedNetworks: ["10.0.0.0/9", "fd00::/8"],
@@ -149,7 +149,7 @@ struct CertificateTests {
         #expect(throws: TestCertificateError.invalidAddress("10.0.0.0/33")) { try root.issue(authority) }
     }
 
-    @Test func `renews with the same key or the same profile, and pins tell them apart`() throws {
+    @Test func `pins distinguish certificates renewed with the same key from rekeyed ones`() throws {
         let root = try TestCertificate.root()
         let first = try root.issue(.server("a.test"))
         let renewed = try first.reissued(), rekeyed = try first.replacingKey()
@@ -166,7 +166,7 @@ struct CertificateTests {
         #expect(try OpenSSLProgram.verify(try crossed.issue(.server("a.test"))) == "OK")
     }
 
-    @Test func `writes files, an encrypted key and PKCS#12 that openssl reads`() throws {
+    @Test func `openssl reads the certificate files, the encrypted key and PKCS#12`() throws {
         let leaf = try TestCertificate.root().issue(.authority("Between")).issue(.client("ada"))
         let directory = try TemporaryDirectory()
         let (certificate, key) = try leaf.write(to: directory.url, name: "ada")
@@ -190,7 +190,7 @@ struct CertificateTests {
         #expect(try OpenSSLProgram.run(["pkcs12", "-in", store.path, "-passin", "pass:wrong"]).status != 0)
     }
 
-    @Test func `makes OCSP responses that openssl verifies`() throws {
+    @Test func `openssl verifies the OCSP responses`() throws {
         let root = try TestCertificate.root()
         let leaf = try root.issue(.server("a.test"))
         let directory = try TemporaryDirectory()

@@ -23,7 +23,7 @@ struct HandshakeTests {
         return server
     }
 
-    @Test func `a client that refuses the certificate has sent nothing`() throws {
+    @Test func `a client that rejects the certificate sends nothing`() throws {
         let stranger = try TestCertificate.root(.authority("Stranger")).issue(.server("localhost"))
         let server = try server { $0.identity = stranger }
         for version in ["-tls1_2", "-tls1_3"] {
@@ -42,7 +42,7 @@ struct HandshakeTests {
     }
 
     @Test(arguments: ["1.2", "1.3"])
-    func `requires a client certificate of its authority`(version: String) throws {
+    func `the server requires a client certificate from its authority`(version: String) throws {
         let authority = try TestCertificate.root(.authority("Clients"))
         var profile = TestCertificate.Profile.client("Ada Ünïcode")
         profile.organization = "Engines"
@@ -70,7 +70,7 @@ struct HandshakeTests {
         #expect(try client.session(server, "/", "-tls1_2").contains("CN=Clients"))
     }
 
-    @Test func `asks for a client certificate that may be missing, and accepts any without authorities`() throws {
+    @Test func `a requested client certificate may be missing`() throws {
         let ada = try TestCertificate.root(.authority("Clients")).issue(.client("ada"))
         let (certificate, key) = try ada.write(to: client.directory.url, name: "ada")
         let server = try server { $0.clientCertificates = .requested }
@@ -86,7 +86,7 @@ struct HandshakeTests {
         #expect(try client.curl("--cert", certificate.path, "--key", key.path, url).status != 0)
     }
 
-    @Test func `serves the certificate of the name that is asked for, whatever kind its key is`() throws {
+    @Test func `the certificate is chosen by the requested name, for any kind of key`() throws {
         var profile = TestCertificate.Profile.server("rsa.test")
         profile.key = .rsa(bits: 2048)
         let rsa = try root.issue(.authority("Between")).issue(profile)
@@ -103,7 +103,7 @@ struct HandshakeTests {
         #expect(server.requests.last?.tls?.serverName == .some(nil))
     }
 
-    @Test func `sends the given chain`() throws {
+    @Test func `the server sends the given chain`() throws {
         let between = try root.issue(.authority("Between"))
         let leaf = try between.issue(.server("localhost", "127.0.0.1"))
         let server = try server { $0.identity = leaf }
@@ -119,7 +119,7 @@ struct HandshakeTests {
         #expect(text.components(separatedBy: "BEGIN CERTIFICATE").count == 5)
     }
 
-    @Test func `agrees upon the best common application protocol`() throws {
+    @Test func `the best common application protocol is negotiated`() throws {
         let server = try server { $0.alpnProtocols = ["h2", "http/1.1"] }
         #expect(try client.session(server, "/", "-alpn", "http/1.1,h2").contains("ALPN protocol: h2"))
         #expect(try client.session(server, "/", "-alpn", "x,http/1.1").contains("ALPN protocol: http/1.1"))
@@ -132,7 +132,7 @@ struct HandshakeTests {
         #expect(try client.session(server, "/", "-alpn", "http/1.1").contains("No ALPN negotiated"))
     }
 
-    @Test func `speaks only the versions and ciphers that the test sets`() throws {
+    @Test func `only the configured versions and ciphers are used`() throws {
         let server = try server { ($0.minimumVersion, $0.maximumVersion) = (.tls10, .tls11) }
         let weak = ["-cipher", "ALL:@SECLEVEL=0"]
         #expect(try client.session(server, "/", "-tls1", weak[0], weak[1]).contains("hello"))
@@ -152,7 +152,7 @@ struct HandshakeTests {
         #expect(server.handshakeFailures.last == "no shared cipher")
     }
 
-    @Test func `serves weak keys, old digests and expired certificates`() throws {
+    @Test func `weak keys, old digests and expired certificates can be used`() throws {
         var authority = TestCertificate.Profile.authority("Weak")
         authority.key = .rsa(bits: 1024)
         let weak = try TestCertificate.root(authority)
@@ -171,7 +171,7 @@ struct HandshakeTests {
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
-    func `staples an OCSP response for clients that ask for one`(version: String) throws {
+    func `an OCSP response is stapled if the client requests one`(version: String) throws {
         let response = try identity.ocspResponse(status: .revoked)
         let server = try server { $0.ocspResponse = response }
         let text = try client.session(server, "/", "-status", version)
@@ -182,7 +182,7 @@ struct HandshakeTests {
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
-    func `resumes sessions, with the client's certificate, unless the test says otherwise`(version: String) throws {
+    func `sessions are resumed with the client certificate unless disabled`(version: String) throws {
         let file = client.directory.file("session").path
         let (certificate, key) = try root.issue(.client("ada")).write(to: client.directory.url, name: "ada")
         let server = try server {
@@ -204,7 +204,7 @@ struct HandshakeTests {
         #expect(server.statistics.resumedHandshakeCount == 1)
     }
 
-    @Test func `plain text is a failed handshake`() throws {
+    @Test func `plain text counts as a failed handshake`() throws {
         let server = try server()
         let plain = try RawClient(port: server.port)
         try plain.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -221,7 +221,7 @@ struct HandshakeTests {
         #expect(server.statistics.malformedRequestCount == 0 && server.requests.isEmpty)
     }
 
-    @Test func `bounds a handshake in time, and how many failures are kept`() throws {
+    @Test func `the handshake time and the number of recorded failures are limited`() throws {
         var configuration = TestServer.Configuration()
         configuration.handshakeTimeout = 0.05
         configuration.recordingLimit = 1
@@ -236,7 +236,7 @@ struct HandshakeTests {
         #expect(try client.curl(server.url("/").absoluteString).status == 0)
     }
 
-    @Test func `stops and drops its connections during handshakes`() throws {
+    @Test func `a server can stop and drop connections during handshakes`() throws {
         let server = try server()
         let clients = try (0..<20).map { _ in try RawClient(port: server.port) }
         try server.wait { $0.openConnectionCount == 20 }
@@ -249,7 +249,7 @@ struct HandshakeTests {
         #expect(server.statistics.openConnectionCount == 0 && server.statistics.failedHandshakeCount == 0)
     }
 
-    @Test func `changes its settings while it runs, to plain text and back, and refuses those that cannot be`() throws {
+    @Test func `TLS settings can change while running, and invalid ones are rejected`() throws {
         let server = try server()
         #expect(try client.curl(server.url("/").absoluteString).status == 0)
         var tls = TestServer.TLS(try identity.replacingKey())

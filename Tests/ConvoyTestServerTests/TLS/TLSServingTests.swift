@@ -15,7 +15,7 @@ struct TLSServingTests {
         client = try TLSClient(trusting: root)
     }
 
-    @Test func `answers on one kept-alive connection, and records what was agreed upon`() throws {
+    @Test func `requests share a keep-alive connection, and the TLS parameters are recorded`() throws {
         let server = try TestServer(tls: TestServer.TLS(identity))
         server.route("/a", .text("a"))
         server.echo(at: "/e")
@@ -36,7 +36,7 @@ struct TLSServingTests {
         #expect(server.handshakeFailures == [])
     }
 
-    @Test func `stays plain without TLS`() throws {
+    @Test func `a server without TLS uses plain text`() throws {
         let server = try TestServer()
         server.route("/", .text("x"))
         #expect(server.url("/", host: "localhost").absoluteString == "http://localhost:\(server.port)/")
@@ -46,7 +46,7 @@ struct TLSServingTests {
     }
 
     @Test(arguments: ["1.2", "1.3"])
-    func `carries 64 MiB down and 16 MiB up, with a length and in chunks`(version: String) throws {
+    func `64 MiB are downloaded and 16 MiB uploaded, with a length and in chunks`(version: String) throws {
         let server = try TestServer(tls: TestServer.TLS(identity))
         let plain = try TestServer()
         let size = 64 << 20
@@ -74,7 +74,7 @@ struct TLSServingTests {
         #expect(server.requests.allSatisfy { $0.tls?.version == "TLSv\(version)" })
     }
 
-    @Test func `a client that reads slowly holds its own response back, and no other`() throws {
+    @Test func `a slow client delays only its own response`() throws {
         let server = try TestServer(tls: TestServer.TLS(identity))
         server.route("/endless", .pattern(count: 1 << 40))
         server.route("/quick", .text("quick"))
@@ -92,7 +92,7 @@ struct TLSServingTests {
         slow.stop()
     }
 
-    @Test func `breaks responses off at the byte that was asked for`() throws {
+    @Test func `responses are interrupted at the configured byte`() throws {
         let server = try TestServer(tls: TestServer.TLS(identity))
         server.route("/truncated", .pattern(count: 300_000).truncated(afterBytes: 200_001))
         server.route("/empty", .text("hello").failing(.closeBeforeHead))
@@ -116,7 +116,7 @@ struct TLSServingTests {
         #expect(try status("/stall") == (28, "100001"))
     }
 
-    @Test func `delays, drips and waits at gates`() throws {
+    @Test func `responses can be delayed, dripped and held at gates`() throws {
         let server = try TestServer(tls: TestServer.TLS(identity))
         let gate = TestServer.Gate()
         server.route("/drip", .drip(PatternBytes.data(count: 10), chunk: 2, interval: 0.02))
@@ -133,7 +133,7 @@ struct TLSServingTests {
         #expect(both.status == 0 && both.text.contains("ough") && gate.isOpen)
     }
 
-    @Test func `says that nothing follows when it closes, unless the test says otherwise or resets`() throws {
+    @Test func `a close alert is sent unless it is disabled or the connection is reset`() throws {
         var tls = TestServer.TLS(identity)
         let server = try TestServer(tls: tls)
         server.route("/", .text("until the end").framed(.closeDelimited))
@@ -148,7 +148,7 @@ struct TLSServingTests {
         #expect(text.contains("unexpected eof"))
     }
 
-    @Test func `serves 200 connections at once`() throws {
+    @Test func `200 parallel connections are served`() throws {
         let server = try TestServer(tls: TestServer.TLS(identity))
         let gate = TestServer.Gate()
         server.route("/*", .pattern(count: 5000).held(by: gate))
