@@ -7,7 +7,7 @@ import Testing
 
 /// Images that exceed the limits are rejected before memory is allocated for them.
 @Suite(.serialized) struct BombTests {
-    @Test func `A bomb in any format is an error, and memory stays flat`() throws {
+    @Test func `a bomb in any format is an error and does not use memory`() throws {
         let bombs: [ImageFormat: Data] = [
             .png: Samples.pngBomb(width: 30_000, height: 30_000),
             .jpeg: try replaced(
@@ -35,12 +35,12 @@ import Testing
         #expect(ProcessMeters.peakResidentKilobytes - before < 16_384)
     }
 
-    @Test func `A PNG of 60,000 x 60,000 is an error of its dimensions`() {
+    @Test func `a PNG of 60,000 x 60,000 exceeds the dimension limit`() {
         #expect(limit(failure(Samples.pngBomb(width: 60_000, height: 60_000))) == .imageDimension)
         #expect(limit(failure(Samples.pngBomb(width: 1, height: 0x7FFF_FFFF))) == .imageDimension)
     }
 
-    @Test func `The limits can be lowered and raised, and an image at them is decoded`() throws {
+    @Test func `an image is decoded exactly up to its limits`() throws {
         let body = try Samples.saved("png")
         func passed(_ limits: ImageLimits) -> ResponseLimitExceeded? {
             limit(failure(body, ImageResponseSerializer(imageLimits: limits)))
@@ -51,7 +51,7 @@ import Testing
         #expect(try decode(body, ImageResponseSerializer(imageLimits: exact)) != nil)
     }
 
-    @Test func `Without limits the greatest sizes are still errors`() throws {
+    @Test func `the largest sizes are errors even without limits`() throws {
         let serializer = ImageResponseSerializer(
             imageLimits: ImageLimits(maximumPixelCount: .max, maximumDimension: .max))
         let most: [UInt8] = [0xFF, 0xFF, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0x7F]
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: Samples.formats)
-    func `A decoder that finds another size than the layout's is stopped before it allocates`(
+    func `a decoder that finds a size over the limit stops before allocating`(
         format: ImageFormat
     ) throws {
         let body = try #require(try Samples.all()[format])
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(arguments: ["#definea_width", "#define\u{B}a_width", "#define\u{A0}a_width"])
-    func `An XBM that gdk-pixbuf would take for a greater one has the size that was checked`(
+    func `an XBM has the size that was checked even if gdk-pixbuf would read a larger one`(
         definition: String
     ) throws {
         // gdk-pixbuf's XBM loader would request 2 GB, and terminates the program if it gets no memory.
@@ -91,7 +91,7 @@ import Testing
         #expect(image.width == 1 && image.height == 1 && image.pixels == Data([0, 0, 0]))
     }
 
-    @Test func `Text in a PNG is not unpacked`() throws {
+    @Test func `compressed text in a PNG is not unpacked`() throws {
         // Each chunk is 8 kB that expand to 8 MB, which libpng would do up to a thousand times.
         let body = try Samples.saved("png")
         let end = body.count - 12
@@ -106,7 +106,7 @@ import Testing
         #expect(ProcessMeters.peakResidentKilobytes - before < 8192)
     }
 
-    @Test func `Frames of an animation are not kept`() throws {
+    @Test func `frames of an animation are not kept`() throws {
         var body = Samples.gif.dropLast()
         let frame = Data(Samples.gifFrame)
         for _ in 0..<100_000 { body += frame }
@@ -119,7 +119,7 @@ import Testing
         #expect(ContinuousClock.now - start < .seconds(15))
     }
 
-    @Test func `A JPEG of very many scans is an error`() throws {
+    @Test func `a JPEG with very many scans is an error`() throws {
         let body = try Samples.saved("jpeg")
         let scan = try #require(body.range(of: Data([0xFF, 0xDA])))
         var bomb = body.prefix(body.count - 2)
@@ -127,7 +127,7 @@ import Testing
         #expect(limit(failure(bomb + [0xFF, 0xD9])) == .pixelCount)
     }
 
-    @Test func `The scans and the pixels of a JPEG are bounded together`() throws {
+    @Test func `the product of scans and pixels of a JPEG is limited`() throws {
         let body = try Samples.saved("jpeg")
         let scan = try #require(body.range(of: Data([0xFF, 0xDA])))
         func scanned(_ count: Int, size: [UInt8]) throws -> Data {
@@ -144,8 +144,7 @@ import Testing
         }
     }
 
-    @Test func `A progressive JPEG of few bytes and many pixels is an error, and one of an ordinary size is decoded`() throws
-    {
+    @Test func `a small progressive JPEG with many pixels is an error, and a normal one is decoded`() throws {
         let bomb = progressive(size: 8_000)
         #expect(bomb.count < 200_000)
         let before = ProcessMeters.peakResidentKilobytes
@@ -160,7 +159,7 @@ import Testing
         _ = try photograph.withUnsafeBytes { try ImageLayout(ImageBytes($0), limits: .standard) }
     }
 
-    @Test func `Images leave no memory behind`() throws {
+    @Test func `decoding images leaks no memory`() throws {
         let bodies = try Samples.all().values + [Samples.saved("png", width: 200, height: 200, alpha: true)]
         let damaged = bodies.map { $0.prefix($0.count * 2 / 3) }
         func round(_ count: Int) {
@@ -228,7 +227,7 @@ extension BombTests {
         return data + Data(count: 4)
     }
 
-    @Test func `A TIFF whose numbers have an overflowing product is an error`() throws {
+    @Test func `a TIFF whose size overflows is an error`() throws {
         #expect(failure(tiff(width: 1, height: 1, samples: .max, depth: .max)) != nil)
         #expect(failure(tiff(width: 1, height: 1, samples: 1 << 31, depth: 1 << 31)) != nil)
     }

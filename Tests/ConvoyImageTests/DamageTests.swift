@@ -8,7 +8,7 @@ import Testing
 /// Truncated or damaged bodies cause errors, but never crashes.
 @Suite struct DamageTests {
     @Test(arguments: Samples.formats)
-    func `A body that is cut short at any length is an error`(format: ImageFormat) throws {
+    func `a body truncated at any length is an error`(format: ImageFormat) throws {
         let body = try #require(try Samples.all()[format])
         let whole = try #require(try decode(body))
         for length in 1..<body.count {
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: Samples.formats)
-    func `A false header is an error or an image of its size, wherever the body is truncated`(format: ImageFormat) throws {
+    func `a false header causes an error or an image of consistent size`(format: ImageFormat) throws {
         let body = try #require(try Samples.all()[format])
         // The directory of a TIFF follows the pixels.
         let header = format == .tiff ? body.indices.suffix(120) : body.indices.prefix(80)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `Truncated pixels inside a valid file are an error`() throws {
+    @Test func `truncated pixels inside a valid file are an error`() throws {
         // A PNG of 5 x 3 whose compressed data ends after one row, and a BMP with fewer rows than declared.
         var row = Data([0]) + Samples.pixels(height: 1)
         var sums: (UInt32, UInt32) = (1, 0)
@@ -68,7 +68,7 @@ import Testing
         #expect(failure(bmp.prefix(22) + [4] + bmp.dropFirst(23))?.code == NSURLErrorCannotDecodeContentData)
     }
 
-    @Test func `A bitmap of runs is decoded, and is an error without its end`() throws {
+    @Test func `a run-length encoded bitmap is decoded, and is an error without its end`() throws {
         var bmp = Data("BM".utf8) + Data(count: 8) + Samples.littleEndian(62)
         bmp += Samples.littleEndian(40) + Samples.littleEndian(4) + Samples.littleEndian(2)
         bmp += Data([1, 0, 8, 0]) + Samples.littleEndian(1) + Data(count: 12) + Samples.littleEndian(2) + Data(count: 4)
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `Random and mutated bodies never crash`() throws {
+    @Test func `random and mutated bodies never cause a crash`() throws {
         var generator = SplitMix64(seed: 2_016_04_01)
         let seeds =
             try Samples.all().sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value)

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `the code of the article is the code that is tested here`() throws {
+    @Test func `the code of the article matches the code tested here`() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let source = try String(contentsOf: URL(fileURLWithPath: #filePath), encoding: .utf8)
@@ -46,7 +46,7 @@ import Testing
         #expect(tested.count == 7)
     }
 
-    @Test func `An image is loaded with a closure and awaited`() async throws {
+    @Test func `an image can be loaded with a closure or awaited`() async throws {
         let shown = Locked<[Image]>([])
         let show: @Sendable (Image) -> Void = { image in shown.withLock { $0.append(image) } }
         let (url, queue) = (server.url("/images/1.png"), queue)
@@ -79,7 +79,7 @@ import Testing
         #expect(shown.withLock { $0.count } == 2)
     }
 
-    @Test func `A manager with a cache of its own answers for a downloader`() async throws {
+    @Test func `a downloader uses the cache and settings of its manager`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-article")
         defer { directory.remove() }
         let (folder, base) = (directory.file("images"), server.url(""))
@@ -117,7 +117,7 @@ import Testing
     }
     // Article ends
 
-    @Test func `Processors make an image of an image`() async throws {
+    @Test func `processors transform an image`() async throws {
         let downloader = ImageDownloader(manager: HTTPRequestOperationManager())
         let url = server.url("/images/1.png")
         // Article begins
@@ -131,7 +131,7 @@ import Testing
         #expect(image.pixels[middle..<(middle + 4)] == Data([74, 74, 74, 255]) && image.pixels[3] == 0)
     }
 
-    @Test func `Images are prefetched`() async throws {
+    @Test func `images are prefetched`() async throws {
         let downloader = ImageDownloader(manager: HTTPRequestOperationManager())
         let next = ["1", "2", "3"].map { ImageRequest(server.url("/images/\($0).png")) }
         // Article begins
@@ -143,7 +143,7 @@ import Testing
         prefetcher.stopAll()
     }
 
-    @Test func `An operation decodes an image`() async throws {
+    @Test func `an operation decodes an image`() async throws {
         let manager = HTTPRequestOperationManager(baseURL: server.url(""), completionQueue: queue)
         // Article begins
         let operation = try manager.makeOperation(.get, "images/1.png")

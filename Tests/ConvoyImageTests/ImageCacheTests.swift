@@ -23,7 +23,7 @@ import Testing
         ImageCache(memoryCapacity: capacity, preferredMemoryUsageAfterPurge: preferred, respondsToMemoryPressure: false)
     }
 
-    @Test func `A purge removes what was used longest ago, down to the preferred size`() throws {
+    @Test func `a purge removes the least recently used images down to the preferred size`() throws {
         let cache = cache(1000, 600)
         for number in 0..<10 { cache.insert(try image(99), for: try request(number)) }
         #expect(cache.memoryUsage == 990 && cache.count == 10)
@@ -35,7 +35,7 @@ import Testing
         for number in [0, 6, 7, 8, 9, 10] { #expect(cache.image(for: try request(number)) != nil, "\(number)") }
     }
 
-    @Test func `An image that is larger than the capacity is not kept, and one of more than the preferred size is`() throws {
+    @Test func `an image is cached unless it exceeds the capacity`() throws {
         let cache = cache(1000, 600)
         cache.insert(try image(99), for: try request(1))
         cache.insert(try image(1002), for: try request(2))
@@ -47,7 +47,7 @@ import Testing
         #expect(cache.memoryUsage == 0 && cache.count == 0)
     }
 
-    @Test func `Variants are kept beside each other, and removed by URL, by tag and one by one`() throws {
+    @Test func `variants are stored separately and can be removed by URL, by tag or individually`() throws {
         let cache = cache(1000, 600)
         cache.insert(try image(30), for: try request(1))
         cache.insert(try image(60), for: try request(1, size: 2, tag: "small"))
@@ -65,7 +65,7 @@ import Testing
         #expect(cache.memoryUsage == 0 && cache.count == 0)
     }
 
-    @Test func `Accents that are written in two ways are two images`() throws {
+    @Test func `canonically equivalent header values belong to different images`() throws {
         let cache = cache(1000, 600)
         var one = try request(1)
         var other = one
@@ -75,7 +75,7 @@ import Testing
         #expect(cache.image(for: one) != nil && cache.image(for: other) == nil)
     }
 
-    @Test func `A request that ignores local data gets nothing, and one that wants old data gets it`() throws {
+    @Test func `the cache policy of a request determines whether cached or stale images are used`() throws {
         let cache = cache(1000, 600)
         var request = try request(1)
         cache.insert(try image(30), for: ImageCacheKey(request), tag: nil, lifetime: 0)
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `100,000 random changes leave what a plain list would have`() throws {
+    @Test func `100,000 random changes match a model based on a plain list`() throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("ImageCacheTests: seed \(seed)")
         var generator = SplitMix64(seed: seed)
@@ -147,7 +147,7 @@ import Testing
 
     // MARK: Memory pressure
 
-    @Test func `A counter of the control group that grows empties the cache`() async throws {
+    @Test func `a growing control group counter empties the cache`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-pressure")
         defer { directory.remove() }
         let file = try directory.write(Data("low 0\nhigh 0\nmax 0\n".utf8), to: "memory.events")
@@ -178,7 +178,7 @@ import Testing
         try handle.close()
     }
 
-    @Test func `Without a file for it, a cache says why it does not watch`() {
+    @Test func `a cache reports why memory pressure cannot be watched`() {
         let pressure = MemoryPressure { [.stalls(path: "/nowhere/memory.pressure"), .events(path: "/nowhere/events")] }
         let cache = ImageCache(memoryCapacity: 1000, preferredMemoryUsageAfterPurge: 600, pressure: pressure)
         guard case .unavailable(let reason) = cache.memoryPressureWatch else {
@@ -190,7 +190,7 @@ import Testing
         #expect(ImageCache(respondsToMemoryPressure: false).memoryPressureWatch == .off)
     }
 
-    @Test func `A cache of the system's watches the kernel's file, or says why not`() {
+    @Test func `the default cache watches memory pressure or reports why it cannot`() {
         switch ImageCache().memoryPressureWatch {
         case .watching(let path): #expect(path.contains("memory"))
         case .unavailable(let reason): print("ImageCacheTests: no memory pressure here: \(reason)")

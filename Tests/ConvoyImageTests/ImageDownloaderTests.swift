@@ -12,7 +12,7 @@ import Testing
 @testable import ConvoyImage
 
 @Suite struct ImageDownloaderTests {
-    @Test func `A hundred loads of an image are one transfer and one decoding`() async throws {
+    @Test func `a hundred loads of an image share one transfer and one decoding`() async throws {
         let rig = try ImageRig()
         let gate = TestServer.Gate()
         try rig.serve("/one", 77, gate: gate)
@@ -48,7 +48,7 @@ import Testing
         #expect(rig.downloader.cachedImage(for: rig.request("/one")) == nil)
     }
 
-    @Test func `Several forms of an image are one transfer`() async throws {
+    @Test func `several forms of an image share one transfer`() async throws {
         let rig = try ImageRig()
         let gate = TestServer.Gate()
         try rig.serve("/one", gate: gate)
@@ -62,7 +62,7 @@ import Testing
         #expect(rig.server.requests.count == 1)
     }
 
-    @Test func `Cancelling one of many leaves the others, and the last one ends the transfer`() async throws {
+    @Test func `a transfer is cancelled only when its last load is cancelled`() async throws {
         let rig = try ImageRig()
         let gate = TestServer.Gate()
         defer { gate.open() }
@@ -96,7 +96,7 @@ import Testing
         #expect(rig.server.requests("/two").count == 2)
     }
 
-    @Test func `After a cancel on the handlers' queue no handler is called`() async throws {
+    @Test func `no handler is called after a cancellation on its queue`() async throws {
         let rig = try ImageRig()
         try rig.serve("/one")
         let violations = Atomic<Int>(0)
@@ -123,7 +123,7 @@ import Testing
         #expect(violations.load(ordering: .relaxed) == 0 && ended.load(ordering: .relaxed) == 300)
     }
 
-    @Test func `Cancelling a task ends its load with URLError.cancelled`() async throws {
+    @Test func `cancelling a task ends its load with URLError.cancelled`() async throws {
         let rig = try ImageRig()
         let gate = TestServer.Gate()
         defer { gate.open() }
@@ -168,7 +168,7 @@ import Testing
         return rig.server.requests.dropFirst().map(\.path)
     }
 
-    @Test func `Waiting downloads begin in their order, or the last one first`() async throws {
+    @Test func `waiting downloads start in FIFO or LIFO order`() async throws {
         let names = ["/a", "/b", "/c", "/d"]
         let first = try await order(.fifo) { _, load in for name in names { _ = load(name, .normal) } }
         #expect(first == names)
@@ -181,7 +181,7 @@ import Testing
         #expect(kept == names)
     }
 
-    @Test func `The highest priority of all who wait counts, and changes move what waits`() async throws {
+    @Test func `a download has the highest priority of its loads, and changes reorder the queue`() async throws {
         let order = try await order(.fifo) { rig, load in
             let low = load("/a", .veryLow)
             _ = load("/b", .low)
@@ -199,7 +199,7 @@ import Testing
         #expect(order == ["/a", "/e", "/b", "/d", "/c"])
     }
 
-    @Test func `A limit of downloads holds`() async throws {
+    @Test func `the number of parallel downloads is limited`() async throws {
         let rig = try ImageRig(limit: 3)
         let gate = TestServer.Gate()
         for number in 0..<20 { try rig.serve("/\(number)", number, gate: gate) }
@@ -216,7 +216,7 @@ import Testing
         #expect(rig.server.peakActiveRequestCount <= 3 && Set(log.entries) == Set(0..<20))
     }
 
-    @Test func `A prefetched image yields, and is promoted by a load of it`() async throws {
+    @Test func `a prefetched image yields to loads and is promoted by one of its own`() async throws {
         let rig = try ImageRig(limit: 1)
         let gate = TestServer.Gate()
         try rig.serve("/first", gate: gate)
@@ -239,7 +239,7 @@ import Testing
         #expect(prefetcher.count == 0, "it is in memory")
     }
 
-    @Test func `A prefetcher stops what it is told to, and all when it goes`() async throws {
+    @Test func `a prefetcher stops individual requests, and all when it is released`() async throws {
         let rig = try ImageRig()
         let gate = TestServer.Gate()
         defer { gate.open() }
@@ -260,7 +260,7 @@ import Testing
 
     // MARK: Users
 
-    @Test func `Requests with other credentials share neither a transfer nor an image`() async throws {
+    @Test func `requests with different credentials share neither transfers nor images`() async throws {
         let rig = try ImageRig()
         let gate = TestServer.Gate()
         let numbers = ["ada": 1, "grace": 2]
@@ -290,7 +290,7 @@ import Testing
 
     // MARK: Freshness
 
-    @Test func `An image is kept in memory as long as its response is fresh`() async throws {
+    @Test func `an image stays in memory as long as its response is fresh`() async throws {
         let rig = try ImageRig()
         for (name, value) in [
             ("no-store", "no-store"), ("no-cache", "no-cache"), ("zero", "max-age=0"), ("hour", "max-age=3600"),
@@ -317,7 +317,7 @@ import Testing
         #expect(rig.downloader.cache?.removeImages(taggedWith: "list") == 1)
     }
 
-    @Test func `The next run of a program gets its images from the disk`() async throws {
+    @Test func `the next run of a program loads its images from disk`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-images")
         defer { directory.remove() }
         let server = try TestServer()
@@ -337,7 +337,7 @@ import Testing
 
     // MARK: Bad images
 
-    @Test func `A bad image costs its own load only`() async throws {
+    @Test func `a bad image fails only its own load`() async throws {
         let rig = try ImageRig(limit: 2) {
             $0.maximumBodySize = 100_000
             $0.imageLimits = ImageLimits(maximumPixelCount: 1_000_000)
@@ -382,7 +382,7 @@ import Testing
         try await rig.waitUntilIdle()
     }
 
-    @Test func `An image that never ends is bounded by time`() async throws {
+    @Test func `an image that never completes times out`() async throws {
         let rig = try ImageRig { $0.totalTimeout = 0.3 }
         rig.server.route(
             "/slow", TestServer.Response.bytes(try ImageRig.numbered(1), type: "image/png").stalls(afterBytes: 20))
@@ -391,7 +391,7 @@ import Testing
         try await rig.waitUntilIdle()
     }
 
-    @Test func `A processor's error is that of its form only`() async throws {
+    @Test func `an error of a processor fails only its own form`() async throws {
         struct Failing: ImageProcessor {
             struct Failure: Error {}
             var identifier: String { "failing" }
@@ -416,7 +416,7 @@ import Testing
 
     // MARK: Previews
 
-    @Test func `A progressive JPEG is shown while it arrives, only to a load that asks`() async throws {
+    @Test func `previews of a progressive JPEG are delivered only to loads that request them`() async throws {
         let rig = try ImageRig { $0.previewInterval = 0 }
         var response = TestServer.Response.drip(Samples.progressive, chunk: 64, interval: 0.01)
         response.headers["Content-Type"] = "image/jpeg"
@@ -443,7 +443,7 @@ import Testing
         #expect(rig.server.requests.count == 1)
     }
 
-    @Test func `Any part of a progressive JPEG has the scans that have arrived whole`() throws {
+    @Test func `a prefix of a progressive JPEG contains its complete scans`() throws {
         let body = Samples.progressive
         var last = 0
         for count in 0...body.count {
@@ -464,7 +464,7 @@ import Testing
         #expect(Samples.gif.withUnsafeBytes { ImageLayout.wholeScans(ofProgressive: ImageBytes($0)) } == nil)
     }
 
-    @Test func `Five thousand waiting loads come and go`() async throws {
+    @Test func `five thousand waiting loads can be added and cancelled`() async throws {
         let rig = try ImageRig(limit: 1)
         let gate = TestServer.Gate()
         defer { gate.open() }

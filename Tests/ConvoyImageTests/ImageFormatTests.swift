@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoyImage
 
 @Suite struct ImageFormatTests {
-    @Test(arguments: ["png", "bmp", "tiff"]) func `Lossless formats give their exact pixels`(type: String) throws {
+    @Test(arguments: ["png", "bmp", "tiff"]) func `lossless formats decode to their exact pixels`(type: String) throws {
         let image = try #require(try decode(Samples.saved(type)))
         #expect(image.format.rawValue == type)
         #expect(image.width == Samples.width && image.height == Samples.height)
@@ -14,7 +14,7 @@ import Testing
         #expect(rgb(image) == Samples.pixels())
     }
 
-    @Test(arguments: ["png", "tiff", "ico"]) func `Alpha is kept`(type: String) throws {
+    @Test(arguments: ["png", "tiff", "ico"]) func `the alpha channel is preserved`(type: String) throws {
         let image = try #require(try decode(Samples.saved(type, alpha: true)))
         #expect(image.hasAlpha && image.channels == 4)
         let alpha = stride(from: 3, to: image.pixels.count, by: 4).map { image.pixels[$0] }
@@ -22,7 +22,7 @@ import Testing
         #expect(alpha == stride(from: 3, to: expected.count, by: 4).map { expected[$0] })
     }
 
-    @Test func `Colours are not multiplied by their alpha`() throws {
+    @Test func `colours are not premultiplied by alpha`() throws {
         for type in ["png", "tiff"] {
             let image = try #require(try decode(Samples.saved(type, alpha: true, alphaValue: 128)))
             for (index, sample) in Samples.pixels(alpha: true, alphaValue: 128).enumerated() {
@@ -31,14 +31,14 @@ import Testing
         }
     }
 
-    @Test func `A JPEG gives about its pixels`() throws {
+    @Test func `a JPEG decodes to its size without alpha`() throws {
         let body = try Samples.saved("jpeg", width: 32, height: 24, options: ["quality": "100"])
         let image = try #require(try decode(body))
         #expect(image.format == .jpeg && image.width == 32 && image.height == 24 && !image.hasAlpha)
         #expect(image.pixels.count == 32 * 24 * 3)
     }
 
-    @Test func `An icon gives its largest picture`() throws {
+    @Test func `an icon decodes to its largest picture`() throws {
         let small = try Samples.saved("ico", width: 4, height: 4)
         let large = try Samples.saved("ico", width: 16, height: 16)
         let image = try #require(try decode(icon([small.dropFirst(22), large.dropFirst(22)].map { Data($0) })))
@@ -46,12 +46,12 @@ import Testing
         #expect(rgb(image) == Samples.pixels(width: 16, height: 16))
     }
 
-    @Test func `An icon can be a PNG`() throws {
+    @Test func `an icon may contain a PNG`() throws {
         let image = try #require(try decode(icon([Samples.saved("png")])))
         #expect(image.format == .ico && rgb(image) == Samples.pixels())
     }
 
-    @Test func `A GIF gives its first frame`() throws {
+    @Test func `a GIF decodes to its first frame`() throws {
         #expect(rgb(try #require(try decode(Samples.gif))) == Samples.gifPixels)
         var frames = Samples.gif.dropLast()
         var second = Samples.gifFrame
@@ -60,14 +60,14 @@ import Testing
         #expect(rgb(try #require(try decode(frames + [0x3B]))) == Samples.gifPixels)
     }
 
-    @Test func `An XBM is black where a bit is set`() throws {
+    @Test func `an XBM is black where a bit is set`() throws {
         let image = try #require(try decode(Samples.xbm))
         #expect(image.format == .xbm && image.width == 10 && image.height == 2)
         let black = rgb(image).enumerated().filter { $0.offset % 3 == 0 && $0.element == 0 }.map { $0.offset / 3 }
         #expect(black == [0, 9] + Array(10..<18))
     }
 
-    @Test func `An XBM of X10 has short numbers, and numbers are hexadecimal with and without a prefix`() throws {
+    @Test func `an X10 bitmap has short values, which are hexadecimal with or without a prefix`() throws {
         let body = "#define a_width 17\n#define a_height 1\nstatic short a_bits[] = {0X8001 ,\n10};\n"
         let pixels = try #require(try decode(Data(body.utf8))).pixels
         #expect(stride(from: 0, to: 51, by: 3).filter { pixels[$0] == 0 } == [0, 45])
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `A photograph is rotated by its orientation, unless that is disabled`() throws {
+    @Test func `a photograph is rotated by its orientation unless that is disabled`() throws {
         let body = try exifOriented(6)
         var serializer = ImageResponseSerializer()
         let turned = try #require(try decode(body, serializer))
@@ -87,7 +87,7 @@ import Testing
         #expect(plain.width == 16 && plain.height == 8)
     }
 
-    @Test func `Equal images are equal, and changing a copy does not change the other`() throws {
+    @Test func `images with equal pixels are equal, and changing a copy does not affect them`() throws {
         let body = try Samples.saved("bmp")
         let first = try #require(try decode(body))
         let second = try #require(try decode(body))
@@ -98,7 +98,7 @@ import Testing
         #expect(first == second && copy != first.pixels)
     }
 
-    @Test func `Other formats are not decoded, whatever loaders are installed`() throws {
+    @Test func `other formats are not decoded, regardless of the installed loaders`() throws {
         let bodies = [
             "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>", "/* XPM */ static char *a[] = {\"1 1\"};",
             "P6 1 1 255\nabc", "RIFF\u{4}\0\0\0ACON", "nothing",

@@ -10,7 +10,7 @@ import Testing
 /// Animations, sizes, and formats with external loaders.
 @Suite(.serialized) struct ImageFormsTests {
     @Test(arguments: [ImageFormat.gif, .webp].filter(Samples.formats.contains))
-    func `An animation has its frames, their durations and its loop count`(format: ImageFormat) throws {
+    func `an animation has frames, durations and a loop count`(format: ImageFormat) throws {
         let body = format == .gif ? Samples.animatedGIF : Samples.animatedWebP
         let image = try ImageDecoder.image(body, ImageDecoding(allowsAnimation: true))
         let animation = try #require(image.animation)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `The frames of a WebP are drawn as it says`() throws {
+    @Test func `the frames of a WebP are drawn at their positions`() throws {
         guard Samples.formats.contains(.webp) else { return }
         let image = try ImageDecoder.image(Samples.movingWebP, ImageDecoding(allowsAnimation: true))
         let frames = try #require(image.animation?.frames)
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `Blending, replacing and clearing are those of the specification`() throws {
+    @Test func `WebP blending and disposal follow the specification`() throws {
         var canvas = WebPCanvas(ImageSize(width: 2, height: 1))
         func draw(_ pixel: [UInt8], at left: Int, blended: Bool, disposed: Bool = false) throws -> [UInt8] {
             let size = ImageSize(width: 1, height: 1)
@@ -73,7 +73,7 @@ import Testing
         #expect(try draw([7, 7, 7, 127], at: 1, blended: true) == [7, 7, 7, 128, 7, 7, 7, 127])
     }
 
-    @Test func `An animation takes the memory of two frames beside those that are delivered`() throws {
+    @Test func `decoding an animation uses the memory of two frames besides the delivered ones`() throws {
         guard Samples.formats.contains(.webp), ProcessMeters.resetPeak() else { return }
         let still = try Samples.plain("webp", width: 1000, height: 1000)
         let chunk = still.dropFirst(12)
@@ -95,7 +95,7 @@ import Testing
         #expect(taken < 60_000 || ProcessMeters.holdsOnToFreedMemory)
     }
 
-    @Test func `An animation of very many frames is its first one`() throws {
+    @Test func `an animation with too many frames is reduced to its first one`() throws {
         // A GIF of one pixel, whose frames take twenty bytes each.
         let gif = Samples.animatedGIF
         let start = try #require(gif.range(of: Data([0x21, 0xF9, 4]))?.lowerBound)
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [ImageFormat.gif, .webp].filter(Samples.formats.contains))
-    func `A damaged animation is an error or an image, and never a crash`(format: ImageFormat) throws {
+    func `a damaged animation never causes a crash`(format: ImageFormat) throws {
         let body = format == .gif ? Samples.animatedGIF : Samples.animatedWebP
         for length in 0..<body.count {
             #expect(throws: ImageFault.self) {
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func `A frame that reaches beyond its GIF is not restored from there`() throws {
+    @Test func `a frame that extends beyond its GIF is not restored`() throws {
         let complaints = Complaints.count.load(ordering: .relaxed)
         let handler = g_log_set_handler(
             "GdkPixbuf", G_LOG_LEVEL_CRITICAL, { _, _, _, _ in Complaints.count.add(1, ordering: .relaxed) }, nil)
@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    @Test func `An AVIF whose bitstream is larger than it says is an error before it is decoded`() throws {
+    @Test func `an AVIF with an oversized bitstream is rejected before decoding`() throws {
         guard Samples.formats.contains(.avif) else { return }
         var body = try Samples.plain("avif", width: 200, height: 100)
         let limits = ImageLimits(maximumDimension: 150)
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func `A loader that is missing is named, with its package`() {
+    @Test func `the error for a missing loader names its package`() {
         for format in [ImageFormat.webp, .avif] {
             let error = ImageFault.noLoader(format).error(for: nil, data: Data())
             #expect(error.code == NSURLErrorCannotDecodeContentData)
@@ -185,7 +185,7 @@ import Testing
     @Test(
         arguments: ["jpeg", "png", "webp", "avif", "bmp"].filter(Samples.formats.map(\.rawValue).contains),
         [ImageContentMode.fit, .fill])
-    func `An image is decoded at the size that is needed`(type: String, mode: ImageContentMode) throws {
+    func `an image is decoded at the required size`(type: String, mode: ImageContentMode) throws {
         for (width, height) in [(401, 299), (1000, 10), (16, 16), (97, 640)] {
             let body = try Samples.plain(type, width: width, height: height)
             let whole = ImageSize(width: width, height: height)
@@ -198,14 +198,14 @@ import Testing
         }
     }
 
-    @Test func `Decoding ends early when the image is no longer wanted`() throws {
+    @Test func `decoding stops early if the load is cancelled`() throws {
         let body = try Samples.plain("png", width: 50, height: 50)
         #expect(throws: ImageFault.cancelled) {
             try ImageDecoder.image(body, ImageDecoding(isCancelled: { true }))
         }
     }
 
-    @Test func `A thumbnail of 24 megapixels never takes the memory of all pixels`() throws {
+    @Test func `a thumbnail of a 24-megapixel image does not need memory for all pixels`() throws {
         let body = try Samples.plain("jpeg", width: 6000, height: 4000)
         // The first decoding loads what all others need, too.
         _ = try ImageDecoder.image(try Samples.plain("jpeg", width: 64, height: 64), ImageDecoding())

@@ -10,13 +10,13 @@ import Testing
 
 @Suite struct ImageResponseSerializerTests {
     @Test(arguments: ImageResponseSerializer.contentTypes.sorted())
-    func `Each of the twelve content types is accepted`(type: String) throws {
+    func `each of the twelve content types is accepted`(type: String) throws {
         let object = try ImageResponseSerializer().responseObject(for: response(type: type), data: Samples.gif)
         #expect(object is Image)
         #expect(ImageResponseSerializer.contentTypes.count == 12)
     }
 
-    @Test func `Another content type is an error, and nothing is decoded`() throws {
+    @Test func `an unsupported content type is an error, and nothing is decoded`() throws {
         let error = #expect(throws: NSError.self) {
             try ImageResponseSerializer().responseObject(for: response(type: "image/svg+xml"), data: Samples.gif)
         }
@@ -24,7 +24,7 @@ import Testing
         #expect(error?.localizedDescription == "Request failed: unacceptable content-type: image/svg+xml")
     }
 
-    @Test func `The image of an error response goes with the error`() throws {
+    @Test func `the error for a failed response contains its image`() throws {
         let error = #expect(throws: NSError.self) {
             try ImageResponseSerializer().responseObject(for: response(404), data: Samples.gif)
         }
@@ -32,7 +32,7 @@ import Testing
         #expect(error?.serializedResponseObject is Image)
     }
 
-    @Test func `The damaged image of an error response is an error over the status`() throws {
+    @Test func `a damaged image in a failed response is an error with the status as its cause`() throws {
         let error = #expect(throws: NSError.self) {
             try ImageResponseSerializer().responseObject(for: response(500), data: Samples.gif.dropLast())
         }
@@ -40,7 +40,7 @@ import Testing
         #expect((error?.userInfo[NSUnderlyingErrorKey] as? NSError)?.code == NSURLErrorBadServerResponse)
     }
 
-    @Test func `No body, an empty one, a single space, 204 and 205 give no object`() throws {
+    @Test func `a missing or empty body, a single space, 204 and 205 produce no object`() throws {
         let serializer = ImageResponseSerializer()
         #expect(try serializer.responseObject(for: response(), data: nil) == nil)
         #expect(try serializer.responseObject(for: response(), data: Data()) == nil)
@@ -49,7 +49,7 @@ import Testing
         #expect(try serializer.responseObject(for: response(205), data: Samples.gif) == nil)
     }
 
-    @Test func `A body over the limit is an error`() throws {
+    @Test func `a body over the limit is an error`() throws {
         var serializer = ImageResponseSerializer()
         serializer.limits.maximumBodySize = Samples.gif.count
         #expect(try decode(Samples.gif, serializer) != nil)
@@ -57,7 +57,7 @@ import Testing
         #expect(limit(failure(Samples.gif, serializer)) == .bodySize)
     }
 
-    @Test func `An undecodable body is an error with its reason, the response and the body`() throws {
+    @Test func `the error for an undecodable body contains the reason, the response and the body`() throws {
         let body = Data("\u{89}PNG is not enough".utf8)
         let error = try #require(failure(body))
         #expect(error.domain == URLResponseSerializationErrorDomain)
@@ -68,12 +68,12 @@ import Testing
         #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == exampleURL)
     }
 
-    @Test func `A slice of a larger body is decoded`() throws {
+    @Test func `a slice of a larger body is decoded`() throws {
         let padded = Data([1, 2, 3]) + Samples.gif
         #expect(try decode(padded.dropFirst(3)) == decode(Samples.gif))
     }
 
-    @Test func `Many threads decode at once`() throws {
+    @Test func `several threads can decode concurrently`() throws {
         let bodies = try Samples.all()
         let expected = try bodies.mapValues { try #require(try decode($0)) }
         let wrong = LockedCount()
@@ -85,7 +85,7 @@ import Testing
         #expect(wrong.value == 0)
     }
 
-    @Test func `A request operation ends with the image`() async throws {
+    @Test func `a request operation delivers the image`() async throws {
         let server = try TestServer()
         defer { server.stop() }
         let body = try Samples.saved("png", width: 60, height: 40)

@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `Of 10,000 loads each has one completion or one cancel, and nothing stays`() async throws {
+    @Test func `each of 10,000 loads completes or is cancelled exactly once, and nothing leaks`() async throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("ImageStormTests: seed \(seed)")
         // A small cache, so that images are purged and loaded again.

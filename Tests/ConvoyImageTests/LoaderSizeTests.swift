@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: Samples.formats)
-    func `The size in a layout is the one that the loader finds`(format: ImageFormat) throws {
+    func `the size in a layout matches the size that the loader reports`(format: ImageFormat) throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("LoaderSizeTests: \(format), seed \(seed)")
         var generator = SplitMix64(seed: seed)

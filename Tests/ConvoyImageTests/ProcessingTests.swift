@@ -43,7 +43,7 @@ import Testing
         return result
     }
 
-    @Test func `A reduced image has the mean of each area, weighted with alpha`() throws {
+    @Test func `a reduced image contains the mean of each area, weighted by alpha`() throws {
         let seed = UInt64.random(in: 0...999_999_999)
         var generator = SplitMix64(seed: seed)
         for round in 0..<150 {
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `White stays white, whatever the sizes`() throws {
+    @Test func `white stays white at any size`() throws {
         for (width, height) in [(32_768, 1), (1, 32_768), (5_001, 7)] {
             for alpha in [false, true] {
                 let pixels = Data(repeating: 255, count: width * height * (alpha ? 4 : 3))
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `A limiting size keeps the shape, never enlarges, and holds what its mode says`() {
+    @Test func `limiting a size preserves the aspect ratio, never enlarges and follows the mode`() {
         let seed = UInt64.random(in: 0...999_999_999)
         var generator = SplitMix64(seed: seed)
         for _ in 0..<20_000 {
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `A crop is the middle of the image`() throws {
+    @Test func `cropping keeps the middle of the image`() throws {
         var generator = SplitMix64(seed: 7)
         for _ in 0..<200 {
             let whole = size(&generator, most: 12)
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `Round corners multiply the alpha, and leave the rest as it is`() throws {
+    @Test func `rounding multiplies the alpha channel and leaves the colours unchanged`() throws {
         var generator = SplitMix64(seed: 11)
         for _ in 0..<200 {
             let whole = size(&generator, most: 16)
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func `A circle is as wide as high, and transparent in its corners only`() throws {
+    @Test func `a circle is square and transparent only in its corners`() throws {
         let pixels = Data(repeating: 200, count: 40 * 30 * 3)
         let circle = ImageRounding.circle.process(
             try Image(size: ImageSize(width: 40, height: 30), hasAlpha: false, pixels: pixels))
@@ -157,7 +157,7 @@ import Testing
         for (x, y) in [(15, 0), (0, 15), (29, 14), (14, 29), (15, 15), (6, 6)] { #expect(alpha(x, y) >= 250) }
     }
 
-    @Test func `Different processors have different identifiers, however they are put together`() {
+    @Test func `different processors have different identifiers in any combination`() {
         let size = ImageSize(width: 2, height: 3)
         let one: [any ImageProcessor] = [
             ImageResizing(to: size), ImageResizing(to: size, contentMode: .fill), ImageCropping(to: size),
@@ -181,7 +181,7 @@ import Testing
         func process(_ image: Image) -> Image { image }
     }
 
-    @Test func `Pixels of the wrong number are no image`() {
+    @Test func `a wrong number of pixels is an error`() {
         let size = ImageSize(width: 2, height: 2)
         for count in [0, 11, 13, 16] {
             #expect(throws: ImagePixelError.self) { try Image(size: size, hasAlpha: false, pixels: Data(count: count)) }
