@@ -16,13 +16,13 @@ import Testing
         (["http://a.example", "http://b.example"], "Only one URL can be given"),
         (["--downloads"], "needs a value"),
     ])
-    func `a mistake in the command line is said in a sentence`(arguments: [String], message: String) throws {
+    func `an invalid command line is reported in a sentence`(arguments: [String], message: String) throws {
         let result = try ProcessRunner.run(Programs.path("Gallery"), arguments, timeout: 30)
         #expect(result.status == 2)
         #expect(result.errorText.contains(message), "\(result.errorText)")
     }
 
-    @Test func `without a display it says so`() throws {
+    @Test func `a missing display is reported`() throws {
         let result = try ProcessRunner.run(
             Programs.path("Gallery"), ["http://127.0.0.1/"], environment: ["DISPLAY": "", "WAYLAND_DISPLAY": "none"],
             timeout: 30)
@@ -30,7 +30,7 @@ import Testing
         #expect(result.errorText.contains("Cannot open a display"), "\(result.errorText)")
     }
 
-    @Test func `keys show, go on, go back and download, and the wheel loads what comes into view`() throws {
+    @Test func `keys navigate and download, and scrolling loads visible pictures`() throws {
         let folder = try PictureFolder(count: 1000)
         let gallery = try RunningGallery(folder.server.url("/"), ["--size", "900x700"])
         try gallery.waitForTitle("1000 pictures")
@@ -66,7 +66,7 @@ import Testing
         #expect(!gallery.process.output.contains("CRITICAL"), "\(gallery.process.output)")
     }
 
-    @Test func `a feed works too, and a server that is not there is an alert that Control-R gets over`() throws {
+    @Test func `a feed can be shown, and Control-R reloads after a failure`() throws {
         let folder = try PictureFolder(count: 30)
         folder.server.route("/feed", .json(text: #"{"url": "/no", "items": [{"image": "/0003.bmp"}, {"url": "0004.bmp"}]}"#))
         let feed = try RunningGallery(folder.server.url("/feed"), [])
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(arguments: [480, 1600], [1, 2])
-    func `it looks as it did, light and dark`(width: Int, scale: Int) throws {
+    func `the window matches the recorded screenshots in light and dark`(width: Int, scale: Int) throws {
         let height = width == 480 ? 640 : 900
         let folder = try PictureFolder(count: 60)
         let display = try Programs.display.get()
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `the tolerance tells light from dark, and a grid from an empty one`() throws {
+    @Test func `the tolerance distinguishes light from dark and a full grid from an incomplete one`() throws {
         let kept = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Screenshots")
         func pixels(_ name: String) throws -> Data {
             try VirtualDisplay.pixels(of: Data(contentsOf: kept.appendingPathComponent(name)))

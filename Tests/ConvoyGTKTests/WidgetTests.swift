@@ -4,7 +4,7 @@ import Testing
 
 /// Widgets bound to requests, in a separate program on a virtual display.
 @Suite(.serialized, .enabled(if: Programs.areRunnable, Programs.hint)) struct WidgetTests {
-    @Test func `the main queue and the main actor run in GLib's main loop, and neither holds up the other`() throws {
+    @Test func `the main queue and the main actor share GLib's main loop`() throws {
         let seen = try Programs.run("loop")
         #expect(seen.number("posted") == 20)
         #expect(seen.isTrue("mainActor"))
@@ -36,14 +36,14 @@ import Testing
         #expect(seen.isTrue("hasBothLines"))
     }
 
-    @Test func `assistive technologies learn that a picture is loading, and that it has failed`() throws {
+    @Test func `assistive technologies are informed about loading and failed pictures`() throws {
         let seen = try Programs.run("accessibility", accessibility: "test")
         #expect(seen.isTrue("busyWhileLoading"))
         #expect(seen.isTrue("describedAfterFailure"))
         #expect(seen["describedAfterSuccess"] as? Bool == false)
     }
 
-    @Test func `a picture comes at once from memory, in the size of its widget, and ends with it`() throws {
+    @Test func `a picture is shown from memory, fits its widget and is released with it`() throws {
         let seen = try Programs.run("pictures")
         #expect(seen.isTrue("isLoading"))
         #expect(seen.isTrue("hasIcon"))
@@ -60,7 +60,7 @@ import Testing
         #expect(seen.number("callsAfterRelease") == 0)
     }
 
-    @Test func `a cell that is used again never shows what is not its own, and nothing leaks`() throws {
+    @Test func `a reused cell never shows another picture, and nothing leaks`() throws {
         let count = ProcessInfo.processInfo.environment["CONVOY_REUSES"].flatMap { Int($0) } ?? 10_000
         let seen = try Programs.run("reuse", "\(count)", timeout: 600)
         #expect(seen.number("looks") > count)
@@ -74,7 +74,7 @@ import Testing
         #expect(allocated[2] - allocated[1] < 1 << 20, "\(allocated)")
     }
 
-    @Test func `the main loop is free while a thousand pictures scroll by, and a broken one costs its own cell`() throws {
+    @Test func `the main loop stays responsive while a thousand pictures scroll`() throws {
         let count = ProcessInfo.processInfo.environment["CONVOY_PICTURES"] ?? "1000"
         let seen = try Programs.run("scroll", count, timeout: 300)
         #expect(seen.number("wrong") == 0)

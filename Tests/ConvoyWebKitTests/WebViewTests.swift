@@ -13,7 +13,7 @@ enum WebViews {
 /// Web views in a separate program on a virtual display.
 @Suite(.serialized, .enabled(if: WebViews.areRunnable, "WebKitGTK, Xvfb, xdotool or ImageMagick is not installed"))
 struct WebViewTests {
-    @Test func `a page comes through the engine, and its text can be changed before it is shown`() throws {
+    @Test func `a page is loaded through Convoy, and its content can be changed before display`() throws {
         let display = try VirtualDisplay()
         let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
         let program = tests.deletingLastPathComponent().appendingPathComponent("WidgetProgram").path

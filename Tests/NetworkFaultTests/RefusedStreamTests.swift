@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(arguments: [Refusal.misdirected, .requiresHTTP1])
-    func `the metrics of a request that is repeated report a failure only without a response`(refusal: Refusal) throws {
+    func `metrics of a repeated request report a failure only without a response`(refusal: Refusal) throws {
         let tls = try ServerTLS(protocols: ServerTLS.http2)
         let server = try StreamServer(tls: tls) { request in
             if request.earlier == 0 { return refusal.steps(for: request) }
@@ -125,7 +125,7 @@ import Testing
         #expect(transactions.map { $0.failureReason == nil } == [refusal == .misdirected, true])
     }
 
-    @Test func `a server that always refuses gets a bounded number of requests`() throws {
+    @Test func `a server that always refuses receives a bounded number of requests`() throws {
         let tls = try ServerTLS(protocols: ServerTLS.http2)
         let server = try StreamServer(tls: tls) { _ in [.reset(7)] }
         defer { server.stop() }

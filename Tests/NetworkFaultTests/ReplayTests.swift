@@ -22,11 +22,13 @@ import Testing
         return Array(all.shuffled(using: &random).prefix(count))
     }
 
-    @Test func `a fault gives what the bytes say or an error, and spoils nothing else`() throws {
+    @Test func `a fault causes the specified outcome or an error and affects nothing else`() throws {
         try replay(isSecure: false, count: Self.isWhole ? .max : 1_000)
     }
 
-    @Test func `the same over TLS`() throws { try replay(isSecure: true, count: Self.isWhole ? 20_000 : 200) }
+    @Test func `a fault over TLS causes the specified outcome or an error and affects nothing else`() throws {
+        try replay(isSecure: true, count: Self.isWhole ? 20_000 : 200)
+    }
 
     private func replay(isSecure: Bool, count: Int) throws {
         ProcessMeters.raiseDescriptorLimit()

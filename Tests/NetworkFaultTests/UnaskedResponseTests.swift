@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(arguments: Moment.allCases, [false, true])
-    func `a response that nobody asked for is nobody's`(moment: Moment, isSecure: Bool) throws {
+    func `an unsolicited response is not delivered to any request`(moment: Moment, isSecure: Bool) throws {
         var random = SplitMix64(seed: ReplayTests.seed)
         let all = try Recording.all.get().map { try RecordedResponses($0) }
             .filter { $0.responses.count == 1 && !$0.responses[0].endsConnection }
