@@ -51,7 +51,7 @@ import Testing
         try gallery.key("Escape")
         try gallery.waitForTitle("1000 pictures")
 
-        #expect(folder.requestedPictures.count < 400, "pictures out of view are loaded, too")
+        #expect(folder.requestedPictures.count < 400, "pictures outside the window are loaded as well")
         let before = try display.picture(width: 900, height: 500, scaledTo: 240).pixels
         for _ in 0..<8 { try display.send(["click", "--delay", "25", "--repeat", "2", "5"]) }
         try eventually("the wheel to move the grid") {
@@ -83,7 +83,7 @@ import Testing
         }
         folder.server.route("/late", .bytes(folder.index, type: "text/html"))
         try display.send(["key", "Escape"])
-        try eventually(timeout: 20, "the alert to go") {
+        try eventually(timeout: 20, "the alert to disappear") {
             try display.send(["search", "--pid", "\(late.process.id)", "--onlyvisible", "--name", "."])
                 .split(separator: "\n").count <= 1
         }
@@ -251,7 +251,7 @@ final class RunningGallery: Sendable {
                 return seen == title
             }
         } catch {
-            throw ProcessError.didNotStart("the title is \(seen) and not \(title); \(process.output)")
+            throw ProcessError.didNotStart("the title is \(seen) instead of \(title); \(process.output)")
         }
     }
 

@@ -13,7 +13,7 @@ import Testing
         // 100 ms of work in portions of 4 ms.
         #expect(seen.number("inboxTicks") >= 10)
         #expect(seen.isTrue("inboxIsInOrder"))
-        #expect(seen.double("idleMilliseconds") < 30, "a loop with nothing to do turns")
+        #expect(seen.double("idleMilliseconds") < 30, "an idle loop keeps turning")
     }
 
     @Test func `spinners, bars, rows, alerts and texts follow their requests`() throws {

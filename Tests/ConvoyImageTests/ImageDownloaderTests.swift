@@ -27,12 +27,12 @@ import Testing
         gate.open()
         try await waitUntil("100 completions") { log.entries.count == 100 }
         #expect(log.entries.map(\.number) == Array(repeating: 77, count: 100))
-        #expect(log.entries.map(\.load) == Array(0..<100), "in the order of the loads")
+        #expect(log.entries.map(\.load) == Array(0..<100), "completions follow the order of the loads")
         #expect(rig.server.requests("/one").count == 1 && processor.count == 1)
         let accept = try #require(rig.server.requests("/one").first?.headers["Accept"])
         #expect(accept.contains("image/*") && accept.contains("image/webp") == Samples.formats.contains(.webp))
         #expect(rig.server.requests("/one").first?.headers["User-Agent"] != nil)
-        // From memory this time: not before this returns, and without a request.
+        // The image is now served from memory, without a request, after `load` has returned.
         try await rig.waitUntilIdle()
         let isBefore = Atomic<Bool>(true)
         let late = LoadLog<Bool>()
@@ -236,7 +236,7 @@ import Testing
         #expect(rig.downloader.cachedImage(for: rig.request("/a")) != nil)
         try await waitUntil("an idle prefetcher") { prefetcher.count == 0 }
         prefetcher.startPrefetching([rig.request("/a")])
-        #expect(prefetcher.count == 0, "it is in memory")
+        #expect(prefetcher.count == 0, "the image is in memory")
     }
 
     @Test func `a prefetcher stops individual requests, and all when it is released`() async throws {
@@ -434,7 +434,7 @@ import Testing
             }
         ) { ends.add(try? $0.get()) }
         try await waitUntil("both ends") { ends.entries.count == 2 }
-        #expect(processor.count == 1, "a load without previews pays for none")
+        #expect(processor.count == 1, "a load without previews is decoded only once")
         let images = previews.entries
         #expect(images.count >= 2 && images.allSatisfy { $0.size == ImageSize(width: 96, height: 64) })
         let whole = try #require(ends.entries.last ?? nil)

@@ -104,7 +104,7 @@ struct EnduranceTests {
             server.stop()
         }
         // The handler's thread releases it shortly after the response.
-        try eventually("the server to go") { weakly == nil }
+        try eventually("the server to be released") { weakly == nil }
         let free: UInt16
         do { free = try TestServer().port }
         #expect(throws: RawClient.Failure.self) { _ = try RawClient(port: free) }

@@ -79,7 +79,7 @@ struct DescriptorTests {
     @Test func `files opened concurrently do not claim the same descriptors`() throws {
         try withDescriptors(100) {
             var claims: [DescriptorClaim] = []
-            // Claims run out before the descriptors do, although none of them is used.
+            // Claims run out although no descriptor is used.
             while claims.count < 10_000, let claim = NetworkThread.claimDescriptors(2) { claims.append(claim) }
             #expect(claims.count < 10_000)
             claims.removeLast()

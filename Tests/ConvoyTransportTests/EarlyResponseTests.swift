@@ -64,7 +64,7 @@ import Testing
                 var next = redirect.request
                 next.httpBodyStream = InputStream(data: Data("again".utf8))
                 let replaced = next
-                // After the turns in which the response could have ended without the decision.
+                // Wait past the turns in which the response could have ended without the decision.
                 DispatchQueue.global().async { thread.perform { thread.perform { thread.perform { decide(replaced) } } } }
             })
             // Without a timeout, nothing else ends the wait.

@@ -9,7 +9,7 @@ import Testing
 /// Transfers whose bytes are held back.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
 struct HeldBackTests {
-    /// At last, the end of the body is among the bytes that wait in libcurl.
+    /// In the last round, the end of the body is among the bytes buffered in libcurl.
     @Test(arguments: [true, false])
     func `a transfer paused after each block completes and does not delay others`(usesHTTP2: Bool) throws {
         let nginx = try Nginx()

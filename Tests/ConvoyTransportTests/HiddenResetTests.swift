@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// HTTP/2 streams that are reset when libcurl 7.88 does not notice it.
+/// HTTP/2 streams whose resets libcurl 7.88 does not detect.
 @Suite(.enabled(if: FrameServer.isInstalled, "needs \(FrameServer.installHint)"))
 struct HiddenResetTests {
     private let server: TestServer
@@ -101,7 +101,7 @@ struct HiddenResetTests {
         }
         #expect(try #require(cut.wait()).error?.code == .networkConnectionLost)
 
-        // One of them gets its handle.
+        // One of these reuses the handle.
         let next = (0..<4).map { _ in
             Collector(onData: { connection in
                 connection.suspendReceiving()

@@ -40,9 +40,10 @@ extension FaultCase: ReplayedCase {
     var outcomeOfRepetition: FaultOutcome? { nil }
 }
 
-/// Runs cases through one manager and its queue, some hundred concurrently, and checks that each operation ends once,
-/// with the outcome that the bytes specify or with a typed error; that the next request of the manager gets its own
-/// response; and that no connection is reused after a failed response.
+/// Runs cases through one manager and its queue, several hundred concurrently.
+///
+/// Each operation must end once, either with the specified outcome or with a typed error. The manager's next request
+/// must receive its own response, and no connection may be reused after a failed response.
 final class FaultRun: Sendable {
     struct Report: Sendable {
         var successes = 0
@@ -201,7 +202,9 @@ final class FaultRun: Sendable {
             if let error = operation.error {
                 state.report.failures += 1
                 if test.endsItsConnection { state.failed[test.number] = test.description }
-                guard let error = error as? URLError else { return state.report.note("\(test): untyped \(error)") }
+                guard let error = error as? URLError else {
+                    return state.report.note("\(test): failed with an untyped error: \(error)")
+                }
                 state.report.codes[error.code.rawValue, default: 0] += 1
                 // A POST may be sent over a connection that its server is just closing after another response, and is
                 // not sent again.
@@ -210,7 +213,7 @@ final class FaultRun: Sendable {
                     state.report.note("\(test): failed with \(error.code.rawValue) \(error)")
                 }
                 if error.code == .unknown || error.code == .cancelled {
-                    state.report.note("\(test): an unspecific error, \(error.code.rawValue) \(error)")
+                    state.report.note("\(test): failed with an unspecific error: \(error.code.rawValue) \(error)")
                 }
             } else {
                 state.report.successes += 1
@@ -232,7 +235,7 @@ final class FaultRun: Sendable {
         state.withLock { state in
             if operation.error != nil || text != ReplayServer.probe(test.number) {
                 state.report.note(
-                    "\(test): the next request got \(text ?? "nothing"), \(operation.error.map { "\($0)" } ?? "")")
+                    "\(test): the next request received \(text ?? "nothing"), \(operation.error.map { "\($0)" } ?? "")")
             }
         }
     }

@@ -25,7 +25,7 @@ final class StreamServer: Sendable {
         case awaitBody
         /// Counts the request as processed.
         case process
-        /// Closes the connection in order, or resets it.
+        /// Closes the connection gracefully, or resets it.
         case close
         case resetConnection
         /// A frame as written.

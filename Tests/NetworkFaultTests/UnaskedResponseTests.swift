@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A server sends a response to a request that was not made. The next request must not get it.
+/// A server sends a response without a request. The next request must not receive it.
 @Suite(.serialized) struct UnaskedResponseTests {
     /// The time at which the unsolicited response arrives.
     enum Moment: String, CaseIterable, Sendable {

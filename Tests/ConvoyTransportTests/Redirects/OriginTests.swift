@@ -74,7 +74,7 @@ import Testing
         #expect(
             lines(received)
                 == lines(sent).subtracting(secret).union(["Host: \(target.host ?? ""):\(target.port ?? 0)"]))
-        // Otherwise the test above would prove nothing.
+        // Otherwise, the check above would be meaningless.
         #expect(lines(sent).isSuperset(of: secret.filter { !$0.hasPrefix("Proxy") }))
         let event = try #require(heard.events.first)
         #expect(heard.events.count == 1 && event.outcome == .followed && event.statusCode == status)
