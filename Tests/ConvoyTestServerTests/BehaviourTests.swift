@@ -71,7 +71,7 @@ struct BehaviourTests {
         #expect(part.body == resource.acceptableBodies()[3][10...])
     }
 
-    @Test func `equal seeds produce the same behaviour, and different seeds another`() throws {
+    @Test func `equal seeds produce the same behaviour, and different seeds do not`() throws {
         let server = try TestServer()
         func statuses(_ seed: UInt64) throws -> ([Int], Data?) {
             let resource = server.route("/e", behaving: .closesBeforeHead, size: 100, seed: seed)
