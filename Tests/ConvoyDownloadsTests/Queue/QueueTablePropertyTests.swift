@@ -28,7 +28,7 @@ struct QueueTablePropertyTests {
             return (unfinished, failed)
         }
 
-        func fate(_ entry: Entry) -> QueueTable.Fate {
+        func fate(_ entry: Entry) -> QueueTable.EntryStep {
             let (unfinished, failed) = counts(entry)
             if entry.phase != .waiting || entry.isStarted { return .waits }
             if failed > 0, entry.policy == .fail { return .fails }

@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyOperations
 
 /// When operations may start under a rate.
-@Suite struct StartPaceTests {
+@Suite struct StartRateLimiterTests {
     /// Starts as many as possible, and returns the times.
     private func starts(_ pace: StartRateLimiter, count: Int, from start: UInt64 = 0) -> [UInt64] {
         var (now, due) = (start, UInt64(0))

@@ -3,7 +3,7 @@ import Testing
 @testable import ConvoyTransport
 
 /// The decision to stop reading the rest of a response that does not affect the result.
-@Suite struct RestMeterTests {
+@Suite struct DrainMeterTests {
     private let second: UInt64 = 1_000_000_000
 
     @Test func `an unneeded body is read for one short interval, regardless of its rate`() {
