@@ -88,7 +88,7 @@ import Testing
         #expect(scratch.names == ["file.1.tar.gz", "file.tar.gz"])
         #expect(try scratch.text("file.tar.gz") == "first")
         #expect(try scratch.text("file.1.tar.gz") == "second")
-        #expect(result.output.contains("/b/file.tar.gz goes to file.1.tar.gz"))
+        #expect(result.output.contains("/b/file.tar.gz is saved as file.1.tar.gz"))
     }
 
     @Test func `an existing file is replaced only with --force`() async throws {

@@ -132,7 +132,7 @@ enum ErrorText {
     static func line(for error: any Error) -> String {
         if let error = error as? ToolError { return error.text }
         // The engine's messages name its API rather than options.
-        let words = PlainWords.of(words(of: error)).replacing("(totalTimeout)", with: "(--max-time)")
+        let words = PlainWords.of(words(of: error)).replacing("its totalTimeout", with: "its limit (--max-time)")
         return Printable.line(Shown.text(words))
     }
 

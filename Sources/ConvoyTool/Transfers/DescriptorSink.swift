@@ -115,12 +115,12 @@ final class DescriptorSink: BodyCounting {
             return receipt.isClosed ? -1 : receipt.descriptor
         }
         defer { endWriting() }
-        guard descriptor >= 0 else { throw fail(reasonToStop ?? .disk("cannot write \(shownPath): it is not open")) }
+        guard descriptor >= 0 else { throw fail(reasonToStop ?? .disk("cannot write to \(shownPath): it is not open")) }
         do throws(SystemError) {
             // Not under the lock, because writing may wait for a reader.
             try StandardStreams.write(bytes, to: descriptor) { reasonToStop == nil }
         } catch {
-            throw fail(reasonToStop ?? .disk("cannot write \(shownPath): \(error.text)"))
+            throw fail(reasonToStop ?? .disk("cannot write to \(shownPath): \(error.text)"))
         }
     }
 
@@ -170,7 +170,7 @@ final class DescriptorSink: BodyCounting {
         do throws(URLError) {
             try put(bytes)
         } catch {
-            throw failure ?? .disk("cannot write \(shownPath)")
+            throw failure ?? .disk("cannot write to \(shownPath)")
         }
     }
 

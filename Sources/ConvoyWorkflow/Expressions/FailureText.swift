@@ -7,7 +7,7 @@ enum FailureText {
     /// Returns a sentence with the URL, without secrets and without the names and numbers of errors.
     static func line(for error: any Error) -> String {
         // The engine's messages name its API rather than manifest keys.
-        PlainWords.of(text(of: error)).replacing("(totalTimeout)", with: "(max-time)")
+        PlainWords.of(text(of: error)).replacing("its totalTimeout", with: "its limit (max-time)")
     }
 
     private static func text(of error: any Error) -> String {

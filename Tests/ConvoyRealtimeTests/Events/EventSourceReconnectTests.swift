@@ -174,10 +174,12 @@ import Testing
         server.route("POST", "/", inTurn: [.events("data: a\n\n"), .events("data: b\n\n"), .noMore])
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.completionQueue = DispatchQueue(label: "handlers")
+        manager.operationQueue.isSuspended = true
         let source = manager.eventSource(
             "", method: .post, body: ["ask": "me"], headers: ["X-Own": "1", "Cache-Control": "no-cache"])
         source.retryInterval = 0.01
         source.reconnects = true
+        manager.operationQueue.isSuspended = false
         try await source.finished()
         #expect(server.requests.map(\.text) == Array(repeating: #"{"ask":"me"}"#, count: 3))
         #expect(server.requests.allSatisfy { $0.headers["X-Own"] == "1" && $0.headers["Cache-Control"] == "no-cache" })

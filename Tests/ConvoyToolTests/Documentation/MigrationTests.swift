@@ -53,7 +53,7 @@ import Testing
         func events(_ source: EventSource, _ event: ServerSentEvent) {
             _ = AFServerSentEvent.self  //> renamed to 'ServerSentEvent'
             _ = AFEventSourceErrorDomain  //> EventSourceError
-            _ = source.open(nil)  //> enqueue it
+            _ = source.open(nil)  //> Start or enqueue the source
             _ = source.addListenerForEvent("x", usingBlock: { event in print(event) })  //> renamed to 'addListener(forEvent:using:)'
             source.removeEventListenerWithIdentifier(1)  //> renamed to 'removeListener(_:)'
             source.removeAllListenersForEvent("x")  //> renamed to 'removeAllListeners(forEvent:)'

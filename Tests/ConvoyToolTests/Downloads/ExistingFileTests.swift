@@ -75,7 +75,7 @@ import Testing
 
     @Test func `-c reports and restarts a download that it cannot validate`() async throws {
         let whole = bench.serve(5000, at: "/file")
-        for contents in [whole.prefix(3000), Data(repeating: 7, count: 3000), Data(repeating: 7, count: 6000)] {
+        for contents in [whole.prefix(3000), Data(repeating: 7, count: 3000)] {
             try contents.write(to: bench.scratch.url.appendingPathComponent("file"))
             let result = try await bench.get("-c", bench.url("/file"))
             #expect(result.status == 0, "\(result.errors)")
@@ -83,6 +83,14 @@ import Testing
             #expect(try bench.scratch.data("file") == whole)
             #expect(bench.scratch.names == ["file"])
         }
+        let longer = Data(repeating: 7, count: 6000)
+        try longer.write(to: bench.scratch.url.appendingPathComponent("file"))
+        let refused = try await bench.get("-c", bench.url("/file"))
+        #expect(refused.status == 4)
+        #expect(refused.errors.contains("fewer than the 6000 bytes stored, which were kept. To replace them, use --force."))
+        #expect(try bench.scratch.data("file") == longer)
+        #expect(try await bench.get("-f", bench.url("/file")).status == 0)
+        #expect(try bench.scratch.data("file") == whole)
         try whole.prefix(10).write(to: bench.scratch.url.appendingPathComponent("file"))
         let missing = try await bench.get("-c", "-o", "file", bench.url("/missing"))
         #expect(missing.status == 7)

@@ -39,7 +39,7 @@ import Testing
         let command = "exec $convoy get \(arguments.replacing("URL", with: bench.url("/x")))"
         let result = try await ToolProcess(command: command, in: bench.scratch.url).finished()
         #expect(result.status == 2)
-        #expect(result.errors.contains("not UTF-8"), "\(result.errors)")
+        #expect(result.errors.contains("invalid UTF-8"), "\(result.errors)")
         #expect(bench.scratch.names.isEmpty && bench.server.requests.isEmpty)
     }
 
