@@ -33,7 +33,7 @@ import Testing
         expectUsageError(try await get("--cacert", path("root.key")), "\(path("root.key")) contains no certificate")
         expectUsageError(try await get("--cacert", path("empty")), "\(path("empty")) contains no certificate")
         expectUsageError(
-            try await get("--cacert", path("damaged.pem")), "Certificate 1 of \(path("damaged.pem")) is damaged")
+            try await get("--cacert", path("damaged.pem")), "Certificate 1 in \(path("damaged.pem")) is damaged")
         expectUsageError(try await get("--cacert", authority, "--cacert", authority), "--cacert is given twice")
     }
 

@@ -149,6 +149,6 @@ import Testing
         ]
         #expect(Set(errors.map(\.description)).count == errors.count)
         #expect(errors.allSatisfy { $0.errorDescription == $0.description })
-        #expect(errors[4].description == "Certificate 3 of /a is damaged.")
+        #expect(errors[4].description == "Certificate 3 in /a is damaged.")
     }
 }

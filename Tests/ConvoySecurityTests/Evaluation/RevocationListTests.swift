@@ -104,7 +104,7 @@ import Testing
             let file = try directory.write(Data(lists.map(Self.pem).joined().utf8), to: "\(UUID().uuidString).pem")
             let failure = try failure([file])
             #expect(failure?.reason == .noValidRevocationList, "\(name): \(failure as Any)")
-            #expect(failure?.description.contains("revocation lists") == true)
+            #expect(failure?.description.contains("no valid revocation list") == true)
         }
         // A new list next to the old one is used, according to the date of the evaluation.
         let renewed = try file(first, intermediate.revocationList(nextUpdate: past), second)

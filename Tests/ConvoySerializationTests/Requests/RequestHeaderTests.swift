@@ -95,7 +95,7 @@ import Testing
                     try serializer.request(method: .post, url: exampleURL, parameters: ["a": 1], headers: headers)
                 }
                 #expect(reason(error) == .repeatedHeader, "\(headers)")
-                #expect(error?.localizedFailureReason?.contains("two spellings") == true)
+                #expect(error?.localizedFailureReason?.contains("given twice, in different spellings") == true)
             }
             var request = URLRequest(url: exampleURL)
             request.allHTTPHeaderFields = ["X-A": "1", "x-a": "2"]
