@@ -76,7 +76,7 @@ import Testing
         #expect(header.contains("X-Name: value"))
         #expect(!header.contains("secret"))
         #expect(try await queue.result(of: long.id)?.body == nil)
-        #expect(try await queue.entry(long.id).errorDescription?.contains("not kept") == true)
+        #expect(try await queue.entry(long.id).errorDescription?.contains("was not stored") == true)
     }
 
     @Test("A failed POST is sent again with its Idempotency-Key until it succeeds", arguments: StoreKind.available)
@@ -376,7 +376,7 @@ import Testing
         _ = try test.open().database.query(changed, [])
         try await drain(queue, worker(queue) { $0.folders = ["exports": inner] })
         #expect(try await queue.entry(request.id).state == .failed)
-        #expect(try await queue.entry(request.id).errorDescription?.contains("below its folder") == true)
+        #expect(try await queue.entry(request.id).errorDescription?.contains("outside its folder") == true)
         #expect(!FileManager.default.fileExists(atPath: test.directory.file("a.txt").path))
     }
 

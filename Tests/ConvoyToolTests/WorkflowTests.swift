@@ -52,7 +52,7 @@ import Testing
         let result = try await run(chain, "--resume")
         #expect(result.status == 0, "\(result.errors)")
         #expect(server.requests.isEmpty)
-        #expect(result.outputLines.last?.hasPrefix("0 succeeded, 2 before, in ") == true)
+        #expect(result.outputLines.last?.hasPrefix("0 succeeded, 2 in an earlier run, in ") == true)
     }
 
     @Test func `a failure is reported with its line in the manifest and its exit status`() async throws {

@@ -108,7 +108,7 @@ import Testing
         ("a: \(String(repeating: "[", count: 100))", "m:1:67: nested too deeply"),
         ("a: !!int 1.5", #"m:1:4: "1.5" does not match the tag !!int"#),
         ("a: !!bool yes", #"m:1:4: "yes" does not match the tag !!bool"#),
-        ("a: !mine 3", "m:1:4: unknown tag !mine; there are !!str, !!int, !!float, !!bool, !!null, !!seq, !!map"),
+        ("a: !mine 3", "m:1:4: unknown tag !mine; the tags are !!str, !!int, !!float, !!bool, !!null, !!seq, !!map"),
         ("a: !!binary aGk=", "m:1:4: unknown tag !!binary; "), ("a: !!set {b, c}", "m:1:4: unknown tag !!set; "),
         ("a: !mine [b]", "m:1:4: unknown tag !mine; "),
         ("a: !!str [b]", "m:1:4: the tag !!str does not apply to this value"),

@@ -260,7 +260,7 @@ struct HabitTests {
         (["-X", "POST", "URL"], "convoy send POST URL NAME=VALUE"),
         (["--data", "a=b", "URL"], "convoy send POST URL NAME=VALUE"), (["-O", "URL"], "are named after the URL"),
         (["-s", "URL"], "-q prints only errors"), (["-P", "dir", "URL"], "-d DIR"), (["-r", "URL"], "0-499, 500- or -500"),
-        (["--include", "URL"], "with --output -"), (["-I", "-o", "x", "URL"], "cannot be combined with --output"),
+        (["--include", "URL"], "requires --output -"), (["-I", "-o", "x", "URL"], "cannot be combined with --output"),
         (["-r", "5-2", "URL"], "0-499"), (["-4", "-6", "URL"], "cannot be combined"),
         (["--connect-to", "a:b", "URL"], "HOST:PORT:HOST2:PORT2"), (["--retry-on", "200", "URL"], "from 400 to 599"),
         (["--wait", "5-2", "URL"], "or a range such as 2-5"),
