@@ -30,6 +30,34 @@ import Testing
     ])
     func `internal error texts are recognized`(text: String) { #expect(Self.hasInternals(text)) }
 
+    @Test(arguments: [
+        (
+            "No. (https://a.test/) OpenSSL/3.0.19: error:0A00010B:SSL routines::wrong version number (a.test)",
+            "No. (https://a.test/) The server does not use TLS on this port: try http:// instead of https://. (a.test)"
+        ),
+        ("TLS connect error: error:0A000126:SSL routines::unexpected eof", "TLS failed: unexpected eof."),
+        (
+            "The body was not sent. Set sendsBodiesAcrossOrigins, or a redirectHandler, to allow that. http://a.test/",
+            "The body was not sent. Send the request to that server directly. http://a.test/"
+        ),
+        ("Unauthorized. Set the operation's credential.", "Unauthorized. Use --user, or the key user of a manifest."),
+        (
+            "No. (NSCocoaErrorDomain error -512.) x",
+            "No. A file cannot be read or written: check its path and permissions. x"
+        ),
+        ("(NSCocoaErrorDomain error x.)", "(NSCocoaErrorDomain error x.)"), ("a: error:b", "a: error:b"), ("", ""),
+    ])
+    func `words of programmers are replaced`(_ text: String, _ expected: String) {
+        #expect(PlainWords.of(text) == expected)
+    }
+
+    @Test(
+        .timeLimit(.minutes(1)),
+        arguments: ["long ", ".", "OpenSSL/: error:", "redirectHandler ", "(NSCocoaErrorDomain error "])
+    func `long texts take linear time`(_ piece: String) {
+        #expect(!PlainWords.of(String(repeating: piece, count: 100_000)).isEmpty)
+    }
+
     private func serveFaults() {
         server.route("/x", .text("x"))
         server.route("/reset", .pattern(count: 1000).resets(afterBytes: 10))
