@@ -31,13 +31,13 @@ import Testing
         let local = directory.url.appendingPathComponent("copy")
         let list = nginx.url("list/").absoluteString
         let first = try ExampleProgram.run("ExampleSync", [list, local.path], in: directory.url)
-        #expect(first.status == 0 && first.lines == ["\(count) of \(count) files fetched, 0 left alone"])
+        #expect(first.status == 0 && first.lines == ["\(count) of \(count) files fetched, 0 unchanged"])
         for number in 1...12 {
             let file = local.appendingPathComponent("file \(number)")
             #expect(try Data(contentsOf: file) == PatternBytes.data(count: number * 1000))
         }
         let second = try ExampleProgram.run("ExampleSync", [list, local.path], in: directory.url)
-        #expect(second.status == 0 && second.lines == ["0 of 0 files fetched, \(count) left alone"])
+        #expect(second.status == 0 && second.lines == ["0 of 0 files fetched, \(count) unchanged"])
         let missing = try ExampleProgram.run(
             "ExampleSync", [nginx.url("none/").absoluteString, local.path], in: directory.url)
         #expect(missing.status == 1 && missing.lines.first?.hasPrefix("Request failed: not found (404)") == true)
