@@ -64,9 +64,9 @@ package enum PlainWords {
 
     /// For example, "OpenSSL/3.0.19: error:0A00010B:SSL routines::wrong version number".
     private static func replaceOpenSSLCodes(of text: inout String) {
-        guard let mark = text.firstRange(of: ": error:"),
-            let start = ["OpenSSL/", "TLS connect error"].lazy.compactMap({ text[..<mark.lowerBound].ranges(of: $0).last })
-                .first,
+        guard let mark = text.firstRange(of: ": error:") else { return }
+        let before = text[..<mark.lowerBound]
+        guard let start = before.ranges(of: "OpenSSL/").last ?? before.ranges(of: "TLS connect error").last,
             // The code, the library and the function precede the reason.
             case let fields = text[mark.upperBound...].split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false),
             fields.count == 4, fields[0].utf8.count == 8, fields[0].allSatisfy(\.isHexDigit)
