@@ -51,15 +51,10 @@ enum Tool {
         default: break
         }
         guard let command = Command(rawValue: first) else {
-            if !first.hasPrefix("-"), first.contains("://") || first.contains("/") && first.contains(".") {
-                throw ToolError.usage(
-                    "'\(Printable.line(Shown.url(first)))' is not a command: try convoy get URL, or convoy send GET URL"
-                )
-            }
             let isOption = first.hasPrefix("-")
-            let near = Suggestion.nearest(to: first, among: isOption ? [] : Command.allCases.map(\.rawValue))
-            let advice = near.map { "did you mean 'convoy \($0)'?" } ?? "try 'convoy --help'"
-            throw ToolError.usage("unknown \(isOption ? "option" : "command") '\(Printable.line(first))'; \(advice)")
+            let advice = (isOption ? nil : adviceOn(word: first)) ?? "try 'convoy --help'"
+            throw ToolError.usage(
+                "unknown \(isOption ? "option" : "command") '\(Printable.line(Shown.url(first)))'; \(advice)")
         }
         var options = try Options(rest, command: command)
         if command == .help || options.has("help") {
@@ -87,6 +82,21 @@ enum Tool {
             return .success
         case .help: return try help(options.arguments, display)
         }
+    }
+
+    /// Returns a suggestion for a first argument that is not a command: a file, a URL, a method, another program or a typo.
+    private static func adviceOn(word: String) -> String? {
+        if [".yaml", ".yml", ".json"].contains(where: word.hasSuffix), !word.contains("://") {
+            return "try 'convoy run FILE'"
+        }
+        if word.contains("://") || word.contains("/") && word.contains(".") || word.contains(":") {
+            return "try 'convoy get URL' or 'convoy send GET URL'"
+        }
+        if ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].contains(word) {
+            return "try 'convoy send \(word) URL'"
+        }
+        if word == "curl" { return "try \"convoy import curl 'curl ...'\"" }
+        return Suggestion.nearest(to: word, among: Command.allCases.map(\.rawValue)).map { "did you mean 'convoy \($0)'?" }
     }
 
     /// Returns the words after `--help`. The arguments before it belong to the command that would have run.

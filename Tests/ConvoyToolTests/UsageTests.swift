@@ -45,6 +45,9 @@ import Testing
 
     @Test(arguments: [
         (["gte", "x"], "did you mean 'convoy get'?"), (["fly"], "try 'convoy --help'"),
+        (["https://a.test/"], "'convoy get URL'"), (["a.test/x"], "'convoy get URL'"),
+        (["localhost:8080"], "'convoy get URL'"), (["../w.yaml"], "'convoy run FILE'"),
+        (["POST", "a.test"], "'convoy send POST URL'"), (["curl", "x"], "convoy import curl"),
         (["get", "--segmnets", "4", "x"], "did you mean '--segments'?"), (["get", "-nc", "x"], "--no-clobber"),
     ])
     func `a usage error suggests a similar name`(_ arguments: [String], _ advice: String) async throws {

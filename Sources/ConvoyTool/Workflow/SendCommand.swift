@@ -30,7 +30,7 @@ enum SendCommand {
         var pairs: [(String, String)] = []
         for text in options.all(name) {
             guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
-                throw options.usage("--\(name) takes NAME=VALUE")
+                throw options.usage("--\(name) takes \(name == "capture" ? "NAME=SOURCE" : "KEY=VALUE")")
             }
             pairs.append((String(text[..<equals]), String(text[text.index(after: equals)...])))
         }

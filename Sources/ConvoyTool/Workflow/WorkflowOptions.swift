@@ -53,7 +53,7 @@ enum WorkflowOptions {
         for (index, row) in rows.dropFirst().enumerated() {
             guard row.count == names.count else {
                 throw .usage(
-                    "\(Printable.line(file)): row \(index + 2) has \(row.count) fields, but the header row has \(names.count)"
+                    "\(Printable.line(file)): row \(index + 2) has \(row.count == 1 ? "1 field" : "\(row.count) fields"), but the header row has \(names.count)"
                 )
             }
             all.append(DataRow(number: index + 1, columns: Array(zip(names, row))))
