@@ -55,6 +55,35 @@ import Testing
         #expect(heard.isFinished && heard.text == "late", "\(heard.ends)")
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `a head that is read although the transfer is paused is delivered line by line`() async throws {
+        for _ in 0..<20 {
+            let gate = TestServer.Gate()
+            server.route("POST", "/late", .text("late").header("X-Last", "1").held(by: gate))
+            var request = URLRequest(url: server.url("/late"))
+            request.httpMethod = "POST"
+            server.forgetRequests()
+            let collector = Collector()
+            let connection = URLConnection(request: request, delegate: collector, thread: thread)
+            connection.start()
+            try await waitUntil("the request") { !server.requests("/late").isEmpty }
+            thread.perform { _ = connection.pause() }
+            gate.open()
+            // Each pair lets libcurl read once while it is paused.
+            while collector.heardSoFar.heads.isEmpty, collector.heardSoFar.ends.isEmpty {
+                thread.perform {
+                    connection.resume()
+                    _ = connection.pause()
+                }
+                turns(1)
+            }
+            thread.perform { connection.resume() }
+            let heard = try #require(collector.wait(within: 30))
+            #expect(heard.isFinished && heard.text == "late", "\(heard.ends)")
+            #expect(heard.heads.first?["X-Last"] == "1" && heard.heads.first?.statusCode == 200)
+        }
+    }
+
     @Test func `the one-second limit for an error body does not run while the delegate is paused`() throws {
         server.route("GET", "/error", .pattern(count: 5_000).status(500))
         let thread = thread

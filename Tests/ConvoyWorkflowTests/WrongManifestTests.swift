@@ -199,7 +199,7 @@ import Testing
         Mistake(
             one("    expect: {maxBytes: 5 parsecs}"),
             "m.yaml:5:24: maxBytes must be a number of bytes, or a size such as 500kB, 50MB or 1MiB"),
-        Mistake(one("    expect: {sha256: abc}"), "m.yaml:5:22: a sha-256 has 64 hexadecimal digits"),
+        Mistake(one("    expect: {sha256: abc}"), "m.yaml:5:22: a sha-256 must have 64 hexadecimal digits"),
         Mistake(
             one("    expect: {checksum: crc=1}"),
             #"m.yaml:5:24: unknown checksum "crc"; use md5, sha-1, sha-224, sha-256, sha-384, sha-512"#),

@@ -247,9 +247,23 @@ final class EasyHandle: RestingTransfer {
         return sendCount == 1 || owner?.easyHandleMaySendAgain(self) == true
     }
 
-    /// Passes a line of the head to the owner. Returns false to abort the transfer.
-    private func take(_ line: UnsafeMutableRawBufferPointer) -> Bool {
+    /// Passes lines of the head to the owner. Returns false to abort the transfer.
+    ///
+    /// libcurl passes one line per call. But if it was resumed and paused again before it ran, it reads once more, keeps the
+    /// lines that it reads, and passes all of them in a single call on the next resumption.
+    private func take(_ lines: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
+        var rest = lines
+        while let start = rest.baseAddress, let end = memchr(start, 0x0A, rest.count) {
+            let length = end - start + 1
+            guard length < rest.count else { break }
+            guard take(line: UnsafeMutableRawBufferPointer(start: start, count: length)) else { return false }
+            rest = UnsafeMutableRawBufferPointer(start: start + length, count: rest.count - length)
+        }
+        return take(line: rest)
+    }
+
+    private func take(line: UnsafeMutableRawBufferPointer) -> Bool {
         // Before the request is sent, lines belong to a proxy's response to CONNECT.
         if sendCount == 0, applied.mayTunnel {
             return owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line)) ?? false
