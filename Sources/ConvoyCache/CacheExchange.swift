@@ -114,7 +114,7 @@ package final class CacheExchange: ResponseCacheExchange {
         return standIn(state, storage.clock.now())
     }
 
-    /// Records that the hop has ended in any other way.
+    /// Records that the hop has ended otherwise.
     package func cancel() { state.withLock { $0.entry = nil } }
 
     private func notModified(_ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheReaction {

@@ -18,7 +18,7 @@ final class PostgresConnection {
     /// - Parameter address: a URL or a list of settings, in libpq's format.
     init(_ address: String) throws(SharedQueueError) {
         guard let handle = PQconnectdb(try Self.complete(address)) else {
-            throw .unavailable("Out of memory for a connection.")
+            throw .unavailable("There is not enough memory for a database connection.")
         }
         self.handle = handle
         guard PQstatus(handle) == CONNECTION_OK else {

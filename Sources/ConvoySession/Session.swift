@@ -22,7 +22,7 @@ final class Session: TaskSession {
 
     fileprivate enum Phase {
         case open
-        /// The session creates no new tasks and waits for the end of the others.
+        /// The session creates no new tasks and waits for the existing ones to end.
         case ending
         case invalid
     }

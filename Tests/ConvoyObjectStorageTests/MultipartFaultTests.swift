@@ -266,7 +266,7 @@ import Testing
         #expect(numbers.sorted() == ["partNumber=1", "partNumber=3"])
     }
 
-    @Test func `an upload that is resumed until it succeeds stores the file, whatever fails`() async throws {
+    @Test func `an upload that is resumed until it succeeds stores the file, whichever step fails`() async throws {
         let random = Locked(SplitMix64.printingSeed())
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)

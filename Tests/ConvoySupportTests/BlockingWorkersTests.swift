@@ -92,7 +92,7 @@ import Testing
         for _ in 0..<2 { #expect(both.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func `a call abandoned before a thread has taken it is not made`() {
+    @Test func `a call that is abandoned before a thread takes it never runs`() {
         let workers = BlockingWorkers(limit: 1)
         let (goOn, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         workers.perform { goOn.wait() }
@@ -168,7 +168,7 @@ import Testing
         for _ in 0..<2 { goOn.signal() }
     }
 
-    @Test func `a thread that cannot be created is an error`() {
+    @Test func `starting a thread that cannot be created fails`() {
         final class Flag: Sendable { let isSet = Atomic<Bool>(false) }
         let flag = Flag()
         // A stack that is larger than the address space.

@@ -139,7 +139,7 @@ import Testing
         #expect(stat(path, &facts) == 0 && facts.st_uid == geteuid())
     }
 
-    @Test func `a replaced file and its name are synchronized, and a failure leaves the old file`() throws {
+    @Test func `replacing a file synchronizes the file and its directory, and a failure leaves the old file`() throws {
         let log = Locked<[String]>([])
         var calls = FileCalls()
         calls.synchronize = { descriptor in

@@ -50,7 +50,7 @@ import Testing
         #expect(result.output.hasPrefix("3") && !result.output.contains("\u{1B}"))
     }
 
-    @Test func `a response that is not an event stream is an error`() async throws {
+    @Test func `a response that is not an event stream is rejected`() async throws {
         bench.server.route("/page", .text("hello"))
         let page = try await events(bench.url("/page"))
         #expect(page.status == 1 && page.errors.contains("not text/event-stream"), "\(page.errors)")

@@ -12,7 +12,7 @@ import Testing
         #expect(request.httpBody == Data(#"{"p":[1.10,12345678901234567.89,18446744073709551616,7]}"#.utf8))
     }
 
-    @Test func `values and keys know their positions`() throws {
+    @Test func `values and keys record their positions`() throws {
         let root = try JSONValue(parsing: Data("{\n \"a\": [\n  7, null]}".utf8))
         guard case .object(let members) = root.content, case .array(let values) = members[0].value.content else {
             Issue.record("no array in an object")

@@ -82,7 +82,7 @@ import Testing
         #expect(await reader.value.contains(output.text))
     }
 
-    @Test(arguments: outputs) func `writing to a full device is an error`(output: Output) async throws {
+    @Test(arguments: outputs) func `writing to a full device fails`(output: Output) async throws {
         // A device node created by the test: an error here must not replace the device of the machine.
         let device = scratch.url.appendingPathComponent("full").path
         guard mknod(device, S_IFCHR | 0o666, 0x107) == 0 else { return }

@@ -135,7 +135,7 @@ struct TerminalTests {
 
     // MARK: Names
 
-    @Test func `figures are aligned whatever characters the names contain`() async throws {
+    @Test func `figures are aligned regardless of the characters in the names`() async throws {
         let names = [
             "plain.bin", "中文文件名.bin", "👨‍👩‍👧👍🏽🇩🇪❤️.bin", "e\u{301}a\u{308}o\u{302}.bin", "שלום عالم.bin",
             "\u{1B}[31m\u{1B}[2J\u{9B}5n\r\u{202E}.bin",

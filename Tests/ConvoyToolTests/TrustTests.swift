@@ -37,7 +37,7 @@ import Testing
         expectUsageError(try await get("--cacert", authority, "--cacert", authority), "--cacert is given twice")
     }
 
-    @Test func `SSL_CERT_FILE overrides the system's authorities; an unusable file is an error`() async throws {
+    @Test func `SSL_CERT_FILE overrides the system's authorities, and an unusable file is rejected`() async throws {
         let url = server.url("/file").absoluteString
         expectRefusal(
             try await ToolProcess.run(
@@ -243,7 +243,7 @@ import Testing
         return try await ToolProcess.run(["run"] + arguments + [path("m.json")], in: scratch.url)
     }
 
-    @Test func `the run command accepts the same options`() async throws {
+    @Test func `the run command accepts the same TLS options`() async throws {
         let (members, ada) = try members()
         try ada.write(to: files.url, name: "ada")
         try expectFile(try await run("--cacert", authority, "--pin", pin, "--tls-min", "1.3"))

@@ -182,7 +182,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a variable unknown to the manifest is an error`() async throws {
+    @Test func `a variable unknown to the manifest is rejected`() async throws {
         serveChain()
         for before in [["run"], ["check"]] {
             let result = try await run(chain, "--var", "usr=bob", before: before)

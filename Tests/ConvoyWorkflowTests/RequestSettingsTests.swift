@@ -64,7 +64,7 @@ import Testing
         #expect(slow.result.failures.isEmpty && slow.result.seconds >= 0.08)
     }
 
-    @Test func `the cookie jar applies to the whole run`() async throws {
+    @Test func `the cookie jar of a manifest is kept for the next run, and an unusable one is rejected`() async throws {
         let jar = bench.directory.url.appendingPathComponent("jar").path
         server.route("/set", .text("x").header("Set-Cookie", "a=1; Path=/; Max-Age=1000"))
         server.echo(at: "/get")

@@ -158,7 +158,7 @@ import Testing
             ], "\(finished.result.failures.map(\.failures))")
     }
 
-    @Test func `a condition that is too long is an error`() throws {
+    @Test func `a condition that is too long is rejected`() throws {
         let chain = Array(repeating: "true", count: 20_000).joined(separator: " and ")
         let error = #expect(throws: ManifestError.self) {
             try bench.workflow("requests:\n  a: {get: a, when: '\(chain)'}\n")

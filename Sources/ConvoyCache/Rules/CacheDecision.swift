@@ -142,9 +142,9 @@ extension ServedForm {
 
 /// A moment on two clocks, in milliseconds.
 struct CacheTime: Sendable, Hashable {
-    /// Since 1970. It can be set forwards and back.
+    /// The time since 1970, which jumps when the system clock is set.
     var wall: Int64
-    /// Since the boot of the system, sleep included. Monotonic, but meaningless after the next boot.
+    /// The time since boot, including sleep. Monotonic, but meaningless after the next boot.
     var up: Int64
 }
 

@@ -66,7 +66,7 @@ struct RequestFacts: Sendable {
     /// Whether a stored response could answer it.
     var mayBeAnswered: Bool { (method == .get || method == .head) && !hasBody && !hasPrecondition }
 
-    /// Whether it has conditions of its own, so that the cache must not add any.
+    /// Whether it has its own conditions, so that the cache must not add any.
     var isConditional: Bool { ifNoneMatch != nil || ifModifiedSince != nil || hasPrecondition }
 }
 

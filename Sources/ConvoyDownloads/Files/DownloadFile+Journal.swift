@@ -5,7 +5,7 @@ import Foundation
 /// Writing journal entries, and when.
 extension DownloadFile {
     /// The pause between synchronizations, in nanoseconds. A killed process loses only the bytes received since the
-    /// last one: a sixteenth of the elapsed time at first, a few seconds later on.
+    /// last one: a sixteenth of the elapsed time initially, and a few seconds later on.
     static let shortestPause: UInt64 = 50_000_000
     static let longestPause: UInt64 = 3_000_000_000
     static let shareOfPause: UInt64 = 16

@@ -67,7 +67,7 @@ public enum MetalinkError: Error, Sendable, Hashable {
     case notMetalink
     /// The document lists no files.
     case noFiles
-    /// An element occurs more often than allowed in one place.
+    /// A parent has too many elements of a kind.
     case tooMany(element: String, limit: Int, line: Int)
     /// An element lacks a required attribute.
     case missingAttribute(element: String, attribute: String, line: Int)

@@ -105,9 +105,9 @@ extension DownloadError: SelfDescribingError {
         case .unexpectedLength(let expected, let actual):
             "The file has \(actual.map { "\($0)" } ?? "another number of") bytes, but \(expected) were expected."
         case .changedType(let expected, let actual):
-            "The server sends \(actual), but the stored bytes are \(expected). They were kept."
+            "The server sends \(actual), but the stored bytes are \(expected). The stored bytes were kept."
         case .changedLength(let stored, let actual):
-            "The server's file has \(actual) bytes, fewer than the \(stored) bytes stored, which were kept."
+            "The server's file has \(actual) bytes, fewer than the \(stored) stored bytes. The stored bytes were kept."
         case .noContent(let status): "The server responded with status \(status), which has no body."
         case .keepsChanging:
             "The file keeps changing on the server, or the server sends inconsistent responses."

@@ -242,7 +242,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.commitCheck = newValue } }
     }
 
-    /// Copies the settings.
+    /// Copies the settings to a copy of the operation.
     open override func copySettings(to copy: URLConnectionOperation) {
         super.copySettings(to: copy)
         let own = downloadSettings.withLock { $0 }

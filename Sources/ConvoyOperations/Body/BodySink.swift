@@ -14,7 +14,7 @@ package protocol BodySink: AnyObject, Sendable {
     var isImmediate: Bool { get }
     /// Whether ``close()`` can run on the network thread as the next command.
     var closesImmediately: Bool { get }
-    /// Whether it has a reader, for which the transfer may have to wait.
+    /// Whether the sink has a reader that the transfer may have to wait for.
     var isPaced: Bool { get }
     /// Whether the bytes are discarded unless they are committed, as for a file that appears at its destination only
     /// when complete.

@@ -42,7 +42,7 @@ final class TransitionLog: Sendable {
     }
 
     private struct State {
-        /// The number of the last change that was passed on; nil until there is a reader.
+        /// The number of the last delivered change; nil until there is a reader.
         var last: UInt32?
         /// The number of the latest change that was recorded.
         var latest: UInt32 = 0
@@ -59,7 +59,7 @@ final class TransitionLog: Sendable {
     /// Whether there are observers.
     var hasObservers: Bool { state.withLock { !$0.observers.isEmpty } }
 
-    /// The changes that were recorded but not passed on, because an earlier one is missing.
+    /// The changes that were recorded but not delivered, because an earlier one is missing.
     var early: [Change] { state.withLock { $0.early.values.sorted { Self.comes($1.number, after: $0.number) } } }
 
     /// Whether one change was made after another. Numbers wrap around, so their distance is compared.
@@ -109,7 +109,7 @@ final class TransitionLog: Sendable {
         for report in held { report.eventLog.tell(report) }
     }
 
-    /// Runs `tell` immediately if all recorded changes have been passed on; otherwise the report is kept until then.
+    /// Runs `tell` immediately if all recorded changes have been delivered; otherwise the report is kept until then.
     func tellInOrder(_ report: @autoclosure () -> PendingReport, _ tell: () -> Void) {
         state.withLock { state in
             guard let last = state.last else { return }

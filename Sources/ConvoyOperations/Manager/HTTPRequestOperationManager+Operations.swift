@@ -121,7 +121,7 @@ extension HTTPRequestOperationManager {
         do {
             return try make()
         } catch {
-            // A request that could not be created has no URL of its own.
+            // A request that could not be created does not have its own URL.
             var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
             request.httpMethod = nil
             let operation = makeOperation(request: request)

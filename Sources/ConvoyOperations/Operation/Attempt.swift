@@ -485,7 +485,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             }
         }
         guard sink.sink.isProvisional else { return sink.close(then: then) }
-        // A body outside the sink is not committed.
+        // If the body is in memory, the sink has nothing to commit.
         if body == nil { sink.synchronize(then: then) } else { sink.flush(then: then) }
     }
 

@@ -140,7 +140,7 @@ extension HTTPRequestOperation {
 }
 
 extension RetryPolicy {
-    /// Evaluates the policy for a finished, failed operation that has no policy of its own: one attempt of a task that
+    /// Evaluates the policy for a finished, failed operation without its own policy: one attempt of a task that
     /// outlives the operation.
     ///
     /// - Parameter retryCount: The number of earlier retries.

@@ -310,7 +310,7 @@ extension URLConnectionOperation {
 private final class TwoPartyLatch: Sendable {
     private let hasOneCome = Atomic<Bool>(false)
 
-    /// Records an event. Returns true for the second of the two.
+    /// Records one of the two events. Returns true if the other one has already been recorded.
     func arrive() -> Bool { hasOneCome.exchange(true, ordering: .acquiringAndReleasing) }
 }
 

@@ -123,7 +123,7 @@ extension URLConnectionOperation {
             core.data = data
             let isLeftToTask = isPlain && core.isLeftToTask(head, data)
             if isLeftToTask { core.object = .undecoded }
-            // A body set aside in memory is not in the sink.
+            // A body in memory (`data`) was never written to the sink, so the sink has nothing to commit.
             let commits = data == nil && core.place?.sink.isProvisional == true
             guard parses, !isLeftToTask else { return (.complete, commits, phase) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"

@@ -281,12 +281,12 @@ enum DeferredRelease {
         operations = []
     }
 
-    /// The list of the outermost release on this thread: operations still to be released.
+    /// The operations still to be released by the outermost release on this thread.
     private static var outer: UnsafeMutablePointer<[Operation]>? {
         pthread_getspecific(key)?.assumingMemoryBound(to: [Operation].self)
     }
 
-    /// Runs a release, and then releases all operations that were passed on in the meantime.
+    /// Runs a release, and then releases the operations that nested releases have added to the list.
     private static func collect(_ release: () -> Void) {
         var pile: [Operation] = []
         withUnsafeMutablePointer(to: &pile) { pile in

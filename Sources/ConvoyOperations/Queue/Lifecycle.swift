@@ -98,7 +98,7 @@ package struct Lifecycle: Hashable, Sendable {
         case cancel
         /// The time limit of the whole operation has expired.
         case expire
-        /// The work has ended without an outcome: a stop was requested, or it must be done again.
+        /// The work has ended without an outcome, because a stop was requested or because it must be repeated.
         case workStopped(AttemptNumber)
         /// The work has a response, and its output stream can commit it.
         case workCanCommit(AttemptNumber)

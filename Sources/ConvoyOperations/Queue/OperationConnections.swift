@@ -55,8 +55,8 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: Dependencies
 
-    /// Adds a dependency that has not finished. Returns its position, and whether all dependencies had finished before;
-    /// nil for a duplicate.
+    /// Adds an unfinished dependency. Returns its position, and whether all earlier dependencies had finished; nil if it
+    /// was added before.
     func add(_ dependency: Operation) -> (position: Int, wasReady: Bool)? {
         lists.withLock { lists in
             guard !lists.isOver, let position = lists.dependencies.append(dependency) else { return nil }

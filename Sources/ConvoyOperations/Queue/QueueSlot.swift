@@ -18,7 +18,7 @@ struct QueueSlot {
     enum Stage: UInt8 {
         /// Empty.
         case free
-        /// Not ready because of dependencies, a pause, or a condition of its own.
+        /// Not ready because of dependencies, a pause, or its own condition.
         case waiting
         /// Ready, but added behind a barrier.
         case held

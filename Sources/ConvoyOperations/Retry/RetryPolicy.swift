@@ -108,7 +108,7 @@ public struct RetryPolicy: Sendable {
     func evaluate(_ failure: FailedAttempt, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
-            // Another attempt would be denied the same address, or reach one that the guard must block.
+            // The address guard refused the address. A retry would be refused again, or be misled to another blocked address.
             guard errorCodes.contains(error.code), error.addressRefusal == nil else { return nil }
             reason = .error(error)
         } else if let status = failure.statusCode, statusCodes.contains(status) {

@@ -322,7 +322,7 @@ struct EventHandlers: Sendable {
     var reconnect: (@Sendable (EventSource, EventSourceInterruption) -> Void)?
     /// By event type, in the order of their addition.
     var listeners: [String: [Listener]] = [:]
-    /// Listeners for all types, of views.
+    /// Listeners for events of all types, added for views.
     var observers: [Listener] = []
 
     /// Whether there is a handler or listener for events.

@@ -119,7 +119,7 @@ struct ChallengeParser {
         while let value = scanner.value(of: name), token68 == nil {
             if parameters[name] == nil, parameters.count < HTTPChallenge.parameterLimit { parameters[name] = value }
             guard !scanner.isAtSeparator else { return }
-            // A comma is missing. A parameter must follow, because a challenge would start a new element.
+            // The comma between parameters is missing. Accept another parameter, but not a challenge, which would need one.
             guard let following = scanner.word() else { break }
             scanner.skipSpaces()
             guard scanner.isAtAssignment else { break }

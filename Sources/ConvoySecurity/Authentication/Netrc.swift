@@ -51,7 +51,7 @@ public struct Netrc: Sendable {
 
     static func standardLocation(in environment: [String: String]) -> URL {
         if let path = environment["NETRC"], !path.isEmpty { return URL(fileURLWithPath: path) }
-        // Foundation on Linux ignores HOME.
+        // Read HOME here, because `homeDirectoryForCurrentUser` ignores it on Linux.
         let home = environment["HOME"].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0) }
         return (home ?? FileManager.default.homeDirectoryForCurrentUser).appendingPathComponent(".netrc")
     }

@@ -23,7 +23,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         case certificate = 2
     }
 
-    /// What is pinned. Pins also apply in the mode `none`: as in the mode `publicKey` if there are pinned keys, and as
+    /// What is pinned. Pins also apply in the mode `none`: as in `publicKey` mode if there are pinned keys, and as
     /// in the mode `certificate` otherwise. (`AFSecurityPolicy` ignores them.)
     public var pinningMode: PinningMode
 

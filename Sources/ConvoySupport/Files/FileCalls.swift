@@ -86,9 +86,9 @@ package struct FileIdentity: Equatable {
     private let device: dev_t
     private let number: ino_t
     package let isRegular: Bool
-    /// Whether it is a regular file with a single name.
+    /// Whether the file is a regular file with only one hard link.
     package let isPlain: Bool
-    /// Whether it belongs to the current user or to root.
+    /// Whether the file belongs to the current user or to root.
     package let isOwn: Bool
     /// Why the file cannot be trusted as a private file; nil if it can.
     package let flaw: PrivateFileProblem?

@@ -31,7 +31,7 @@ package protocol ResponseCacheExchange: AnyObject, Sendable {
     /// Reports that the transfer has failed. Returns a stale response that may be served instead, if any.
     func failed() -> (any ServableResponse)?
 
-    /// Cancels the exchange before it has completed in any other way.
+    /// Cancels the exchange. Called only if it has not ended otherwise.
     func cancel()
 }
 

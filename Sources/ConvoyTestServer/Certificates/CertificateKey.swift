@@ -93,7 +93,7 @@ struct CertificateKey: Sendable {
         return hasParameters ? DER.sequence(encoded, DER.null) : DER.sequence(encoded)
     }
 
-    /// Signs `content`. Returns a sequence of the content, the algorithm, the signature and `more`.
+    /// Signs `content`. Returns a DER sequence of the content, the algorithm, the signature and `more`.
     func signed(
         _ content: [UInt8], _ digest: TestCertificate.Profile.Digest, more: [UInt8] = []
     ) throws(TestCertificateError) -> [UInt8] {

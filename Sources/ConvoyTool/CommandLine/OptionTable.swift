@@ -41,7 +41,7 @@ enum OptionTable {
             "keep-going", nil, in: .workflow, of: [.run], once: true, "run other requests after a failure (default)"),
         .flag(
             "fail-fast", nil, in: .workflow, of: [.run], once: true, "start no more requests after a failure",
-            "Requests with a when, such as always(), still run. onFailure in the manifest takes precedence."),
+            "Requests with a when condition such as always() still run. onFailure in the manifest takes precedence."),
         .flag(
             "resume", nil, in: .workflow, of: [.run], once: true, "skip requests that succeeded in an earlier run",
             """
@@ -152,7 +152,7 @@ enum OptionTable {
         .flag(
             "content-on-error", nil, in: .files, of: [.get], once: true, alias: "fail-with-body",
             "keep the body of an error response",
-            "As the file, or printed with --output -. The exit status is that of the error. At least 64 KiB are kept."
+            "It is written like a file, or printed with --output -. The exit status still reports the error. At least 64 KiB are kept."
         ),
         .value(
             "mirror", nil, "URL", in: .files, of: [.get], repeats: true, once: true,
@@ -179,7 +179,7 @@ enum OptionTable {
             "1 to 64 (default: 1). The server must be able to combine the parts, and each has at least 1 MiB."),
         .value(
             "chunk", nil, "BYTES", in: .files, of: [.put], "send at most BYTES per request: 500k, 8Mi",
-            "By default, as many as the server accepts in about a second. With fewer, a lost connection costs less."),
+            "By default, as many as the server accepts in about a second. Smaller chunks lose less if a connection breaks."),
         .value(
             "checksum", nil, "ALGORITHM[=HEX]", in: .files, of: [.put], once: true,
             "verify FILE (sha-256=...) or chunks (sha-256)",
@@ -260,7 +260,9 @@ enum OptionTable {
         .value(
             "last-id", nil, "ID", in: .requests, of: [.events], once: true, "resume after the event with this id",
             "Works if the server stores its events. It is sent as Last-Event-ID; --json prints the id of each event."),
-        .flag("netrc", "n", in: .requests, "read logins from ~/.netrc", "Or from the file that the variable NETRC names."),
+        .flag(
+            "netrc", "n", in: .requests, "read logins from ~/.netrc",
+            "If the variable NETRC is set, it names the file instead."),
         .value("netrc-file", nil, "FILE", completes: .file, in: .requests, "read logins from FILE"),
     ]
 
@@ -363,7 +365,7 @@ enum OptionTable {
         .value(
             "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output, of: Command.several,
             "STYLE is auto (default), bar, plain (lines) or none",
-            "With auto, a terminal shows bars, and other output no progress; plain prints a line every few seconds."),
+            "With auto, bars appear only on a terminal; plain prints a line every few seconds."),
         .value(
             "color", nil, "WHEN", completes: .oneOf(["auto", "always", "never"]), in: .output,
             "WHEN is auto (default), always or never",
@@ -374,6 +376,6 @@ enum OptionTable {
         .flag("no-config", nil, in: .output, once: true, "ignore the configuration"),
         .flag(
             "help", "h", in: .output, of: Set(Command.allCases), once: true, "print the help",
-            "If the name of a topic follows, its help."),
+            "If a topic follows, print the help for that topic."),
     ]
 }

@@ -51,7 +51,7 @@ extension OptionTable {
             "port", nil, "N", in: .queue, of: [.queue], once: true, "serve: the port (default: a free one)"),
         .value(
             "lease", nil, "SECONDS", in: .queue, of: [.work], "duration of its leases (default: 60)",
-            "If a worker is killed, its entries become ready again after this time. At least 1."),
+            "If a worker is killed, its entries become ready again after this time. The minimum is 1."),
         .value(
             "per-host", nil, "N", in: .queue, of: [.work], "requests per host, over all workers",
             "The same as queue limit '*' --jobs N: the limit is stored, and hosts with their own limits keep them."),
@@ -60,7 +60,8 @@ extension OptionTable {
             "The same as queue limit '*' --rate R."),
         .value(
             "folder", nil, "NAME=DIR", completes: .directory, in: .queue, of: [.work], repeats: true,
-            "write bodies of entries for folder NAME to DIR", "Entries name the folder by queue add --folder NAME=PATH."),
+            "write bodies of entries for folder NAME to DIR",
+            "Entries refer to the folder with queue add --folder NAME=PATH."),
         .value(
             "secrets-for", nil, "URL", in: .queue, of: [.work], repeats: true,
             "send --user and secret headers to this server",
@@ -73,7 +74,7 @@ extension OptionTable {
             "With status 1 if an entry has failed permanently. Held and paused entries do not count."),
         .value(
             "metrics", nil, "PORT", in: .queue, of: [.work], "serve metrics for Prometheus on 127.0.0.1",
-            "At /metrics. 127.0.0.1:PORT is accepted, too. Other machines cannot reach it."),
+            "The path is /metrics. PORT can also be 127.0.0.1:PORT. Other machines cannot connect."),
     ]
 
     static let entries: [ToolOption] = [

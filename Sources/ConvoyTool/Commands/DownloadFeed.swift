@@ -6,7 +6,7 @@ import FoundationNetworking
 /// Creates the transfers of `convoy get`, each as soon as it can run, so that a list of any length starts immediately and
 /// its waiting entries use almost no memory.
 final class DownloadFeed: TransferFeed {
-    /// A file that was set aside. It keeps the destination that was assigned in its turn.
+    /// A deferred file. It keeps the destination that was assigned when its turn came.
     private struct Waiting: Sendable {
         let file: DownloadSource.Waiting
         let place: DownloadPlaces.Place

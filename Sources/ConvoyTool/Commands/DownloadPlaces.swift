@@ -74,9 +74,9 @@ struct DownloadPlaces {
         directories.insert(PathText.directory(of: PathText.join(directory, path)))
     }
 
-    /// Returns the destination of a file. It was reserved earlier if a list names it.
+    /// Returns the destination of a file. A name given in a list has already been reserved.
     ///
-    /// - Returns: The destination, and the wanted name if another file of the run has it.
+    /// - Returns: The destination, and the preferred name if another file of the run already has that name.
     mutating func take(_ item: DownloadItem) -> (place: Place, wanted: String?) {
         let directory = item.directory ?? self.directory
         if let path = item.name { return (.file(numbered(PathText.join(directory, path))), nil) }

@@ -80,7 +80,7 @@ enum CommandPages {
                 """)
             + [""] + help(.importing)
             + [""]
-            + exitStatus("0 it was printed; 1 it could not be; 2 the file cannot be read, it has no requests, or usage.")
+            + exitStatus("0 success; 1 the output failed; 2 an unreadable file, a file without requests, or usage.")
     }
 
     private static var events: [String] {

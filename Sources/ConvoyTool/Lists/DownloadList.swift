@@ -92,7 +92,7 @@ enum DownloadList {
         return item
     }
 
-    /// Adds the position to an error.
+    /// Runs a closure, and prefixes its errors with the file name and line.
     static func located<Value>(
         _ name: String, _ line: Int, _ body: () throws(ToolError) -> Value
     ) throws(ToolError) -> Value {

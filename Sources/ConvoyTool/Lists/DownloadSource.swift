@@ -103,7 +103,7 @@ final class DownloadSource {
 
     /// Reads all files that can be read again, to find errors before anything is sent.
     ///
-    /// - Parameter isWanted: Whether to pass plain URLs of lists, too. Most entries are plain URLs, which are recognized
+    /// - Parameter isWanted: Whether to pass plain URLs of lists as well. Most entries are plain URLs, which are recognized
     ///   quickly.
     func check(
         plain isWanted: Bool, _ body: (DownloadItem) throws(ToolError) -> Void

@@ -17,7 +17,7 @@ enum DescriptorLimit {
     }
 }
 
-/// Functions for the descriptors of standard input, output and error.
+/// Prepares the descriptors of standard input, output and error.
 enum StandardStreams {
     /// Opens `/dev/null` for each standard stream that was closed when the program started. Call this before anything else.
     ///

@@ -93,7 +93,7 @@ final class TransferRun: Sendable {
             }
             if let count = feed.total { board.setTotal(count) }
         }
-        // Repeated, because a signal did not cancel transfers that were enqueued after it.
+        // Register again, to cancel transfers that were enqueued after a signal.
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
         manager.completionGroup?.wait()
         board.end()

@@ -5,7 +5,7 @@ import Dispatch
 /// letting one host delay files of other hosts.
 ///
 /// A transfer counts in the window until it finishes or waits to be retried. If a host has enough transfers, further files
-/// of it are set aside until one of them finishes; files that are set aside use little memory.
+/// of it are deferred until one of them finishes; deferred files use little memory.
 struct TransferWindow<Item: Sendable>: Sendable {
     private struct HostUse {
         var count = 0
@@ -22,12 +22,12 @@ struct TransferWindow<Item: Sendable>: Sendable {
     let size: Int
     /// The maximum number of concurrent transfers per host.
     let sizePerHost: Int
-    /// The maximum number of files that are set aside.
+    /// The maximum number of deferred files.
     private let limit: Int
     private(set) var count = 0
     private(set) var waitingCount = 0
     private var hosts: [Target: HostUse] = [:]
-    /// The hosts with files that were set aside and can start.
+    /// The hosts whose deferred files can start.
     private var free: [Target] = []
 
     init(size: Int, sizePerHost: Int, limit: Int = 100_000) {
@@ -39,7 +39,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
 
     /// Adds a file that was read.
     ///
-    /// - Returns: Whether to start it now. Otherwise, it is set aside.
+    /// - Returns: Whether to start it now. Otherwise, it is deferred.
     mutating func admit(_ item: Item, of host: Target) -> Bool {
         // Removed temporarily, so that the waiting items are not copied.
         var own = hosts.removeValue(forKey: host) ?? HostUse()
@@ -55,7 +55,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
         return begins
     }
 
-    /// Returns a file that was set aside and starts now, or nil.
+    /// Returns a deferred file to start now, or nil.
     mutating func next() -> (item: Item, host: Target)? {
         guard count < size else { return nil }
         while let name = free.popLast() {

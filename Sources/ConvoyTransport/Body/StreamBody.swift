@@ -74,7 +74,7 @@ final class StreamBody: BodySource {
         if position == chunk.count {
             keep(chunks.removeFirst())
             position = 0
-            // Chunks that are sent again have already been counted.
+            // Replayed chunks have already been counted.
             if replayed > 0 { replayed -= 1 } else { reader.noteTaken(chunk.count) }
         }
         return .bytes(count)

@@ -13,7 +13,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         var maximumRedirects = 20
         var returnsRedirects = false
         var allowsRedirectToPlainText = false
-        /// nil for the standard names.
+        /// The names of items whose values are secret; nil for the standard names.
         var itemNames: SecretClassifier.ItemNames?
         var usesHTTP2 = true
         var maximumExpansion: Double? = 250

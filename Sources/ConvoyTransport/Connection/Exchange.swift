@@ -60,7 +60,7 @@ struct Exchange: ~Copyable {
         @exclusivity(unchecked) var replay: StoredResponseDelivery?
     }
 
-    /// Created when its first member is set.
+    /// Allocated when one of its members is first set.
     private var rare: Rare?
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {
@@ -148,7 +148,7 @@ struct Exchange: ~Copyable {
             @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
         }
 
-        /// Created when its first member is set.
+        /// Allocated when one of its members is first set.
         private var rare: Rare?
 
         subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {

@@ -336,7 +336,7 @@ extension URLConnection {
         shares.noteRest(of: self)
     }
 
-    /// Passes on the bytes that the decoder has kept.
+    /// Delivers the decoded bytes that the decoder still holds.
     func drain() {
         guard let decoder = exchange.response.decoder else { return carryOut(updateFlow(.drained)) }
         if decoder.hasPending { deliver(with: decoder) { try $0.resume(into: $1) } }

@@ -102,7 +102,7 @@ final class DescriptorQueue {
     /// The retry interval, in addition to retrying after each finished transfer, because descriptors may be freed
     /// elsewhere. libcurl also closes idle connections, but checks for them at most once per second.
     private static let interval: MonotonicTime = 250_000_000
-    /// The maximum waiting time if no other transfer on the thread could free a descriptor.
+    /// How long a transfer waits for a descriptor if no other transfer on the thread can free one.
     private static let patience: MonotonicTime = 5_000_000_000
 
     init(multi: MultiHandle) { self.multi = multi }

@@ -297,7 +297,7 @@ final class EasyHandle: RestingTransfer {
 
     /// Pauses receiving until the next turn. Called within a callback.
     private func rest() {
-        // A transfer that ends with this turn receives nothing more.
+        // A transfer that ends with this turn receives nothing more, and need not be paused.
         guard !isResting, !endsAfterTurn else { return }
         // Without a request body, pause both directions: libcurl runs a transfer again immediately if it may send.
         let isSending = applied.body != .none && !isSendingPaused

@@ -38,7 +38,7 @@ final class TurnShares {
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
-    /// Counts bytes. Returns whether the share is used up, so that the transfer must rest.
+    /// Adds bytes to the use of a transfer. Returns whether its share is used up, so that it must pause until the next turn.
     func charge(_ count: Int, to use: inout Use) -> Bool {
         bytes += count
         if use.turn != turn { use = Use(turn: turn, bytes: 0) }

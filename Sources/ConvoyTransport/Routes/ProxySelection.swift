@@ -23,7 +23,7 @@ public enum ProxySelection: Sendable, Hashable {
         try proxy(isSecure: target.isSecure, host: target.host)
     }
 
-    /// - Parameter host: The host as it is sent; nil for any host, which matches no exception.
+    /// - Parameter host: The host as sent; nil for any host, so that no exception applies.
     func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         switch self {
         case .none: nil
@@ -50,7 +50,7 @@ enum EnvironmentProxies {
     ///
     /// Called for each request, so it is fast if no variable is set.
     ///
-    /// - Parameter host: The host as it is sent; nil for any host, which matches no exception.
+    /// - Parameter host: The host as sent; nil for any host, so that no exception applies.
     /// - Throws: The errors of `Proxy.init(_:)` for the value of a variable.
     static func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         guard convoy_environment_names_proxy() != 0 else { return nil }

@@ -7,7 +7,7 @@ struct NamedValue: Sendable {
     enum Kind: Sendable {
         /// A header field.
         case field
-        /// An item of a query or a form, or a member of JSON.
+        /// A query item, a form item, or a member of a JSON object.
         case item
         /// A token or a password, which is always a secret.
         case login
@@ -74,7 +74,7 @@ enum NamedSecrets {
         }
     }
 
-    /// Returns the secrets in a header field: the value, and the parts of it that are secrets elsewhere, too.
+    /// Returns the secrets in a header field: the value, and its parts that are also secrets elsewhere.
     static func values(ofField name: String, _ text: String) -> [String] {
         guard classifier.hides(field: name, text) else { return values(ofURL: text) }
         var values = [text]

@@ -7,7 +7,7 @@ import Foundation
 /// mark them as secrets.
 public final class SecretMask: Sendable {
     private let forms = Locked<[String]>([])
-    /// A mask whose secrets this one replaces, too.
+    /// Another mask whose secrets this one also replaces.
     private let parent: SecretMask?
     /// Whether values are masked because of their names.
     let hidesNamed: Bool

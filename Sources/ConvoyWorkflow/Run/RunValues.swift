@@ -85,7 +85,7 @@ struct ItemScope: Scope {
     var index: Int?
     /// Whether to mask the secrets that the manifest marks, so that derived values can be stored.
     var hidesSecrets = false
-    /// Whether to mask values that are secrets by their names, too.
+    /// Whether to also mask values whose names mark them as secrets.
     var hidesNamedSecrets = false
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {

@@ -14,7 +14,7 @@ import Testing
         ("Set-Cookie", "a=1"),
     ]
 
-    @Test("A 304 changes only the fields that it contains, and none that describe the stored bytes")
+    @Test("A 304 changes only the fields that it contains, except those that describe the stored bytes")
     func merge() async throws {
         let setting = RuleSetting()
         setting.reply(203, Self.first)

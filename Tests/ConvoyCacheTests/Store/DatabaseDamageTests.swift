@@ -180,7 +180,7 @@ import Testing
         #expect(throws: HTTPCacheError.self) { try HTTPCache(directory: URL(fileURLWithPath: "/proc/convoy")) }
     }
 
-    @Test("Extreme numbers in the index cause no failures")
+    @Test("Extreme numbers in the index do not cause failures")
     func numbers() async throws {
         let whole = try await Self.filled()
         let columns = ["hash", "used", "received", "size", "isFile", "metaSum", "bodySum"]

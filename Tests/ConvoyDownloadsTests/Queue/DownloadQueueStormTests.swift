@@ -63,7 +63,7 @@ struct DownloadQueueStormTests {
         return left
     }
 
-    @Test func `all remaining entries complete, whatever many threads do to the queue`() async throws {
+    @Test func `all remaining entries complete while many threads change the queue`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         fixture.server.route("POST", "/post", .text("thanks"))
         let rounds = ProcessInfo.processInfo.environment["CONVOY_QUEUE_STORMS"].flatMap { Int($0) } ?? 3

@@ -347,7 +347,7 @@ import Testing
         #expect(plan.evaluate(part, for: second.id) == .goesOn)
     }
 
-    @Test(arguments: [1, 50]) func `a part that ends before its announced length has failed`(missing: Int64) throws {
+    @Test(arguments: [1, 50]) func `a part that ends before its announced length fails`(missing: Int64) throws {
         var plan = DownloadPlan(sources: [url])
         let first = try begin(&plan)
         #expect(bring(100 - missing, first.id, &plan, at: 1) == .goesOn)

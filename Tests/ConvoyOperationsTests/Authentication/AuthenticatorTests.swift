@@ -222,7 +222,7 @@ import Testing
         #expect(tokens.server.requests("/away").first?.headers["Authorization"] == "Bearer t1")
     }
 
-    @Test func `a token with invalid characters is an error and is never printed`() async throws {
+    @Test func `a token with invalid characters is rejected and never printed`() async throws {
         let token = AccessToken("secret\r\nX: y")
         manager.authenticator = Authenticator(token: token) { _ in token }
         let operation = try enqueue(1)[0]

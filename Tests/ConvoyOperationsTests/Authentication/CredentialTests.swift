@@ -103,7 +103,7 @@ import Testing
         #expect(authorizations(other) == [nil])
     }
 
-    @Test func `a body is sent again, but a stream that cannot be rewound is an error`() async throws {
+    @Test func `a body is sent again, but a stream that cannot be rewound fails`() async throws {
         let data = operation(server.url("/private/"), "POST")
         data.credential = Self.ada
         var request = data.request

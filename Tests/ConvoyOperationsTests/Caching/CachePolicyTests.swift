@@ -54,7 +54,7 @@ import Testing
         #expect(other.cacheUse == .validated && server.requests("/counted").count == 3)
     }
 
-    @Test func `a stored response can be requested whatever its age`() async throws {
+    @Test func `a stored response can be requested regardless of its age`() async throws {
         try await get("/stale")
         let operation = try await get("/stale") { $0.cachePolicy = .returnCacheDataElseLoad }
         #expect(operation.cacheUse == .ignoringAge && operation.responseString == "old")

@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test("each operation ends once, with one version or none", arguments: Place.made)
+    @Test("each operation ends once, with a single version of the body or an error", arguments: Place.made)
     func storm(_ place: Place) async throws {
         let server = try TestServer()
         let controls = [

@@ -132,7 +132,7 @@ import Testing
         #expect(error?.addressRefusal != nil)
     }
 
-    @Test func `a truncated response is an error and is not replaced by a stale one`() async throws {
+    @Test func `a truncated response fails and is not replaced by a stale one`() async throws {
         server.route(
             "GET", "/sie",
             inTurn: [

@@ -167,7 +167,7 @@ import Testing
 
     // MARK: Revalidation
 
-    @Test func `a stale response is revalidated for its own identity, also in the background`() async throws {
+    @Test func `a stale response is revalidated for its own identity, including in the background`() async throws {
         server.route("GET", "/stale") { request in
             let name = request.headers["X-Api-Key"] ?? "nobody"
             let etag = "\"\(name)\""

@@ -56,7 +56,7 @@ import Testing
         #expect(try await get(manager("ada")).cacheUse == .fresh)
     }
 
-    @Test func `the next process finds the responses of an identity in the cache directory`() async throws {
+    @Test func `responses stored for an identity are served in the next process`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-named")
         defer { directory.remove() }
         for number in 1...2 {
@@ -160,7 +160,7 @@ import Testing
         #expect(try await get(manager("eve"), "stale", headers: ["Authorization": "Bearer e"]).responseString == "Bearer e")
     }
 
-    @Test func `the policy and the address count in addition to the name`() async throws {
+    @Test func `one name has separate stored responses for each address override`() async throws {
         let staging = try TestServer()
         for (server, name) in [(server, "production"), (staging, "staging")] {
             server.route("GET", "/place", .text(name).header("Cache-Control", "max-age=600"))

@@ -184,7 +184,7 @@ import Testing
         #expect(scene.operation.isFinished && scene.network.connectionCount == 0)
     }
 
-    @Test func `a connection that is cancelled unexpectedly is a failure`() {
+    @Test func `an unexpectedly cancelled connection fails the operation`() {
         let scene = Scene(in: .alone)
         scene.operation.retryPolicy = nil
         scene.reach(.executing)

@@ -277,7 +277,7 @@ import Testing
         #expect(life.handle(.workStopped(1)) == .begin(2))
     }
 
-    @Test func `a retry that was due before a pause does not end a later wait`() {
+    @Test func `a retry timer from before a pause does not end a later wait`() {
         var life = Lifecycle()
         for event in [Lifecycle.Event.start, .workWillRetry(1), .pause, .resume, .start, .workWillRetry(2)] {
             _ = life.handle(event)

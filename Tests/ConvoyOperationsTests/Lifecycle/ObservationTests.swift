@@ -117,7 +117,7 @@ import Testing
         #expect(ended.count == 1 && ended.allSatisfy { $0.moment <= end })
     }
 
-    @Test func `events without changes do not hide a change`() {
+    @Test func `a change is reported even after events that change nothing`() {
         let operation = operation()
         let told = Told()
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }

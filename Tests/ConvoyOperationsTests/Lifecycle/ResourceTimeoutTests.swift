@@ -111,7 +111,7 @@ import Testing
         expectTimedOut(operation, failures)
     }
 
-    @Test func `an outcome that arrives before the timeout counts`() {
+    @Test func `an outcome that arrives before the timeout is kept`() {
         let operation = operation()
         network.serve()
         operation.start()

@@ -34,7 +34,7 @@ import Testing
         #expect(operation.responseObject is [String: Any])
     }
 
-    @Test func `a serializer without its own decoder uses the manager's, also in a compound`() async throws {
+    @Test func `a serializer without its own decoder uses the manager's, including in a compound`() async throws {
         for serializer in [
             DecodableResponseSerializer<User>(),
             CompoundResponseSerializer([XMLParserResponseSerializer(), DecodableResponseSerializer<User>()]),
@@ -67,7 +67,7 @@ import Testing
         await #expect(throws: HTTPError.self) { try await manager.get("user", as: User.self) }
     }
 
-    @Test func `a missing value is an error that reports what is missing`() async throws {
+    @Test func `the error for a missing value reports what is missing`() async throws {
         let operation = manager.enqueue(try manager.makeOperation(.get, "other"))
         let error = await #expect(throws: HTTPError.self) { try await operation.value(as: User.self) }
         #expect(error?.localizedDescription.contains(#"The key "firstName" is missing."#) == true)

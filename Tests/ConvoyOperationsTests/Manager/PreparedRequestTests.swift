@@ -100,7 +100,7 @@ import Testing
         #expect(other.totalTimeout == 50 && other.userInfo.isEmpty)
     }
 
-    @Test func `an invalid header is an error each time`() async throws {
+    @Test func `an invalid header fails each request`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("line\r\nbreak", forHTTPHeaderField: "X-Broken")
         for manager in managers {

@@ -62,7 +62,7 @@ import Testing
         #expect(manager.maximumBodySize == RequestSettings().maximumBodySize)
     }
 
-    @Test func `an old value can use its owner when it is released`() throws {
+    @Test func `a replaced value can access its owner while it is released`() throws {
         final class Releasing: Sendable {
             let onRelease: @Sendable () -> Void
             init(_ onRelease: @escaping @Sendable () -> Void) { self.onRelease = onRelease }

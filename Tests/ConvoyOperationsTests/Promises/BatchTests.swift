@@ -109,7 +109,7 @@ import Testing
         #expect(log.all == ["late", "1/1", "completed 1"])
     }
 
-    @Test func `a member that has already finished counts`() {
+    @Test func `a member that has already finished counts as completed`() {
         let log = Log()
         let operation = member("/quick", "early", log)
         let delivered = Signal()

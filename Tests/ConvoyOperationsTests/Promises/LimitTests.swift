@@ -25,7 +25,7 @@ import Testing
         #expect(operation.responseData == nil)
     }
 
-    @Test func `a body longer than the limit is an error before it arrives`() async throws {
+    @Test func `a body longer than the limit fails before it arrives`() async throws {
         server.servePattern(count: 10_000_000_000, at: "/huge")
         let announced = try manager.makeOperation(.get, "huge")
         announced.responseSerializer = HTTPResponseSerializer()
@@ -72,7 +72,7 @@ import Testing
         #expect(try Data(contentsOf: directory.file("out")).count == 5_000_000)
     }
 
-    @Test func `a decompression bomb is an error while it is being decoded`() async throws {
+    @Test func `a decompression bomb fails while it is being decoded`() async throws {
         let bomb = try gzip(Data(count: 64 << 20))
         #expect(bomb.count < 100_000)
         server.route("GET", "/bomb", .bytes(bomb, type: "text/plain").header("Content-Encoding", "gzip"))

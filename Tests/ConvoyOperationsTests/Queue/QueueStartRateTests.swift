@@ -106,7 +106,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func `an operation waiting for a start is cancelled immediately and consumes none`() {
+    @Test func `an operation waiting for its start is cancelled immediately and does not use up a start`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let all = operations(3)
         queue.addOperations(all, waitUntilFinished: false)
@@ -118,7 +118,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func `a start after a pause counts`() {
+    @Test func `a start after a pause counts towards the rate`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let operation = operations(1)[0]
         queue.addOperation(operation)

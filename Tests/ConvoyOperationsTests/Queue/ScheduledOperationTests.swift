@@ -88,7 +88,7 @@ struct ScheduledOperationTests {
         #expect(operation.dependencies.count == 2)
     }
 
-    @Test func `a foreign operation waits for one of Convoy's outside Convoy's queues`() {
+    @Test func `in a Foundation queue, a foreign operation waits for a Convoy operation`() {
         let queue = OperationQueue()
         let first = ScheduledBlockOperation {}
         let second = BlockOperation {}

@@ -181,7 +181,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == [])
     }
 
-    @Test func `a file that cannot be closed is an error`() throws {
+    @Test func `an error from closing the file is thrown`() throws {
         let fails = Guarded(false)
         var calls = FileCalls()
         calls.close = { descriptor in

@@ -154,7 +154,7 @@ import Testing
         #expect(range.hasPrefix("bytes=") && range != "bytes=0-")
     }
 
-    @Test func `retries that make progress do not count`() throws {
+    @Test func `retries that make progress do not count towards the maximum`() throws {
         let content = PatternBytes.data(count: 2_000_000)
         server.serve(content, at: "/file", etag: "\"v1\"") { _, response in response.truncated(afterBytes: 200_000) }
         let probe = try run("/file", policy(2))
@@ -223,7 +223,7 @@ import Testing
         #expect(decision(503, countedRetries: 5, after: 10, random: 0) == .retry(after: 10))
     }
 
-    @Test func `a retry that would begin after the maximum duration is not made`() {
+    @Test func `an operation is not retried after the maximum duration`() {
         // The second step is one second long.
         #expect(decision(500, elapsed: 9, limit: 10, random: 1) == .retry(after: 1))
         #expect(decision(500, elapsed: 9.25, limit: 10, random: 1) == .giveUp(.tookTooLong))

@@ -93,7 +93,7 @@ import Testing
         #expect(attempt.decisions == Array(repeating: .retry(after: 0), count: 6) && attempt.counts == Array(0..<6))
     }
 
-    @Test func `after three attempts the policy decides, whatever the method`() {
+    @Test func `after three attempts, the policy decides for every method`() {
         let attempt = Attempt(url, "POST", Array(repeating: .unsent, count: 10), policy: policy(2))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 6)
@@ -188,7 +188,7 @@ import Testing
         }
     }
 
-    @Test func `a redirected request counts as sent`() throws {
+    @Test func `a redirected request is considered sent`() throws {
         let server = try TestServer()
         let nobody = try LoopbackPort.free()
         server.redirect("/moved", to: "http://127.0.0.1:\(nobody)/x", status: 307)

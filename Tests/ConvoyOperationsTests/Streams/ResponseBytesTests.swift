@@ -75,7 +75,7 @@ import Testing
         #expect(bytes.operation.isCancelled)
     }
 
-    @Test func `an unacceptable status throws as in the other APIs, and keeps its body`() async throws {
+    @Test func `an unacceptable status throws like the other APIs, and keeps its body`() async throws {
         server.route("GET", "/x", .json(text: #"{"reason": "gone"}"#, status: 404))
         manager.responseSerializer = JSONResponseSerializer()
         let expected = await #expect(throws: (any Error).self) { try await manager.get("x") }

@@ -113,8 +113,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [2_000, 4_000] as [Int64]) func `a length other than announced is an error`(length: Int64) async throws
-    {
+    @Test(arguments: [2_000, 4_000] as [Int64]) func `a sequence of another length than announced fails`(
+        length: Int64
+    ) async throws {
         server.route("POST", "/x", .text("ok"))
         let pieces = Pieces(count: 3, size: 1_000, asked: Counter())
         let error = await #expect(throws: URLError.self) { try await manager.upload("x", from: pieces, length: length) }

@@ -251,7 +251,7 @@ import Testing
         var tags: [String]
     }
 
-    @Test func `both managers decode values, and a value of another type does not end the loop`() async throws {
+    @Test func `both managers decode values, and a value of the wrong type does not end the loop`() async throws {
         let server = try DocumentServer(["title": "a", "tags": []])
         defer { server.stop() }
         try await check(manager(server), server)

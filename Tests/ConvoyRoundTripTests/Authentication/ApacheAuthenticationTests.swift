@@ -40,7 +40,7 @@ struct ApacheAuthenticationTests {
         #expect(try await manager.get(other, as: Data.self) == body)
     }
 
-    @Test func `Apache's proof of the password is verified, also after redirects and for a 404`()
+    @Test func `Apache's proof of the password is verified, including after redirects and for a 404`()
         async throws
     {
         let server = try ApacheServer()

@@ -85,7 +85,7 @@ import Testing
         #expect(echo.form == ["own": "body"])
     }
 
-    @Test func `a file that grew after it was added is an error, not a corrupt body`() async throws {
+    @Test func `a file that grew after it was added fails instead of corrupting the body`() async throws {
         let file = try directory.write(Data("short".utf8), to: "file.txt")
         let operation = try manager.makeMultipartOperation("post") { try $0.appendPart(fileURL: file, name: "file") }
         try Data("longer than before".utf8).write(to: file)

@@ -41,7 +41,7 @@ import Testing
         #expect(one.uuid != other.uuid)
     }
 
-    @Test func `a value of another shape is an error with its coding path`() async throws {
+    @Test func `the error for a value of another shape contains its coding path`() async throws {
         struct Answer: Decodable, Sendable { var uuid: Int }
         let error = await #expect(throws: HTTPError.self) { let _: Answer = try await manager.get("uuid") }
         #expect(error?.decodingError != nil && error?.localizedDescription.contains("At uuid: ") == true)

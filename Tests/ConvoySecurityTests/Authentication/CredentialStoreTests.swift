@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `a credential without a realm applies to all realms that have none of their own`() {
+    @Test func `a credential without a realm applies to all realms without their own credential`() {
         let store = CredentialStore()
         store.set(Self.credential("all"), for: Self.space(nil))
         #expect(store.credential(for: Self.space("r"))?.user == "all")

@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    @Test func `an unusable file is an error that describes the reason`() throws {
+    @Test func `the error for an unusable file describes the reason`() throws {
         let directory = try TemporaryDirectory()
         let missing = directory.file("none")
         #expect(throws: NetrcError.notFound(file: missing.path)) { try Netrc(contentsOf: missing) }

@@ -61,7 +61,7 @@ import Testing
         #expect(throws: CertificateError.noCertificate(in: "")) { try read(text) }
     }
 
-    @Test func `a text with keys only is an error`() {
+    @Test func `a text that contains only keys is rejected`() {
         #expect(throws: CertificateError.noCertificate(in: "")) { try read(first.privateKeyPEM) }
         #expect(throws: CertificateError.noCertificate(in: "")) {
             try Certificate.certificates(in: second.publicKeyInfo)
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `a folder that is missing or has no certificates is an error`() throws {
+    @Test func `a folder that is missing or has no certificates is rejected`() throws {
         #expect(throws: CertificateError.noCertificate(in: directory.url.path)) {
             try Certificate.certificates(inDirectory: directory.url)
         }

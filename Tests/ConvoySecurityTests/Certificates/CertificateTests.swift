@@ -19,7 +19,7 @@ import Testing
         certificate = try Certificate(made)
     }
 
-    @Test func `a certificate has the fields with which it was made`() {
+    @Test func `a certificate contains the fields it was created with`() {
         #expect(certificate.subject == #"CN=api.example.com,O=Ünïcode\, Inc."#)
         #expect(certificate.issuer == "CN=Convoy Test Root")
         #expect(certificate.notValidBefore == Date(timeIntervalSince1970: 1_000_000_000))

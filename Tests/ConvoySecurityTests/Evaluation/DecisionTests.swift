@@ -37,7 +37,7 @@ import Testing
         #expect(try !pins([made.otherRoot], backup: [made.otherRoot]).evaluate(trust, forDomain: host).usesBackupPin)
     }
 
-    @Test func `names count again after the pins have expired`() throws {
+    @Test func `names are compared again after the pins have expired`() throws {
         let end = Date(timeIntervalSinceNow: 600)
         var policy = try pins([made.otherRoot])
         policy.pinsExpire = end

@@ -147,7 +147,7 @@ import Testing
         #expect(try failure([revoked], anybody)?.reason == .revoked && failure([good], anybody) == nil)
     }
 
-    @Test func `a server cannot evade its list by omitting its issuer`() throws {
+    @Test func `a server cannot evade its revocation list by omitting its issuer`() throws {
         let revoked = try file(root.revocationList(), intermediate.revocationList(revoking: [server]))
         let good = try file(root.revocationList(), intermediate.revocationList())
         let alone = try ServerTrust(server)

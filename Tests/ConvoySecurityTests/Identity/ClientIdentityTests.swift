@@ -88,7 +88,7 @@ import Testing
         #expect(try ClientIdentity(pkcs12Data: open, passphrase: ask).certificates() == chain)
     }
 
-    @Test func `a PKCS#12 store can have a passphrase or none`() throws {
+    @Test func `a PKCS#12 store can be opened with or without a passphrase`() throws {
         let bytes = try made.pkcs12(passphrase: "secret")
         let file = try directory.write(bytes, to: "a.p12")
         #expect(try ClientIdentity(pkcs12: file) { "secret" }.certificates() == chain)

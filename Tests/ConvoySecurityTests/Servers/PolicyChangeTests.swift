@@ -49,7 +49,7 @@ import Testing
         #expect(server.requests.count == policies.count && server.statistics.resumedHandshakeCount == 0)
     }
 
-    @Test func `each operation has the policy that its manager had when it was made`() async throws {
+    @Test func `each operation keeps the policy of its manager from when it was created`() async throws {
         let manager = try HTTPRequestOperationManager(
             baseURL: server.url("/", host: "localhost"), securityPolicy: policy)
         let first = HTTPRequestOperation(request: URLRequest(url: server.url("/", host: "localhost")))
@@ -64,7 +64,7 @@ import Testing
         #expect(first.error == nil && server.requests.count == 1)
     }
 
-    @Test func `a manager cannot be made with a plain-text base URL of a pinned host`() throws {
+    @Test func `a manager cannot be created with a plain-text base URL of a pinned host`() throws {
         let plain = try #require(URL(string: "http://a.test/"))
         var hosts = SecurityPolicy()
         try hosts.setPolicy(pinned(certificate), forHosts: "**.A.test")

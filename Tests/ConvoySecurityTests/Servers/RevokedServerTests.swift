@@ -53,7 +53,7 @@ import Testing
         return outcome
     }
 
-    @Test func `a server whose certificate a list revokes sees no byte of a request`() async throws {
+    @Test func `a server whose certificate is revoked by a list receives no part of a request`() async throws {
         let server = try serve()
         let good = try write(root.revocationList(), issuer.revocationList(), to: "good.pem")
         let bad = try write(root.revocationList(), issuer.revocationList(revoking: [certificate], reason: 4), to: "bad.pem")
@@ -90,7 +90,7 @@ import Testing
         #expect(outcome.reason == .revoked && outcome.error?.serverTrustFailure?.revocation?.date != nil)
     }
 
-    @Test func `an unreadable file is an error before connecting`() async throws {
+    @Test func `an unreadable file fails before connecting`() async throws {
         let server = try serve()
         let text = try directory.write(Data("text".utf8), to: "text.pem")
         for file in [directory.file("none.pem"), text] {

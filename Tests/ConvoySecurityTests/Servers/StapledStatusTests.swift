@@ -79,7 +79,7 @@ import Testing
         #expect(try await load(old, .tls13) == .noValidStatus)
     }
 
-    @Test func `a response is ignored if none is required`() async throws {
+    @Test func `a stapled response is ignored unless it is required`() async throws {
         #expect(try await load(certificate.ocspResponse(status: .revoked), .tls13, required: false) == nil)
         #expect(try await load(nil, .tls13, required: false) == nil)
     }

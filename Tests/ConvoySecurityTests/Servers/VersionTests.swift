@@ -43,7 +43,7 @@ import Testing
         #expect(try await load { $0.minimumTLSVersion = .tls13 }.version == "TLSv1.3")
     }
 
-    @Test func `nothing is sent without a common version`() async throws {
+    @Test func `nothing is sent if client and server share no TLS version`() async throws {
         #expect(try await load(.tls10, .tls11) { _ in }.outcome.error?.code == .secureConnectionFailed)
         #expect(
             try await load(.tls12, .tls12) { $0.minimumTLSVersion = .tls13 }.outcome.error?.code

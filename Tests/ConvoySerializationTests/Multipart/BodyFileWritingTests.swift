@@ -76,7 +76,7 @@ import Testing
         #expect(error?.code == Int(ENOENT))
     }
 
-    @Test func `a body of another length than its Content-Length is an error`() async throws {
+    @Test func `a body whose length differs from its Content-Length fails`() async throws {
         let directory = try TemporaryDirectory()
         var request = URLRequest(url: exampleURL)
         request.httpBodyStream = InputStream(data: bytes("abc"))
@@ -88,7 +88,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: file.path))
     }
 
-    @Test func `a stream that returns more bytes than requested is an error`() async throws {
+    @Test func `a stream that returns more bytes than requested fails`() async throws {
         let directory = try TemporaryDirectory()
         var request = URLRequest(url: exampleURL)
         request.httpBodyStream = BoastfulStream(data: bytes("abc"))

@@ -124,7 +124,7 @@ import Testing
         #expect(body.contains("; name=\"\(name)\"; filename=\"\(fileName)\"\r\nContent-Type: a/b\r\n\r\n"))
     }
 
-    @Test func `a value that would escape from a part's headers is an error`() {
+    @Test func `a value that would escape from a part's headers is rejected`() {
         let failures = [
             failure {
                 try request { $0.appendPart(fileData: Data(), name: "n", fileName: "f", mimeType: "a/b\r\nX: 1") }
@@ -153,7 +153,7 @@ import Testing
         #expect(reason(error) == .invalidMethod)
     }
 
-    @Test func `a URL that is not a readable file is an error`() throws {
+    @Test func `a URL that is not a readable file is rejected`() throws {
         let directory = try TemporaryDirectory()
         var form = MultipartFormData()
         let web = failure { try form.appendPart(fileURL: exampleURL, name: "n") }

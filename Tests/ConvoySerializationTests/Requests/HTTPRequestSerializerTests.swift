@@ -100,7 +100,7 @@ import Testing
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "text/x-mine")
     }
 
-    @Test func `a form has the serializer's encoding, or is an error if it cannot be encoded`() throws {
+    @Test func `a form uses the serializer's encoding, and fails if it cannot be encoded`() throws {
         var serializer = serializer
         serializer.queryStringSerialization = { _, _ in "k=é" }
         serializer.stringEncoding = .isoLatin1

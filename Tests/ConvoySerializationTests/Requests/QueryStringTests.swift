@@ -55,7 +55,7 @@ import Testing
         #expect(try query(["s": .set([["k": 1]])], .dots) == "s.k=1")
     }
 
-    @Test func `arrays can be written with brackets, indices, or none`() throws {
+    @Test func `arrays can be written with brackets, with indices or without either`() throws {
         let tree: ParameterValue = ["a": [1, ["b": 2]], "c": ["d": [[3]]]]
         #expect(try query(tree) == "a%5B%5D=1&a%5B%5D%5Bb%5D=2&c%5Bd%5D%5B%5D%5B%5D=3")
         #expect(try query(tree, .indices) == "a%5B0%5D=1&a%5B1%5D%5Bb%5D=2&c%5Bd%5D%5B0%5D%5B0%5D=3")
@@ -79,7 +79,7 @@ import Testing
         #expect(try query(["t": date], .brackets.dates(.secondsSince1970)) == "t=1.5")
     }
 
-    @Test func `a root without keys is an error`() {
+    @Test func `a root without keys is rejected`() {
         for root in [[1, 2], "text", 3, .set([1]), true] as [ParameterValue] {
             let error = failure { try query(root) }
             #expect(error?.domain == "com.alamofire.error.serialization.request")
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `endless nesting is an error, not a crash`() throws {
+    @Test func `endless nesting is rejected without a crash`() throws {
         var tree: ParameterValue = 1
         for _ in 0..<ParameterValue.maximumDepth { tree = ["k": tree] }
         #expect(try query(tree).hasSuffix("=1"))
@@ -98,7 +98,7 @@ import Testing
                 == .parametersTooDeep)
     }
 
-    @Test func `a date outside the calendar is an error`() {
+    @Test func `a date outside the calendar is rejected`() {
         #expect(reason(failure { try query(["t": .date(.init(timeIntervalSince1970: .nan))]) }) == .invalidParameters)
     }
 }

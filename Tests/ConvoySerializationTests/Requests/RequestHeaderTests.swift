@@ -84,7 +84,7 @@ import Testing
         #expect(post.value(forHTTPHeaderField: "Content-Type") == nil)
     }
 
-    @Test func `a header in two spellings is an error`() throws {
+    @Test func `a header in two spellings is rejected`() throws {
         let both: [[String: String?]] = [
             ["Content-Type": "application/json", "content-type": "text/plain"], ["X-A": "1", "x-a": "1"],
             ["Accept": nil, "ACCEPT": "text/html"],
@@ -166,7 +166,7 @@ import Testing
         #expect(request.httpMethod == "x-purge")
     }
 
-    @Test func `a request without a URL is an error`() throws {
+    @Test func `a request without a URL is rejected`() throws {
         var request = URLRequest(url: exampleURL)
         request.url = nil
         let error = failure { try HTTPRequestSerializer().request(bySerializing: request, with: nil) }

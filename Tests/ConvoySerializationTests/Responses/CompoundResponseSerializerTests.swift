@@ -34,7 +34,7 @@ import Testing
         #expect(error?.serializedResponseObject as? [String: Int] == ["why": 1])
     }
 
-    @Test func `an error response that no serializer can parse is an error with its raw body`() {
+    @Test func `the error for a response that no serializer can parse contains the raw body`() {
         let error = failure { try object("<html>", "text/html", 404) }
         #expect(error?.code == -1011)
         #expect(error?.serializedResponseObject as? Data == bytes("<html>"))

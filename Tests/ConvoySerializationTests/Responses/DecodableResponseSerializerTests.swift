@@ -30,7 +30,7 @@ import Testing
         #expect(try serializer.value(for: response(200), data: nil) == nil)
     }
 
-    @Test func `a body that cannot be decoded is an error with the reason and the coding path`() {
+    @Test func `the error for an undecodable body contains the reason and the coding path`() {
         for (body, place) in [(#"{"id":"one"}"#, "At id: "), ("nonsense", "At the root: "), (#"{"id":1}"#, "is missing")] {
             let error = #expect(throws: HTTPError.self) { try user(body) }
             #expect(error?.decodingError != nil && error?.code == NSURLErrorCannotDecodeContentData)

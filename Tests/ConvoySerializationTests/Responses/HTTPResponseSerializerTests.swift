@@ -24,7 +24,7 @@ import Testing
         #expect(try serializer(["text/y"]).responseObject(for: nil, data: body) as? Data == body)
     }
 
-    @Test func `an unacceptable status is an error with the response, the URL and the body`() throws {
+    @Test func `the error for an unacceptable status contains the response, the URL and the body`() throws {
         let response = try response(404, type: "text/x")
         let error = failure { try serializer().responseObject(for: response, data: body) }
         #expect(error?.domain == "com.alamofire.error.serialization.response")
@@ -47,7 +47,7 @@ import Testing
         #expect(error?.userInfo[URLResponseSerializationErrorKey.data] == nil)
     }
 
-    @Test func `an unacceptable content type is an error`() throws {
+    @Test func `an unacceptable content type is rejected`() throws {
         let error = failure {
             try serializer(["text/y"]).validate(response(200, type: "text/x; charset=utf-8"), data: body)
         }

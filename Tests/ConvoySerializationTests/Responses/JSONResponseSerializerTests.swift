@@ -88,7 +88,7 @@ import Testing
         #expect((try parse(bytes("[1]"), type: type) as? [Int]) == [1])
     }
 
-    @Test func `another content type is an error, and the body is not parsed`() throws {
+    @Test func `another content type is rejected, and the body is not parsed`() throws {
         for status in [200, 404] {
             let error = failure { try parse(bytes("[1]"), status: status, type: "text/html") }
             #expect(error?.has(code: -1016, in: URLResponseSerializationErrorDomain) == true)
@@ -228,7 +228,7 @@ import Testing
         #expect(try parse(deep, serializer) != nil)
     }
 
-    @Test func `endless nesting is an error by default`() {
+    @Test func `endless nesting is rejected by default`() {
         #expect(limit(failure { try parse(Data(repeating: UInt8(ascii: "["), count: 1_000_000)) }) == .nestingDepth)
         let wide = Data(Array(repeating: [UInt8(ascii: "["), 0], count: 100_000).joined())
         #expect(limit(failure { try parse(wide) }) == .nestingDepth)

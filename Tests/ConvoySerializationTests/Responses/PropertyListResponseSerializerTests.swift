@@ -57,7 +57,7 @@ import Testing
         #expect(error?.code == 3840)
     }
 
-    @Test func `a truncated binary list is an error`() throws {
+    @Test func `a truncated binary list is rejected`() throws {
         let whole = try PropertyListSerialization.data(
             fromPropertyList: ["key": Array(0..<50)], format: .binary, options: 0)
         for length in stride(from: 8, to: whole.count, by: 7) {
@@ -119,7 +119,7 @@ import Testing
         #expect(object.count == 50_000 && object.last?.values.first == 7)
     }
 
-    @Test func `recursive and too deeply nested lists are errors`() {
+    @Test func `recursive and too deeply nested lists are rejected`() {
         #expect(limit(failure { try parse(binary([[0xA1, 0, 0]])) }) == .nestingDepth)
         var deep: [[UInt8]] = []
         for next in 1...2000 as ClosedRange<UInt16> { deep.append([0xA1, UInt8(next >> 8), UInt8(next & 0xFF)]) }

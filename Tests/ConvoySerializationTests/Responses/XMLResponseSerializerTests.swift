@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `another content type is an error`() throws {
+    @Test func `another content type is rejected`() throws {
         #expect(failure { try tree(bytes("<a/>"), type: "text/html") }?.code == -1016)
     }
 
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `a document truncated anywhere is an error`() throws {
+    @Test func `a document truncated at any point is rejected`() throws {
         let whole = bytes("<?xml version='1.0'?><!DOCTYPE a><!--c--><a x='é'><?p?><![CDATA[<]]>&lt;<b/></a>")
         #expect(try tree(whole)?.rootElement()?.stringValue == "<<")
         for length in 1..<whole.count where !(length == 1 && whole[0] == 0x20) {
@@ -249,7 +249,7 @@ import Testing
     }
 
     /// libxml2 compares every attribute of an element with all others.
-    @Test func `a tag with too many attributes is an error before it is parsed`() throws {
+    @Test func `a tag with too many attributes is rejected before it is parsed`() throws {
         func element(_ count: Int, head: String = "") -> Data {
             bytes(head + "<a" + (0..<count).map { " b\($0) = '>'" }.joined() + "/>")
         }

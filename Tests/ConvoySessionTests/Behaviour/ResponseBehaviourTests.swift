@@ -45,7 +45,8 @@ import Testing
         #expect(sent.headers["Content-Type"] == "application/json")
     }
 
-    @Test(arguments: Way.all) func `a request that cannot be made fails once, and nothing is sent`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a request that cannot be created fails once, and nothing is sent`(way: Way) async throws
+    {
         final class Thing: Sendable {}
         let api = api(way)
         let relative = way.manager.make()
@@ -91,7 +92,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Way.all) func `a response that the serializer rejects is an error`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a response that the serializer rejects fails the task`(way: Way) async throws {
         server.route("/v1/text", .text("plain"))
         server.route("/v1/broken", .json(text: #"{"a": "#))
         let api = api(way)
@@ -139,7 +140,7 @@ import Testing
         #expect(outcome.error?.localizedDescription == "No data was transferred for 0.1 seconds.")
     }
 
-    @Test(arguments: Way.all) func `a lost or refused connection is an error`(way: Way) async throws {
+    @Test(arguments: Way.all) func `a lost or refused connection fails the task`(way: Way) async throws {
         server.route("/v1/reset", .text("x").resetBeforeHead())
         server.route("/v1/short", .pattern(count: 100_000).resets(afterBytes: 50_000))
         let api = api(way)

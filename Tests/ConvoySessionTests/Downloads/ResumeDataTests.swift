@@ -23,7 +23,7 @@ import Testing
         resumeData = try #require(task.resumeData)
     }
 
-    @Test func `resume data survives a round trip, also through other coders`() throws {
+    @Test func `resume data survives a round trip, including through a property list`() throws {
         #expect(try ResumeData(resumeData.data) == resumeData)
         let list = PropertyListEncoder()
         list.outputFormat = .binary

@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `an invalid header field is an error and is not dropped`() async throws {
+    @Test func `an invalid header field is rejected rather than dropped`() async throws {
         let fixture = try SessionFixture { $0.httpAdditionalHeaders = ["X-Bad": "a\r\nb"] }
         fixture.server.echo(at: "/echo")
         let task = fixture.manager.dataTask(with: fixture.request("/echo"))

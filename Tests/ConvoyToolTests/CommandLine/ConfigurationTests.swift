@@ -108,7 +108,7 @@ import Testing
         try await expectRefusal("the configuration \(path) belongs to another user")
     }
 
-    @Test func `a configuration that is not a readable file is an error`() async throws {
+    @Test func `a configuration that is not a readable file is rejected`() async throws {
         try #require(mkfifo(path, 0o600) == 0)
         try await expectRefusal("\(path) is not a file")
         try #require(unlink(path) == 0 && symlink(path, path) == 0)

@@ -27,7 +27,7 @@ import Testing
         return (server, try HTTPRequestOperationManager(baseURL: url, securityPolicy: policy))
     }
 
-    @Test func `a server with the pinned key, a renewed certificate, or the backup key is trusted`() async throws {
+    @Test func `a server is trusted with the pinned key, a renewed certificate or the backup key`() async throws {
         for certificate in [present, try present.reissued(), next] {
             let (server, manager) = try serve(certificate)
             #expect(try await manager.get("hello", as: String.self) == "hello")

@@ -105,7 +105,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
 @Suite struct ReadmeTests {
     private static let program = SwiftCompiler.root.appendingPathComponent("Sources/Examples/Readme/main.swift")
 
-    @Test func `the blocks of the README are the program in Sources/Examples/Readme`() throws {
+    @Test func `the README's code blocks match the program in Sources/Examples/Readme`() throws {
         let readme = try String(
             contentsOf: SwiftCompiler.root.appendingPathComponent("README.md"), encoding: .utf8)
         let blocks = readme.components(separatedBy: "```swift\n").dropFirst().compactMap {

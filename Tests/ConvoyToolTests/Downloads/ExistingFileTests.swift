@@ -12,7 +12,7 @@ import Testing
         try bench.scratch.write("old", to: "file")
     }
 
-    @Test func `an existing file is an error and sends nothing; the other files are downloaded`() async throws {
+    @Test func `an existing file fails without a request; the other files are downloaded`() async throws {
         bench.server.route("/other", .text("other"))
         let result = try await bench.get(bench.url("/file"), bench.url("/other"))
         #expect(result.status == 8)

@@ -149,7 +149,7 @@ struct HabitTests {
         Habit("wget --retry-on-http-error=409 URL", "convoy get --retry-on 409 URL", .good, "file file"),
         Habit("wget --load-cookies jar --save-cookies jar URL", "convoy get --cookie-jar jar URL", .good, "file file"),
         Habit("wget -O - URL", "convoy get -o - URL", .good, "output"),
-        Habit("wget URL, with a file there", "convoy get --number URL", .differs, "number"),
+        Habit("wget URL, if the file exists", "convoy get --number URL", .differs, "number"),
         Habit("wget -r URL", "", .missing, ""),
         Habit("wget -b URL", "", .missing, ""),
         Habit("curl -O URL", "convoy get URL", .good, "file file"),

@@ -167,7 +167,7 @@ import Testing
         #expect(result.errors == "convoy: \(line); try 'convoy \(words[0]) --help'\n")
     }
 
-    @Test func `an unusable store and an unknown entry are errors`() async throws {
+    @Test func `an unusable store and an unknown entry are rejected`() async throws {
         let ground = try QueueGround()
         let missing = try await ToolProcess.run(
             ["queue", "add", "--store", "nowhere/queue.sqlite", "a.test"], in: ground.bench.scratch.url)
