@@ -16,7 +16,7 @@ public struct SourceFile: Sendable, Hashable, Codable {
 
     /// Records the current state of the file at a URL. Opens the file, so that an unreadable one is detected here.
     ///
-    /// - Throws: ``ObjectStorageError/Code/unreadableSource``, also if it is not a regular file.
+    /// - Throws: ``ObjectStorageError/Code/unreadableSource`` if the URL is not that of a readable regular file.
     public init(_ url: URL) throws(ObjectStorageError) {
         guard url.isFileURL else { throw ObjectStorageError(.unreadableSource, "The source is not a file URL.") }
         self = try OpenSource(path: url.path).file

@@ -81,7 +81,7 @@ public enum AFNetworkReachabilityStatus: Int, Sendable {
     case notReachable
     /// A mobile network.
     case reachableViaWWAN
-    /// Another network.
+    /// Any other network.
     case reachableViaWiFi
 }
 

@@ -61,7 +61,7 @@ public struct EventStreamParser: Sendable {
 
     /// Returns the events that end in the next piece of the stream, in order.
     ///
-    /// - Throws: ``EventSourceError``, also for all later pieces. Events before the error are lost; the version with
+    /// - Throws: ``EventSourceError``, and again for all later pieces. Events before the error are lost; the version with
     ///   `inout` keeps them.
     public mutating func parse(_ piece: some ContiguousBytes) throws(EventSourceError) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
@@ -79,7 +79,7 @@ public struct EventStreamParser: Sendable {
 
     /// Appends the events that end in the next piece of the stream to an array.
     ///
-    /// - Throws: ``EventSourceError``, also for all later pieces. Events before the error have been appended.
+    /// - Throws: ``EventSourceError``, and again for all later pieces. Events before the error have been appended.
     public mutating func parse(
         _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
     ) throws(EventSourceError) {

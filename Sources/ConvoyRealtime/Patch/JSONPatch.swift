@@ -39,7 +39,7 @@ public struct JSONPatch: Sendable, Hashable {
     /// - Parameters:
     ///   - data: The text.
     ///   - maximumDepth: The maximum nesting of arrays and objects.
-    /// - Throws: `JSONSyntaxError` for text that is not JSON, also for a repeated member and an unpaired surrogate;
+    /// - Throws: `JSONSyntaxError` for text that is not JSON, including for a repeated member and an unpaired surrogate;
     ///   ``JSONPatchError`` for JSON that is not a patch.
     public init(parsing data: Data, maximumDepth: Int = 512) throws {
         try self.init(JSON(parsing: data, maximumDepth: maximumDepth, rejectsDuplicateKeys: true))

@@ -174,7 +174,7 @@ extension Certificate {
     /// file name and without duplicates. PEM files without certificates, for example key files, are skipped. Subfolders
     /// are not searched. The counterpart of `certificatesInBundle:`.
     ///
-    /// - Throws: `CertificateError`, also if the folder contains no certificates.
+    /// - Throws: `CertificateError`, including if the folder contains no certificates.
     public static func certificates(inDirectory folder: URL) throws(CertificateError) -> [Certificate] {
         let names: [String]
         do throws(FileContents.Failure) {

@@ -48,7 +48,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// - Parameters:
     ///   - type: the type of the value.
     ///   - decoder: the decoder. If nil, uses the manager's `decoder` or, without a manager, a plain decoder.
-    /// - Throws: `DecodingError`, also if the response has no body.
+    /// - Throws: `DecodingError`, including if the response has no body.
     public func decoded<Value: Decodable>(
         as type: Value.Type = Value.self, by decoder: JSONDecoder? = nil
     ) throws -> Value {

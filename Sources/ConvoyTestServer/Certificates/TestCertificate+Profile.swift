@@ -211,7 +211,7 @@ extension TestCertificate {
         /// The value in DER, without the octet string around it.
         public var value: Data
 
-        /// Creates an extension.
+        /// Creates an extension from its encoded value.
         public init(objectIdentifier: String, isCritical: Bool = false, value: Data) {
             self.objectIdentifier = objectIdentifier
             self.isCritical = isCritical

@@ -4,7 +4,7 @@ import ConvoySupport
 enum ContentCoding: Hashable, Sendable {
     /// `gzip` or `x-gzip` (RFC 1952).
     case gzip
-    /// `deflate` (RFC 1950), also without the zlib wrapper (RFC 1951), as many servers send it.
+    /// `deflate` (RFC 1950), including the form without the zlib wrapper (RFC 1951) that many servers send.
     case deflate
     /// `br` (RFC 7932).
     case brotli

@@ -115,7 +115,7 @@ import Testing
         #expect(attempt.operation.error == nil && attempt.transport.paths.count == 3)
     }
 
-    @Test func `without a policy, no other request is repeated`() {
+    @Test func `without a policy, lost and refused requests are not repeated`() {
         for end in [ScriptedTransport.End.lost, .refused] {
             let attempt = Attempt(url, "GET", [end])
             #expect(attempt.run())

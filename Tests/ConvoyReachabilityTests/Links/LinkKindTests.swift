@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `a link on top of another has its kind`() throws {
+    @Test func `a virtual link has the kind of the link below it`() throws {
         let tree = try LinkTree()
         try tree.add("eth0")
         try tree.add("wlan0", ["wireless/": ""])

@@ -265,7 +265,7 @@ import Testing
             ], "\(fixture.notes)")
     }
 
-    @Test func `the start of a verb's task is posted once`() async throws {
+    @Test func `the start notification of a request's task is posted once`() async throws {
         let observer = NotificationCenter.default.addObserver(
             forName: .networkingTaskDidResume, object: nil, queue: nil
         ) { [fixture] notification in

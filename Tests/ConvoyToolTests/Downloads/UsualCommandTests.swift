@@ -113,7 +113,7 @@ struct UsualCommandTests {
 /// Familiar command lines of wget, curl and aria2, as listed in the article about the tool.
 struct HabitTests {
     struct Habit: Sendable, CustomTestStringConvertible {
-        enum Verdict: String { case good, differs, missing = "not there" }
+        enum Verdict: String { case good, differs, missing = "not supported" }
         let theirs: String
         let ours: String
         let verdict: Verdict
