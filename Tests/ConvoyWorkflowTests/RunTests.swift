@@ -310,7 +310,7 @@ import Testing
                 == #"{"all":[10,11,20,21,30,31],"first":[10,20,30],"two":[10,11,20,21]}"#)
     }
 
-    @Test func `pages that repeat or lead to another server are an error`() async throws {
+    @Test func `pages that repeat or lead to another server fail the request`() async throws {
         server.route("/circle", .text(#"{"next": "/circle?a"}"#))
         server.route("/away", .text(#"{"next": "http://127.0.0.2:1/"}"#))
         let finished = try await bench.run(

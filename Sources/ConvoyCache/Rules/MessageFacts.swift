@@ -63,7 +63,7 @@ struct RequestFacts: Sendable {
         if let pragma, !hasCacheControl { directives.take(pragma: pragma) }
     }
 
-    /// Whether a stored response could answer it.
+    /// Whether the request could be answered with a stored response.
     var mayBeAnswered: Bool { (method == .get || method == .head) && !hasBody && !hasPrecondition }
 
     /// Whether it has its own conditions, so that the cache must not add any.

@@ -98,7 +98,7 @@ extension JSON {
         }
     }
 
-    /// Removes a child that was added at this place.
+    /// Undoes the addition of a child at a place.
     mutating func takeBack(from place: Place) -> JSON? {
         switch place {
         case .element(let index):

@@ -68,7 +68,7 @@ struct JSONDifference {
         }
     }
 
-    /// The positions of elements that both have, in order.
+    /// Returns the pairs of positions of the elements that both arrays have in common, in order.
     private func matches(_ old: ArraySlice<JSON>, _ new: ArraySlice<JSON>) -> [(Int, Int)] {
         if old.count <= 1 && new.count <= 1 || old.isEmpty || new.isEmpty { return [] }
         // Compare numbers instead of values, because each is compared often.

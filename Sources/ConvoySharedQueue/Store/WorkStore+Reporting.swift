@@ -11,7 +11,7 @@ extension WorkStore {
             for report in reports { byID[report.id] = report }
             var entries = try lock(byID.keys)
             let (now, _, hasHosts) = try circumstances()
-            // Hosts are locked after entries, here and in claims.
+            // Lock hosts after entries, in the same order as claims.
             var shares = try shares(of: entries, byID, now, hasHosts)
             var late = Set(byID.keys)
             for index in entries.indices {

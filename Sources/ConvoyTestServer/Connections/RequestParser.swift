@@ -6,7 +6,7 @@ import Foundation
 /// The caller passes all bytes that have arrived and have not been consumed yet; the parser returns how many it has
 /// consumed. No input makes it trap.
 struct RequestParser {
-    /// The result of a step.
+    /// The result of one parsing step.
     enum Event {
         /// More bytes are needed.
         case needsMore

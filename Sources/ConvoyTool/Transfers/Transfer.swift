@@ -34,7 +34,7 @@ final class Transfer: Sendable {
     let url: URL
     /// The URL as it was given.
     let text: String
-    /// The position in a list.
+    /// The position in its list; nil if no list contains it.
     let place: DownloadItem.Place?
     let operation: HTTPRequestOperation
     let purpose: Purpose

@@ -42,7 +42,7 @@ struct CacheView: Sendable {
     let fields: [(name: String, value: String)]
     let secret: SecretHeader
 
-    // The arguments that it was created with.
+    // The arguments passed to the initializer.
     private let secrets: SecretClassifier
     private let salt: String
     private let isNamed: Bool

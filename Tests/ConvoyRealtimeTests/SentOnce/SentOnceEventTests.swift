@@ -79,7 +79,9 @@ import Testing
         #expect((source.error as? HTTPError)?.statusCode == (Self.isRepeatable(method) ? nil : 503))
     }
 
-    @Test(arguments: methods) func `an event that is too long repeats only repeatable requests`(method: String) async {
+    @Test(arguments: methods) func `after an event that is too long, only repeatable requests are sent again`(
+        method: String
+    ) async {
         server.route(method, "/", inTurn: [.events("data: \(String(repeating: "x", count: 100))\n\n"), .noMore])
         let source = source(method)
         source.maximumEventLength = 10

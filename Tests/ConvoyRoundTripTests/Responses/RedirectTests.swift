@@ -21,7 +21,7 @@ import Testing
         #expect(url == (try manager.url(for: "get").absoluteString))
     }
 
-    @Test func `more than twenty redirects are an error`() async throws {
+    @Test func `a request with more than twenty redirects fails`() async throws {
         let (_, error) = try await manager.failure(.get, "redirect/21")
         #expect((error as? URLError)?.code == .httpTooManyRedirects)
     }

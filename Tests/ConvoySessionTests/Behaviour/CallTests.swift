@@ -114,7 +114,7 @@ import Testing
         #expect(try ParameterValue.converting(Float(0.1)) == 0.1)
     }
 
-    @Test func `endlessly nested parameters are an error`() throws {
+    @Test func `endlessly nested parameters are rejected`() throws {
         var deep: Any = 1
         for _ in 0..<(ParameterValue.maximumDepth + 2) { deep = ["d": deep] }
         #expect(throws: NSError.self) { try ParameterValue.converting(deep) }
