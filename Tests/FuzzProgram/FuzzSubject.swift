@@ -1,4 +1,4 @@
-// All subjects need internal declarations, which a build for release shows only if it is told to.
+// All subjects need internal declarations, which a release build shows only on request.
 #if DEBUG || FUZZ
 import Foundation
 
@@ -19,7 +19,7 @@ struct FuzzSubject: Sendable {
         (self.name, self.seeds, self.read) = (name, seeds, read)
     }
 
-    /// What a fuzzer has found to lead elsewhere, and what once was a defect: a line of Base64 each in `Corpora`.
+    /// Inputs that reach new code, and inputs of earlier defects: a line of Base64 each in `Corpora`.
     var kept: [[UInt8]] { corpus.inputs }
 
     private var file: URL {

@@ -13,7 +13,7 @@ import FoundationNetworking
 @testable import ConvoyTransport
 
 extension FuzzSubject {
-    /// What comes in the heads and bodies of messages.
+    /// The contents of the heads and bodies of messages.
     static let messages: [FuzzSubject] = [
         FuzzSubject(
             "head",
@@ -234,7 +234,7 @@ extension FuzzSubject {
                 try expect(
                     url.absoluteString.utf8.allSatisfy { (0x21...0x7E).contains($0) }, "a byte that no URL has: \(url)")
             }
-            // What is read in one pass is what all the rules say.
+            // Reading in one pass gives the result of all rules.
             guard let plain = SimpleURLReference(text(bytes), under: plainBase), let address = plain.address(appending: "")
             else { return }
             try expect(url?.absoluteString == address.text, "\(address.text) in one pass, \(url as Any) by the rules")

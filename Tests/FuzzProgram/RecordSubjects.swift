@@ -14,7 +14,7 @@ import FoundationNetworking
 @testable import ConvoySharedQueue
 
 extension FuzzSubject {
-    /// What this library has written itself, and finds again: perhaps cut off, damaged, or made by another program.
+    /// Records that this library has written and reads again: perhaps cut off, damaged, or made by another program.
     static let records: [FuzzSubject] = [
         FuzzSubject("journal", seeds: [journal]) { bytes in
             guard let entry = JournalEntry(text: bytes[...]) else { return }

@@ -28,10 +28,10 @@ struct Mutant: Codable {
     var end: Int
     let original: String
     let replacement: String
-    /// The lines of the built file that hold it, which tell who is to blame for the compiler's errors.
+    /// The lines of the built file that hold it, which identify the cause of the compiler's errors.
     var builtLines: [Int] = []
 
-    /// What it is, wherever it is in its file.
+    /// Its identity, independent of its position in the file.
     var identity: [String] { [file, context, change, original, replacement, "\(occurrence)"] }
 
     var title: String { "\(number) \(file):\(line):\(column) \(change): \(short(original)) -> \(short(replacement))" }

@@ -46,7 +46,7 @@ final class MutantFinder: SyntaxVisitor {
     override func visit(_ node: MacroExpansionExprSyntax) -> SyntaxVisitorContinueKind { .skipChildren }
     override func visit(_ node: AvailabilityConditionSyntax) -> SyntaxVisitorContinueKind { .skipChildren }
 
-    /// What is compiled here is the first clause of `#if os(Linux)`.
+    /// Only the first clause of `#if os(Linux)` is compiled here.
     override func visit(_ node: IfConfigDeclSyntax) -> SyntaxVisitorContinueKind {
         if let clause = node.clauses.first, clause.condition?.trimmedDescription == "os(Linux)" { walk(clause) }
         return .skipChildren
@@ -168,7 +168,7 @@ final class MutantFinder: SyntaxVisitor {
         add(expression, "result", "!(\(expression.trimmedDescription))")
     }
 
-    /// The call whose result nobody uses, if the statement is one.
+    /// The call, if the statement is a call whose result is unused.
     private func call(in expression: ExprSyntax) -> FunctionCallExprSyntax? {
         if let call = expression.as(FunctionCallExprSyntax.self) { return call }
         if let trying = expression.as(TryExprSyntax.self) { return call(in: trying.expression) }

@@ -8,7 +8,7 @@ struct Plan: Codable {
     static let strictness = "    .treatAllWarnings(as: .error),\n"
 
     let seed: UInt64
-    /// Tells whether the sources are still those that the mutants' places are of.
+    /// Identifies the sources, to check that they are still those that the mutants' places are of.
     var fingerprint: UInt64
     /// How many are tried.
     let count: Int
@@ -72,7 +72,7 @@ struct Plan: Codable {
         return (all, fingerprint)
     }
 
-    /// Writes the package with the mutants into a folder. What is there already and right stays as it is, for the build.
+    /// Writes the package with the mutants into a folder. Files that are already correct are kept, for the build.
     mutating func write(package root: URL, into folder: URL) throws {
         let byFile = Dictionary(grouping: mutants, by: \.file)
         var placed: [Int: [Int]] = [:]

@@ -6,7 +6,7 @@ struct Outcome: Codable {
 
     let number: Int
     let kind: Kind
-    /// The first line that told of it, or how many suites did not.
+    /// The first line that reported it, or the number of suites that did not.
     let detail: String
     let seconds: TimeInterval
 

@@ -3,7 +3,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// Stores and reads responses whose bodies tell what they must be.
+/// Stores and reads responses whose bodies describe themselves.
 struct CacheChurn {
     struct Report {
         var reads = 0

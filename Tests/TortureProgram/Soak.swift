@@ -156,7 +156,7 @@ final class Soak: Sendable {
         }
     }
 
-    /// What the process holds: resident KiB, descriptors, threads. What the allocator has kept of a busy moment, and gives
+    /// The resources of the process: resident KiB, descriptors, threads. What the allocator has kept of a busy moment, and gives
     /// back when it is asked to, is not held.
     private static func process() -> String {
         typealias Trim = @convention(c) (Int) -> Int32

@@ -240,7 +240,7 @@ final class SceneRun: Sendable {
         }
         try? cookies.flush()
         try? manager.cache?.flush()
-        // What was stored is read again as it was.
+        // The stored contents are read back unchanged.
         let again = makeManager()
         again.cache = try HTTPCache(
             directory: folder.appendingPathComponent("cache"), diskCapacity: 16 << 20, memoryCapacity: 0)
@@ -300,7 +300,7 @@ final class SceneRun: Sendable {
             try await Task.sleep(for: .milliseconds(10))
         }
         worker.stop()
-        // What it has done is not told to a database that is gone.
+        // Its results are not reported to a database that is gone.
         let end = Task {
             try await Task.sleep(for: .seconds(3))
             worker.stop(.now)

@@ -85,7 +85,7 @@ final class Torture {
     }
 
     struct Outcome {
-        /// The problem; nil if there is none.
+        /// The problem, if any.
         let problem: String?
         /// Whether a call has failed.
         let hasFailed: Bool
@@ -230,7 +230,7 @@ final class Torture {
         }
     }
 
-    /// Runs the scene without the library of failing calls. Returns the problem; nil if there is none.
+    /// Runs the scene without the library of failing calls. Returns the problem, if any.
     func play(environment: [String: String]) throws -> String? {
         let folder = directory.file("played")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

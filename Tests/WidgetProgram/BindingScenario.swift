@@ -88,7 +88,7 @@ import FoundationNetworking
         last.open()
         try await Scenario.wait("the end of the batch") { !isSpinning(spinner) }
 
-        // What is finished is not kept by the widget.
+        // The widget does not retain finished operations.
         weak var weakOperation: HTTPRequestOperation?
         do {
             let short = operation(server, "/last")
@@ -118,7 +118,7 @@ import FoundationNetworking
         gate.open()
         try await Scenario.wait("all of the bar") { fraction() == 1 && value() == 10 }
 
-        // A length that is never told.
+        // A length that is never announced.
         let open = TestServer.Gate()
         let chunked = TestServer.Response.bytes(Data(count: 100_000)).framed(.chunked).heldBody(by: open, afterBytes: 50_000)
         server.route("/unknown", chunked)

@@ -53,7 +53,7 @@ import Testing
         second.prepare = { _ in seen.withLock { $0.append(first.metrics?.transactions.count) } }
         manager.enqueue([first, second])
         let metrics = try await bench.metrics(second)
-        // The handlers of the first operation may run after the end of the second one, which has none.
+        // The handlers of the first operation may run after the end of the second one, which has no handlers.
         try await waitUntil("both") { seen.withLock { $0.count } == 2 }
         #expect(seen.withLock { $0 } == [1, 1])
         let kept = try #require(first.metrics)

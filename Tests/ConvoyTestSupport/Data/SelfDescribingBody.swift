@@ -1,4 +1,4 @@
-/// Bodies that tell what they must be: a number and a length in front, and random bytes of that seed behind. A body that is
+/// Bodies that describe themselves: a number and a length in front, and random bytes of that seed behind. A body that is
 /// put together from two is found out.
 package enum SelfDescribingBody {
     package static func make(number: UInt64, length: Int) -> [UInt8] {

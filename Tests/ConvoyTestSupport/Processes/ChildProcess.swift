@@ -79,7 +79,7 @@ public final class ChildProcess: Sendable {
         }
     }
 
-    /// What it has written so far.
+    /// The output so far.
     public var output: String {
         (try? Data(contentsOf: log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }

@@ -6,7 +6,7 @@ public enum Libcurl {
 
     /// A newer libcurl is built without it.
     public static let hasNTLM = (convoy_version()?.pointee.features ?? 0) & CURL_VERSION_NTLM != 0
-    /// From 8.0 on, nothing is told of a first byte before its line is whole.
+    /// From 8.0 on, a first byte is not reported before its line is complete.
     public static let tellsOfByte = version < 0x08_00_00
     /// From 8.20 on, the hexadecimal digits of escapes are sent in upper case.
     public static let raisesEscapes = version >= 0x08_14_00

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A name server that answers as a test tells it to, on port 53 of 127.0.0.1.
+/// A name server that answers as a test prescribes, on port 53 of 127.0.0.1.
 ///
 /// For a process inside the namespaces that ``SilentNameServer/run(_:_:environment:retryInterval:timeout:)`` makes, in
 /// which it is the only name server.

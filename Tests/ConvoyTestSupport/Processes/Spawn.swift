@@ -3,7 +3,7 @@ import Foundation
 
 /// The error when a program could not be run.
 public enum ProcessError: Error, CustomStringConvertible, Equatable {
-    /// There is no such program on the PATH or in the usual directories; the text says how to install it.
+    /// The program is not on the PATH or in the usual directories; the text says how to install it.
     case notInstalled(String)
     /// A system call failed: its name, and its `errno`.
     case system(String, Int32)

@@ -94,7 +94,7 @@ public final class ApacheServer: Sendable {
     /// The URL of a path.
     public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
 
-    /// What it has written to its log.
+    /// The contents of its log.
     public var log: String { (try? String(contentsOf: directory.file("error.log"), encoding: .utf8)) ?? "" }
 
     /// Ends exactly this server, waits for it, and removes its directory.

@@ -2,7 +2,7 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as a test tells it to, right or wrong.
+/// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as a test prescribes, right or wrong.
 ///
 /// Each connection has a thread of its own, which ends with it. The maker of a proxy must stop it.
 public final class ConnectProxy: Sendable {

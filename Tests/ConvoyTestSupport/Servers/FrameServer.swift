@@ -1,7 +1,7 @@
 import Foundation
 
 /// A server of HTTP/2 over TLS on free loopback ports that sends any frames: a stream that is reset before its
-/// end, without an error, a length that is none, or frames after the end.
+/// end, without an error, an invalid length, or frames after the end.
 ///
 /// For each request it asks an HTTP/1.1 server for the same path, with the request's fields and `X-Frames: yes`. The body
 /// of the answer is the body to send; its field `X-Plan` has a ``Plan`` as JSON.
@@ -11,7 +11,7 @@ import Foundation
 public final class FrameServer: Sendable {
     /// How a response is sent.
     public struct Plan: Sendable, Codable {
-        /// What comes at the end, or in place of it.
+        /// The end of the response, or what replaces it.
         public enum End: String, Sendable, Codable {
             /// END_STREAM.
             case whole
@@ -72,7 +72,7 @@ public final class FrameServer: Sendable {
     private let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// The python of the virtual environment, or nil if there is none with h2 in it.
+    /// The python of the virtual environment, or nil if h2 is not installed.
     private static let python: String? = {
         guard let python = Httpbin.python, (try? ProcessRunner.run(python, ["-c", "import h2"]))?.status == 0 else {
             return nil
@@ -80,7 +80,7 @@ public final class FrameServer: Sendable {
         return python
     }()
 
-    /// Whether h2 is there.
+    /// Whether h2 is installed.
     public static var isInstalled: Bool { python != nil }
     /// For the reason of a skipped test.
     public static let installHint =
@@ -122,7 +122,7 @@ public final class FrameServer: Sendable {
 
     deinit { stop() }
 
-    /// What the program has written.
+    /// The output of the program.
     public var output: String { process.output }
 
     /// Ends exactly this server, waits for it, and removes its directory.

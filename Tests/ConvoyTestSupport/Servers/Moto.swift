@@ -18,7 +18,7 @@ public final class Moto: Sendable {
         return Spawn.find(venv + "/bin/python")
     }
 
-    /// Whether the virtual environment is there.
+    /// Whether the virtual environment exists.
     public static var isInstalled: Bool { python != nil }
     /// For the reason of a skipped test.
     public static let installHint =

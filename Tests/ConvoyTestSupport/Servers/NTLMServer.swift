@@ -24,7 +24,7 @@ public final class NTLMServer: Sendable {
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// The python of the virtual environment, or nil if there is none with pyspnego in it.
+    /// The python of the virtual environment, or nil if pyspnego is not installed.
     private static let python: String? = {
         guard let venv = ProcessInfo.processInfo.environment["CONVOY_HTTPBIN_VENV"], !venv.isEmpty,
             let python = Spawn.find(venv + "/bin/python"),
@@ -33,7 +33,7 @@ public final class NTLMServer: Sendable {
         return python
     }()
 
-    /// Whether pyspnego is there.
+    /// Whether pyspnego is installed.
     public static var isInstalled: Bool { python != nil }
     /// For the reason of a skipped test.
     public static let installHint =

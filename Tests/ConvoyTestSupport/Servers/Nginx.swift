@@ -32,7 +32,7 @@ public final class Nginx: Sendable {
     public let securePort: UInt16
     /// The authority that a client has to trust, and the other certificates of this run.
     public let certificates: TestCertificates
-    /// Whether `/dav/` is there.
+    /// Whether `/dav/` is available.
     public let hasDAV: Bool
     /// The program that runs, or ran last.
     public var process: ChildProcess { current.withLock { $0 } }
@@ -56,7 +56,7 @@ public final class Nginx: Sendable {
     /// Starts nginx and returns when it answers. Takes some tens of milliseconds.
     ///
     /// - Parameters:
-    ///   - forwardedPort: The port on 127.0.0.1 of the server behind `/forward/`; without it there is none.
+    ///   - forwardedPort: The port on 127.0.0.1 of the server behind `/forward/`; without it, that path does not exist.
     ///   - connectionRequests: The number of requests after which nginx closes a connection.
     /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
     public init(forwardingTo forwardedPort: UInt16? = nil, connectionRequests: Int = 100_000_000) throws {

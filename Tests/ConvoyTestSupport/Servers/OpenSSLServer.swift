@@ -22,7 +22,7 @@ public final class OpenSSLServer: Sendable {
         case tls11 = "-tls1_1"
     }
 
-    /// Whether the program is there.
+    /// Whether the program is installed.
     public static var isInstalled: Bool { Spawn.find("openssl") != nil }
     /// For the reason of a skipped test.
     public static let installHint = "openssl. Debian, Ubuntu: apt-get install openssl"

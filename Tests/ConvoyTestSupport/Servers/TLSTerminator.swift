@@ -1,9 +1,9 @@
 import Foundation
 
-/// TLS in front of another port of this machine: what arrives is decrypted and passed on, and the answers encrypted. It
+/// TLS in front of another port of this machine: requests are decrypted and forwarded, and responses are encrypted. It
 /// makes an HTTPS proxy of a proxy. By Python's `ssl`.
 public final class TLSTerminator: Sendable {
-    /// Whether the program is there.
+    /// Whether the program is installed.
     public static var isInstalled: Bool { Spawn.find("python3") != nil }
     /// For the reason of a skipped test.
     public static let installHint = "python3. Debian, Ubuntu: apt-get install python3"

@@ -35,7 +35,7 @@ public final class Tinyproxy: Sendable {
             let process = try ChildProcess(
                 path, ["-d", "-c", directory.file("tinyproxy.conf").path], directory: directory.url,
                 log: directory.file("output-\(attempt).log"))
-            // Its log says so: another program may have taken the port first.
+            // Its log reports it: another program may have taken the port first.
             let isReady = process.becomesReady(within: 10) {
                 (try? String(contentsOf: log, encoding: .utf8))?.contains("Accepting connections") == true
             }

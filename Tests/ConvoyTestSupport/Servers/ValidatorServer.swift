@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A server of a resource whose entity tag may have any bytes. It compares what comes back byte by byte.
+/// A server of a resource whose entity tag may have any bytes. It compares the returned tags byte by byte.
 public final class ValidatorServer: Sendable {
     /// A request.
     public struct Request: Sendable {
@@ -70,7 +70,7 @@ public final class ValidatorServer: Sendable {
     /// The same for the next request alone.
     public func cutNext() { shared.state.withLock { $0.cutsNext = true } }
 
-    /// What was asked for since the last call.
+    /// The requests since the last call.
     public func takeRequests() -> [Request] {
         shared.state.withLock { state in
             defer { state.requests = [] }

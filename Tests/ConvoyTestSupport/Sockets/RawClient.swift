@@ -23,7 +23,7 @@ public final class RawClient {
     public struct Response: Equatable {
         /// The status line without its end.
         public var statusLine = ""
-        /// The status code; 0 if there is none.
+        /// The status code; 0 without a response.
         public var status = 0
         /// Names in lower case, in order.
         public var headers: [(name: String, value: String)] = []

@@ -4,7 +4,7 @@ import Foundation
 package enum CookieSuite {
     /// What a server sets, and what the next request carries.
     package struct Case: Decodable, Sendable, CustomStringConvertible {
-        /// Its name; nil for those of `web-platform-tests`, which have none.
+        /// Its name; nil for tests of `web-platform-tests`.
         package var test: String?
         /// The values of the `Set-Cookie` fields, in their order.
         package var setCookie: [String]
@@ -14,7 +14,7 @@ package enum CookieSuite {
         package var cookie: String?
         /// Whether `http-state` itself does not run it.
         package var disabled: Bool?
-        /// What is to be known about it.
+        /// A remark about the test.
         package var note: String?
 
         package var description: String { test ?? setCookie.joined(separator: " | ") }

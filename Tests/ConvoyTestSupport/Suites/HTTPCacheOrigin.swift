@@ -11,7 +11,7 @@ package struct HTTPCacheOrigin: Sendable {
         package var method: String
         /// By names in lower case.
         package var fields: [String: String]
-        /// What was sent and is to be seen by the client.
+        /// The values sent, which the client must receive.
         package var sent: [Field]
     }
 
@@ -22,7 +22,7 @@ package struct HTTPCacheOrigin: Sendable {
     }
 
     package let test: HTTPCacheSuite.Test
-    /// Makes the URL unique, and is the body where the test has none.
+    /// Makes the URL unique, and is the body if the test does not specify one.
     package let token: String
     package private(set) var arrivals: [Arrival] = []
     /// The fields of each step's answer, with the times that they had.

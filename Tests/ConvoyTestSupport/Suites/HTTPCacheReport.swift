@@ -11,13 +11,13 @@ package struct HTTPCacheReport: Sendable {
     /// The required tests that are not passed, each with its reason.
     package static let deviations: [String: String] = [
         // Both need `stale-close`, which has no right answer: it wants a stale response for a broken connection without
-        // permission. Here that takes `stale-if-error`. What the two demand is done: they pass by themselves.
+        // permission. Here that takes `stale-if-error`. The requirements of both are met: they pass alone.
         "stale-close-must-revalidate": "needs a test that asks for stale responses without permission",
         "stale-close-no-cache": "needs a test that asks for stale responses without permission",
     ]
 
     package private(set) var counts: [HTTPCacheSuite.Kind: Count] = [:]
-    /// What each test that has not passed has come to.
+    /// The verdict of each test that has not passed.
     package private(set) var lines: [String] = []
     /// The required tests that have not passed.
     package private(set) var unfulfilled: [String: String] = [:]

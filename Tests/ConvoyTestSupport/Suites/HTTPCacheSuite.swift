@@ -1,6 +1,6 @@
 import Foundation
 
-/// The tests of http-tests/cache-tests, as `tests.json` has them. What each member means is in its schema.
+/// The tests of http-tests/cache-tests, as `tests.json` has them. Its schema describes the members.
 package struct HTTPCacheSuite: Decodable, Sendable {
     package var id: String
     package var name: String

@@ -1,7 +1,7 @@
-/// What a test of `HTTPCacheSuite` has come to, found as the suite's own client does.
+/// The verdict of a test of `HTTPCacheSuite`, found as the suite's own client does.
 package enum HTTPCacheVerdict: Sendable, Hashable {
     case passed
-    /// What the test is about was not seen.
+    /// The subject of the test did not occur.
     case failed(String)
     /// The test could not be made.
     case void(String)

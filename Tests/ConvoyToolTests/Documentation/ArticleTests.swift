@@ -195,7 +195,7 @@ import Testing
         #expect(server.requests("/table").count == 1)
         let operation = try manager.makeOperation(.get, "table")
         manager.cache?.removeAll()
-        // What comes with cookies is found by requests with them only.
+        // Responses to requests with cookies are only found by requests with the same cookies.
         operation.cookieStore = nil
         ArticleCode.storing(operation)
         manager.enqueue(operation)

@@ -23,7 +23,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
     /// Whether a user is ending the source.
     private var isClosed = false
     private var wasCancelled = false
-    /// The listener; nil if there is none, in which case events may be missed.
+    /// The listener; nil without a listener, in which case events may be missed.
     private var listener: EventListenerID?
     private var heard: [Int] = []
     private var heardByListener: [Int] = []

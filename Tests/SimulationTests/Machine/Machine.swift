@@ -113,7 +113,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         if clock.hasTimers { steps.append(.time) }
     }
 
-    /// Takes a step. Returns false if there is none.
+    /// Takes a step. Returns false if no step is left.
     ///
     /// - Parameters:
     ///   - pick: Picks one of several steps.
