@@ -13,8 +13,8 @@ struct AtomicOnce<Object: AnyObject>: ~Copyable, @unchecked Sendable {
         Unmanaged<Object>.fromOpaque(pointer).release()
     }
 
-    /// The object, if set. If two threads each set something, then fence, then read what the other sets (here, this
-    /// object), at least one of them sees the other's.
+    /// The object, if set. If each of two threads stores a value, issues a fence, and then reads the other's value
+    /// (here, this object), at least one of them reads the new value.
     var object: Object? {
         guard let pointer = UnsafeRawPointer(bitPattern: address.load(ordering: .sequentiallyConsistent)) else {
             return nil
@@ -25,7 +25,7 @@ struct AtomicOnce<Object: AnyObject>: ~Copyable, @unchecked Sendable {
     /// Whether the object is set.
     var isSet: Bool { address.load(ordering: .sequentiallyConsistent) != 0 }
 
-    /// Sets the object, unless it is already set. Returns whether it was set.
+    /// Sets the object unless one is already set. Returns whether this call set it.
     borrowing func set(_ object: Object) -> Bool {
         let retained = Unmanaged.passRetained(object)
         let isSet = address.compareExchange(

@@ -3,8 +3,8 @@ import Foundation
 /// Detects operations that wait for each other in a cycle, which would never finish.
 ///
 /// A cycle is complete when its last member enters a ``RequestOperationQueue``, or when its last dependency is added
-/// while all members are in one. Only that member has both dependencies and dependents in queues. So the check costs
-/// nothing for an operation without dependencies, and in a long chain only a look at its neighbors.
+/// while all members are in queues. An operation without both dependencies and dependents in queues completes no cycle.
+/// So the check is free for an operation without dependencies, and in a long chain it inspects only the neighbors.
 enum DependencyCycle {
     /// Cancels the members of the cycles through an operation, if any, all with the same error.
     static func end(through operation: ScheduledOperation) {
@@ -12,7 +12,8 @@ enum DependencyCycle {
         let members = members(through: operation)
         guard !members.isEmpty else { return }
         let error = RequestOperationQueueError.dependencyCycle(count: members.count)
-        // Nothing is started until all are cancelled: the end of the first would let the next one begin its work.
+        // Start nothing until all members are cancelled. Otherwise, the end of the first would let the next begin its
+        // work.
         var schedulers: [ObjectIdentifier: Scheduler] = [:]
         for case let scheduler? in members.map({ $0.scheduler.object }) {
             schedulers[ObjectIdentifier(scheduler)] = scheduler
@@ -22,9 +23,10 @@ enum DependencyCycle {
         for scheduler in schedulers.values { scheduler.change { $0.cancellations -= 1 } }
     }
 
-    /// Searches in both directions step by step, so that the shorter direction decides.
+    /// Returns whether a cycle may exist. Searches both directions in alternating steps, so that the shorter one
+    /// decides.
     ///
-    /// Dependents may have dropped the dependency in the meantime, so the answer may be true without a cycle.
+    /// Dependents may have removed the dependency in the meantime, so the result may be true without a cycle.
     private static func mayExist(through operation: ScheduledOperation) -> Bool {
         var dependents = Search(from: operation), dependencies = Search(from: operation)
         while true {

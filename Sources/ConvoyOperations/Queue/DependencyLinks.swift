@@ -110,7 +110,8 @@ struct DependencyLinks {
         return only.operation === operation ? body(&only) : nil
     }
 
-    /// More than one dependency. An object, so that it takes no space if there are fewer; owned by one value.
+    /// A list of at least two dependencies, owned by one value. It is a class, so that a shorter list takes no space
+    /// for it.
     private final class Several {
         private static let indexedFrom = 9
 
@@ -183,7 +184,7 @@ struct DependentList<Object: AnyObject> {
     private var others: ContiguousArray<Dependent> = []
     private var sweepAt = 64
 
-    /// - Parameter isGone: Whether a dependent has been released, so that it does not have to be notified.
+    /// - Parameter isGone: Returns whether a dependent has been released and need not be notified.
     mutating func append(_ object: Object, position: Int, isGone: (Object) -> Bool) {
         let dependent = Dependent(object: object, position: position)
         if first == nil {
@@ -191,7 +192,7 @@ struct DependentList<Object: AnyObject> {
             return
         }
         if others.count >= sweepAt {
-            // Swept whenever the length has doubled, so that the cost is low and the length stays bounded.
+            // Sweep whenever the length has doubled, so that the cost is low and the length stays bounded.
             others.removeAll { isGone($0.object) }
             sweepAt = max(64, others.count * 2)
         }
@@ -213,15 +214,16 @@ struct DependentList<Object: AnyObject> {
 
 /// Finds the position of an object in a list by its identity.
 ///
-/// It holds only positions, in a quarter of the memory of a dictionary. The hash does not have to resist attackers, who
-/// cannot choose addresses. The position of a removed object stays until the table is rebuilt, and matches nothing.
+/// It stores only positions, in a quarter of the memory that a dictionary would use. The hash does not have to resist
+/// attackers, who cannot choose addresses. The position of a removed object stays until the table is rebuilt, and
+/// matches nothing.
 struct PositionTable {
     private var cells: [Int32] = []
     private var count = 0
 
     init() {}
 
-    /// Creates a table with room for three times as many objects, so that it is rarely rebuilt.
+    /// Creates a table with room for three times the expected number of objects, so that it is rarely rebuilt.
     init(for expected: Int) {
         var size = 32
         while size < expected * 6 { size *= 2 }

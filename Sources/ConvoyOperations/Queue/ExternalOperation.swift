@@ -3,7 +3,7 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// An operation queue backed by Foundation's, which starts the operations that only Foundation can start.
+/// An operation queue backed by a Foundation queue, which starts the operations that only Foundation can start.
 protocol FoundationBackedQueue: OperationQueue {
     /// Adds an operation to the backing Foundation queue, which starts it immediately.
     func startInFoundation(_ operation: Operation)
@@ -13,11 +13,11 @@ protocol FoundationBackedQueue: OperationQueue {
 protocol ForeignScheduler: AnyObject, Sendable {
     func foreignDidBecomeReady(_ member: ExternalOperation)
     func foreignDidFinish(_ member: ExternalOperation)
-    /// The operation was granted a slot, but is not ready.
+    /// Takes back the slot of an operation that is not ready.
     func giveBack(by member: ExternalOperation)
 }
 
-/// An operation that is not one of Convoy's, as a member of a ``RequestOperationQueue``.
+/// A member of a ``RequestOperationQueue`` that is not one of Convoy's operations.
 ///
 /// Foundation must start it, because only Foundation can set the private state that `Operation.start()` requires. When
 /// it has a slot and is ready, it is added to the backing Foundation queue. Until it is ready, it waits in a
@@ -32,7 +32,7 @@ final class ExternalOperation: @unchecked Sendable {
     let operation: Operation
     private let queue: any FoundationBackedQueue
     private let scheduler: any ForeignScheduler
-    /// Whether it was ready when it was added, and therefore needed no readiness queue.
+    /// Whether the operation was ready when added, and therefore needed no readiness queue.
     private let wasReady: Bool
     private let hooks = Locked(Hooks())
 
@@ -72,7 +72,7 @@ final class ExternalOperation: @unchecked Sendable {
 
     /// Starts the operation, which was granted a slot.
     func begin() {
-        // Evaluating its properties runs user code.
+        // Evaluating the operation's properties may run user code, which must not run on the network thread.
         if runsUserCode, NetworkThread.isCurrent { return BlockingWorkers.shared.perform { self.begin() } }
         if operation.isFinished { return finish() }
         if let readiness = hooks.withLock({ $0.readiness }) { return readiness.open() }
@@ -91,7 +91,7 @@ final class ExternalOperation: @unchecked Sendable {
 
     /// Reports again that the operation is ready, after the queue removed it from its lanes or it was cancelled.
     func repeatReadiness() {
-        // If it is still entering a readiness queue, that queue will report it.
+        // If the operation is still entering a readiness queue, that queue will report its readiness.
         let isKnownReady = hooks.withLock { $0.readiness?.hasAnnounced ?? wasReady }
         if isKnownReady { becomeReady() }
     }
@@ -121,10 +121,11 @@ final class ExternalOperation: @unchecked Sendable {
     /// Removes the operation's dependencies, for two reasons.
     ///
     /// Foundation keeps finished dependencies forever, and releasing a long chain of them recurses until the stack
-    /// overflows. In a chain, each operation has few; a long list is kept, because removing its elements is slow.
+    /// overflows. Operations in a chain have few dependencies; a long list is kept, because removing its elements is
+    /// slow.
     ///
-    /// A cancelled operation may be released before its dependencies have finished. They would then use the unretained
-    /// pointer to it that Foundation gave them, so its list is always emptied, however long.
+    /// A cancelled operation may be released before its dependencies have finished. The dependencies would then use an
+    /// unretained pointer to it, which Foundation gave them, so its list is always emptied.
     private func trimDependencies() {
         var dependencies = operation.dependencies
         guard !dependencies.isEmpty, dependencies.count <= 4 || operation.isCancelled else { return }
@@ -133,7 +134,7 @@ final class ExternalOperation: @unchecked Sendable {
     }
 }
 
-/// A queue in which an operation that is not one of Convoy's waits until it is ready, and then for a slot.
+/// The queue in which a foreign operation waits until it is ready, and then for a slot.
 ///
 /// Only a Foundation queue can detect that such an operation has become ready, because a dependency finished, because
 /// it was cancelled, or for reasons of its own. A Foundation queue with many waiting operations is slow, because it
@@ -162,7 +163,7 @@ final class ExternalReadinessQueue: OperationQueue, @unchecked Sendable {
         gate.activate()
     }
 
-    /// Whether the operation was reported ready.
+    /// Whether the operation was reported as ready.
     var hasAnnounced: Bool { probe.hasAnnounced }
 
     /// Adds the operation, and reports it as ready immediately if it is.

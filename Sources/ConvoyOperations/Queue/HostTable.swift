@@ -14,22 +14,22 @@ struct HostTable {
         var running = 0
         /// The turn at which the host was last served. Among equals, the host served longest ago comes first.
         var turn: UInt64 = 0
-        /// When the gate opens, in nanoseconds of the queue's clock; 0 if it is open.
+        /// The time when the gate opens, in nanoseconds of the queue's clock; 0 if the gate is open.
         var gate: UInt64 = 0
-        /// Distinguishes this closing of the gate from others.
+        /// The number of the current closing of the gate.
         var gateNumber: UInt32 = 0
-        /// When the host began to refuse connections; 0 if it has not.
+        /// The time when the host began to refuse connections; 0 if it has not refused any.
         var refusedSince: UInt64 = 0
         /// Whether the gate, after its deadline, lets operations through singly, until the host has answered.
         var needsProbe = false
-        /// Whether the deadline has passed.
+        /// Whether the gate's deadline has passed, so that a probe may pass.
         var isHalfOpen = false
         /// The operation that was let through as a probe; -1 for none.
         var probe: Int32 = -1
 
         /// The state of the host's start rate; see ``StartRateLimiter``.
         var startDue: UInt64 = 0
-        /// When the rate lets the next operation start; 0 for now.
+        /// The time when the rate lets the next operation start; 0 for now.
         var startsAt: UInt64 = 0
 
         /// Whether redirected operations wait for a slot.
@@ -60,7 +60,8 @@ struct HostTable {
     private var free: [Int32] = []
     /// The number of hosts without operations and without a closed gate.
     private var unused = 0
-    /// The number of unused hosts that could not be removed at the last attempt, because their starts still count.
+    /// The number of unused hosts that could not be removed at the last attempt, because their starts still count
+    /// towards the rate.
     private var remembered = 0
     /// The time of the last start under a rate.
     private var lastStart: UInt64 = 0
@@ -125,7 +126,7 @@ struct HostTable {
 
     private mutating func didBecomeUnused() {
         unused += 1
-        // Twice as many as could not be removed, so that they are not checked each time.
+        // Wait for twice the number that could not be removed, so that those are not checked each time.
         guard unused > max(Self.mostUnused, 2 * remembered), unused > hosts.count / 2 else { return }
         remembered = 0
         for index in hosts.indices.dropFirst() where isUnused(Int32(index)) {
@@ -141,7 +142,7 @@ struct HostTable {
         unused = remembered
     }
 
-    /// Records a start under the rate of each host.
+    /// Records a start of a host's operation under the rate per host.
     mutating func noteStart(of index: Int32, due: UInt64, at now: UInt64) {
         hosts[Int(index)].startDue = due
         lastStart = max(lastStart, now)
@@ -199,7 +200,7 @@ package final class HostKey: Sendable {
         known.withLock { $0.key(named: name) }
     }
 
-    /// Returns the key of a URL's host; nil for a URL without a host or with another scheme than HTTP or HTTPS.
+    /// Returns the key of a URL's host; nil for a URL without a host or with a scheme other than HTTP or HTTPS.
     ///
     /// - Parameter guess: The probable answer. If it is correct, no lock and no lookup is needed.
     package static func of(_ url: URL, guess: HostKey? = nil) -> HostKey? {
@@ -242,7 +243,7 @@ package final class HostKey: Sendable {
         /// Removes the keys that are not referenced elsewhere, because a program may contact any number of hosts.
         ///
         /// Runs whenever the count has doubled, so that the cost per new key is low. A key that is not referenced
-        /// elsewhere can only be obtained here, under the lock, so none can come into use during the sweep.
+        /// elsewhere can only be obtained here, under the lock, so no removed key can come into use during the sweep.
         private mutating func sweep() {
             var unused: [String] = []
             var index = keys.startIndex
@@ -267,7 +268,7 @@ extension ScheduledOperation {
     /// The name of the host whose limit and gate apply to the operation; nil for none.
     package final var schedulingHost: String? { hostKey?.name }
 
-    /// Returns the key of a URL's host, which is usually that of the first URL.
+    /// Returns the key of a URL's host. Fast if it is also the host of the operation's first URL.
     package final func hostKey(of url: URL?) -> HostKey? {
         url.flatMap { HostKey.of($0, guess: firstHost) }
     }

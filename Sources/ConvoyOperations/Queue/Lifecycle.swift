@@ -13,8 +13,8 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
 
 /// The reason why an operation waits.
 ///
-/// Determined when the operation begins to wait. If the limit of its host is reached while it waits for a slot, the
-/// reason does not change; a gate that closes in the meantime is reported.
+/// The reason is determined when the operation begins to wait. If the limit of its host is reached while it waits for a
+/// slot, the reason does not change; a gate that closes in the meantime is reported.
 public enum WaitReason: String, Sendable, Hashable, CaseIterable {
     /// The operation was neither started nor added to a `RequestOperationQueue`. All waiting in a Foundation queue has
     /// this reason, because Foundation does not report what it waits for.
@@ -33,22 +33,22 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
     case startRate
     /// The gate of its host is closed, because the host has requested it or has refused connections.
     case closedGate
-    /// It has failed, and will be retried.
+    /// The operation has failed, and will be retried.
     case retry
     /// The network is unavailable.
     case connectivity
     /// Its `Authenticator` is obtaining a token.
     case token
-    /// A handler has been asked for a credential.
+    /// A handler has not yet answered a request for a credential.
     case challenge
-    /// It is paused.
+    /// The operation is paused.
     case pause
 }
 
 /// The lifecycle of an operation as a value: its state, what it still waits for, and the effect of each event.
 ///
 /// It uses no locks and no I/O. Only `handle(_:)` changes it, and returns the action that the operation must perform.
-/// Every interleaving is a sequence of calls to it, and the tests run them all.
+/// Every interleaving is a sequence of `handle(_:)` calls, and the tests run all of them.
 ///
 /// | from \ to | ready | executing | paused | finished |
 /// |---|---|---|---|---|
@@ -64,9 +64,9 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
 /// `pause` stops the work, and the next attempt repeats it. `hold` pauses work that must not be done twice: the work
 /// remains in progress while the operation is paused, and continues when the operation is started again.
 ///
-/// While the output stream is committed, a cancellation or an expiry is only recorded: the result of the commit becomes
-/// the operation's, which then was not cancelled. Only if the commit takes too long is it abandoned, and they take
-/// effect.
+/// While the output stream is being committed, a cancellation or an expiry is only recorded. The operation then
+/// finishes with the result of the commit, and does not count as cancelled. If the commit takes too long, it is
+/// abandoned, and the cancellation or expiry takes effect.
 package struct Lifecycle: Hashable, Sendable {
     /// The number of an attempt at the request. It grows by one each time work begins, and wraps around at 65,536.
     package typealias AttemptNumber = UInt16
@@ -84,7 +84,7 @@ package struct Lifecycle: Hashable, Sendable {
         /// Moving the bytes to their final destination. It ends with `workCompleted`, unless it is abandoned.
         case committing
 
-        /// Whether it has begun, and has neither an outcome nor stopped.
+        /// Whether the work has begun, and has neither stopped nor produced an outcome.
         package var isUnderWay: Bool { self == .running || self == .stopping || self == .committing }
     }
 
@@ -116,7 +116,7 @@ package struct Lifecycle: Hashable, Sendable {
         case nothing
         /// Begin the work of that attempt.
         case begin(AttemptNumber)
-        /// Stop the work of that attempt; if the operation is ending, without waiting for user code. A stop may already
+        /// Stop the work of that attempt. If the operation is ending, do not wait for user code: a stop may already
         /// have been requested for a pause, and the attempt may still be waiting for user code.
         case stop(AttemptNumber)
         /// The state is `finished`: post the change, and call the handlers.
@@ -145,29 +145,30 @@ package struct Lifecycle: Hashable, Sendable {
     package private(set) var work = Work.none
     private var cancels = false
     private var expires = false
-    /// Whether the operation was ever started. Until then a Foundation queue must not see it finish.
+    /// Whether the operation was ever started. Until then, a Foundation queue must not observe its end.
     package private(set) var wasStarted = false
-    /// Whether its work has ever begun.
+    /// Whether the operation's work has ever begun.
     package private(set) var hasBegun = false
-    /// Whether it is ready except for the delay before a retry.
+    /// Whether the operation is ready except for the delay before a retry.
     package private(set) var isBackingOff = false
     /// The current attempt, or the last one; 0 before the first.
     package private(set) var attemptNumber: AttemptNumber = 0
 
-    /// Whether it was cancelled before there was an outcome.
+    /// Whether the operation was cancelled before it had an outcome.
     package var isCancelled: Bool { cancels && work != .committing }
-    /// Whether the time limit of the whole operation expired before there was an outcome or a cancellation.
+    /// Whether the operation's overall time limit expired before it had an outcome or was cancelled.
     package var isExpired: Bool { expires && work != .committing }
-    /// Whether it must end, even if it commits.
+    /// Whether the operation was cancelled or has expired, even if it is committing.
     private var wantsEnd: Bool { cancels || expires }
 
-    /// Whether it may be started now, apart from dependencies and queues.
+    /// Whether the operation may be started now, apart from dependencies and queues.
     package var isStartable: Bool { state == .ready && !isBackingOff }
 
-    /// Whether it was cancelled or has expired, so that it only has to finish, without an outcome.
+    /// Whether the operation was cancelled or has expired, so that it only has to finish, without an outcome.
     package var isEnding: Bool { isCancelled || isExpired }
 
-    /// Whether it finished with the outcome of its work. After a cancellation or an expiry, the outcome is ignored.
+    /// Whether the operation finished with the outcome of its work. After a cancellation or an expiry, the outcome is
+    /// ignored.
     package var hasOutcome: Bool { state == .finished && !isEnding }
 
     package init() {}
@@ -218,7 +219,7 @@ package struct Lifecycle: Hashable, Sendable {
             case .none: return begin()
             case .complete: return finish()
             case .running: return .release(attemptNumber)
-            // Resumed before the work had stopped or committed: the next step follows that.
+            // Resumed before the work had stopped or committed. The next step follows when it has.
             case .stopping, .committing: return .nothing
             }
         }
@@ -268,7 +269,7 @@ package struct Lifecycle: Hashable, Sendable {
         case .executing: return stopWork()
         case .ready, .paused:
             if wasStarted { return work.isUnderWay ? stopWork() : finish() }
-            // It finishes when it is started. It is ready now, so a queue will start it.
+            // The operation finishes when it is started. Make it ready, so that a queue starts it.
             state = .ready
             return .readinessChanged
         }
@@ -316,7 +317,7 @@ package struct Lifecycle: Hashable, Sendable {
         guard work != .committing else { return .nothing }
         work = .none
         if isEnding { return finish() }
-        // Paused in the meantime: the next attempt begins after the resume.
+        // The operation was paused in the meantime. The next attempt begins after it is resumed.
         guard state == .executing else { return .nothing }
         state = .ready
         isBackingOff = true
@@ -361,7 +362,7 @@ extension Lifecycle {
 /// A `Lifecycle` shared by many threads. It is read without a lock and changed by compare-and-exchange, so that no
 /// transition overwrites another.
 ///
-/// Changes are numbered, so that observers can put them back in order.
+/// Changes are numbered, so that observers can restore their order.
 package struct AtomicLifecycle: ~Copyable, Sendable {
     /// The lifecycle in the lower half, the number of its last change in the upper half.
     private let word = Atomic<UInt64>(UInt64(Lifecycle().bits))
@@ -372,8 +373,7 @@ package struct AtomicLifecycle: ~Copyable, Sendable {
         package let old: Lifecycle
         package let new: Lifecycle
         package let action: Lifecycle.Action
-        /// The number of the change: one more than that of the previous one. nil if nothing has changed and there is
-        /// only an action.
+        /// The number of the change, one higher than the previous one; nil if the event only requires an action.
         package let number: UInt32?
     }
 

@@ -2,12 +2,12 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The connections of an operation with others: its dependencies and its dependents. Most operations have none.
+/// The connections of an operation to others: its dependencies and dependents. Most operations need no such object.
 ///
 /// An operation's dependencies retain its connections, not the operation itself, which may be released without ever
 /// running. A weak reference to the operation would also work, but slows down every retain and release of the object,
-/// about fifty in an operation's life. Instead the connections know when the operation is certain to exist: while a
-/// scheduler holds it.
+/// about fifty in an operation's life. Instead, the connections use a plain reference while a scheduler is certain to
+/// hold the operation.
 final class OperationConnections: @unchecked Sendable {
     private struct Lists {
         var dependencies = DependencyLinks()
@@ -24,7 +24,8 @@ final class OperationConnections: @unchecked Sendable {
     private let lists = Locked(Lists())
     private let unfinished = Atomic<Int>(0)
     private let isObserved = Atomic<Bool>(false)
-    /// Like `isOver`, for reading while another operation's lock is held, when this lock must not be taken.
+    /// A copy of `isOver` that is read without this lock, which must not be taken while another operation's lock is
+    /// held.
     private let isGone = Atomic<Bool>(false)
 
     /// Whether all dependencies have finished.
@@ -32,7 +33,7 @@ final class OperationConnections: @unchecked Sendable {
 
     var dependencies: [Operation] { lists.withLock { $0.dependencies.operations } }
 
-    /// The reason why a queue, or the failure of a dependency, has cancelled the operation. The first reason is kept.
+    /// The reason why a queue or a failed dependency cancelled the operation. The first reason is kept.
     var cancellationReason: (any Error)? { lists.withLock { $0.reason } }
 
     func noteCancellation(because reason: any Error) {
@@ -55,8 +56,8 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: Dependencies
 
-    /// Adds an unfinished dependency. Returns its position, and whether all earlier dependencies had finished; nil if it
-    /// was added before.
+    /// Adds an unfinished dependency. Returns its position, and whether all earlier dependencies had finished; nil for
+    /// a duplicate, or if the operation is over.
     func add(_ dependency: Operation) -> (position: Int, wasReady: Bool)? {
         lists.withLock { lists in
             guard !lists.isOver, let position = lists.dependencies.append(dependency) else { return nil }
@@ -79,7 +80,8 @@ final class OperationConnections: @unchecked Sendable {
         return isLast
     }
 
-    /// Marks a dependency as finished. Returns the operation if that was the last one and a queue must be notified.
+    /// Marks a dependency as finished. Returns the operation if this was its last unfinished dependency and a queue
+    /// must be notified.
     func finish(_ dependency: Operation, near position: Int) -> ScheduledOperation? {
         let (watcher, operation) = lists.withLock { lists -> (DependencyWatcher?, ScheduledOperation?) in
             guard let watcher = lists.dependencies.finish(dependency, near: position) else { return (nil, nil) }
@@ -124,8 +126,8 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: The end
 
-    /// Ends the connections: the end is being posted, or the operation is being released. Returns the dependents, and
-    /// releases the dependencies.
+    /// Ends the connections, when the operation's end is being posted or the operation is being released. Releases the
+    /// dependencies, and returns the dependents.
     func end() -> DependentList<OperationConnections> {
         var dependencies = DependencyLinks.Contents()
         let dependents = lists.withLock { lists in
@@ -164,7 +166,7 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     /// Starts watching. Calls back immediately if the operation has already finished.
     func watch() {
         super.addDependency(watched)
-        // Otherwise an operation that finished without posting it would never be detected.
+        // Otherwise, the end of an operation that does not post it would never be detected.
         if watched.isFinished { fire() }
         // If the watcher was stopped in the meantime or has just fired, Foundation must drop its pointer to it.
         if hasFired.load(ordering: .sequentiallyConsistent) { super.removeDependency(watched) }
@@ -210,9 +212,10 @@ final class FinishObserver: Sendable {
     }
 }
 
-/// An operation's `completionBlock`. Foundation's own is never released, and is not called if it is set late.
+/// The `completionBlock` of an operation. Foundation never releases its own, and does not call a block that is set
+/// late.
 final class CompletionBlock: Sendable {
-    /// A closure stored directly would be wrapped again each time it is read.
+    /// A box for the closure. A closure stored directly would be wrapped again each time it is read.
     private struct Stored { let call: @Sendable () -> Void }
 
     private let stored = Locked<Stored?>(nil)

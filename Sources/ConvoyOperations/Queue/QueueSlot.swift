@@ -41,7 +41,7 @@ struct QueueSlot {
         static let barrier = Flags(rawValue: 4)
         /// Counts towards the bounded length.
         static let counted = Flags(rawValue: 8)
-        /// Its host counts it as running.
+        /// Counts as running at its host.
         static let holdsHost = Flags(rawValue: 16)
         /// Uses a reserved place. Has no meaning after the operation was added.
         static let reserved = Flags(rawValue: 32)
@@ -52,7 +52,7 @@ struct QueueSlot {
     }
 
     var occupant = Occupant.none
-    /// The epoch between two barriers to which it belongs.
+    /// The epoch, between two barriers, to which the operation belongs.
     var epoch: UInt32 = 0
     var stage = Stage.free
     var flags: Flags = []

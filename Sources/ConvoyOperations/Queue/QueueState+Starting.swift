@@ -39,10 +39,10 @@ extension QueueState {
     }
 
     /// Grants the free slots after a change, and records all further consequences. Operations that need a worker are
-    /// queued for one; the first one that needs none becomes the turn's grant.
+    /// queued for one; the first operation that does not becomes the turn's grant.
     ///
-    /// - Parameter mayStart: Whether the caller can start operations; if not, that is left to the start loop further up
-    ///   its stack.
+    /// - Parameter mayStart: Whether the caller can start operations; if not, the start loop further up its stack
+    ///   starts them.
     mutating func settle(_ turn: inout Effects, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
         if lanes.mayHaveRedirected { endRedirects(&turn) }
         if mayStart {
@@ -126,7 +126,7 @@ extension QueueState {
         return index
     }
 
-    /// Makes an operation report an answer of its host, if the host has refused connections.
+    /// Makes an operation report when its host answers, if the host has refused connections.
     func askForAnswer(_ index: Int32) {
         guard lanes.reportsAnswer(index), case .scheduled(let operation) = slots[Int(index)].occupant else { return }
         operation.reportsAnswer = true

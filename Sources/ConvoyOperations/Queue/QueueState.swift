@@ -10,7 +10,7 @@ struct QueueState: ~Copyable {
     private var free: ContiguousArray<Int32> = []
     private var order = IndexLinkedLists()
     private var all = IndexLinkedLists.List()
-    /// Ready operations that need no slot.
+    /// Ready operations that are exempt from limits and suspension.
     var exempts = IndexLinkedLists.List()
     /// Ready operations that use no slot, and start unless the queue is suspended.
     var slotless = IndexLinkedLists.List()
@@ -30,7 +30,8 @@ struct QueueState: ~Copyable {
     var length = QueueCapacity()
     var limit = Int.max
     var isSuspended = false
-    /// The number of calls that are cancelling all operations. No slot is granted until they have ended.
+    /// The number of calls in progress that cancel all operations, or those in a cycle. No slot is granted until they
+    /// have ended.
     var cancellations = 0
     var idleWaiters: [DispatchSemaphore] = []
     /// The queue, retained while it is not empty.
@@ -119,7 +120,7 @@ struct QueueState: ~Copyable {
         guard index >= 0 else { return nil }
         unlink(index)
         let slot = slots[Int(index)]
-        // A user's `start()` may run for a long time.
+        // The library's own `start()` is about to return, whereas a user's may run for a long time.
         if let worker = slot.worker, slot.occupant.returnsFromStart { workers.release(worker) }
         if slot.flags.contains(.counted) { length.leave(index) }
         if slot.flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
@@ -184,7 +185,7 @@ struct QueueState: ~Copyable {
         }
     }
 
-    /// Returns the operation if it wants its wait reasons reported; otherwise nil.
+    /// Returns the operation if it has requested reports of its wait reasons; otherwise nil.
     private func listener(_ index: Int32) -> ScheduledOperation? {
         guard case .scheduled(let operation) = slots[Int(index)].occupant, operation.hearsOfWaits else { return nil }
         return operation
@@ -305,7 +306,8 @@ struct QueueState: ~Copyable {
     /// for each other. It keeps the slot of the queue, so that there are never more transfers than the queue has slots.
     /// It precedes operations that have not been started.
     ///
-    /// - Returns: Whether it may continue. If not, `goOn` is called when it has the slot, unless it gives up.
+    /// - Returns: Whether the operation may continue now. If not, `goOn` is called when it has the slot, unless it
+    ///   stops first.
     mutating func redirect(
         _ index: Int32, to host: HostKey, then goOn: @escaping @Sendable () -> Void
     ) -> Bool {
@@ -337,7 +339,7 @@ struct QueueState: ~Copyable {
 
     private mutating func forgetRedirect(of index: Int32, _ turn: inout Effects) {
         slots[Int(index)].flags.remove(.redirected)
-        // It may hold user objects, which must not be released under the lock.
+        // The continuation may hold user objects, which must not be released under the lock.
         if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.release(goOn)) }
     }
 

@@ -39,7 +39,7 @@ struct ReadinessTracking: ~Copyable, Sendable {
 
     /// Makes Foundation evaluate `isReady` after a change.
     ///
-    /// If it was never evaluated, no queue has to be notified, and posting would itself evaluate it.
+    /// If `isReady` was never evaluated, no queue has to be notified, and posting would itself evaluate it.
     borrowing func post(_ operation: Operation) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         guard wereMade else { return }
@@ -62,8 +62,8 @@ struct ReadinessTracking: ~Copyable, Sendable {
     }()
 }
 
-/// What a queue must know about an operation before starting it. Created while no lock is held, because it calls the
-/// operation's code.
+/// The properties of an operation that a queue needs before starting it. Created while no lock is held, because reading
+/// them calls the operation's code.
 struct ReadinessSnapshot {
     let isReady: Bool
     /// Whether the operation only has to finish.

@@ -14,7 +14,7 @@ extension ReadyLanes {
     mutating func closeGate(of key: HostKey, until deadline: UInt64) -> Bool {
         guard deadline > 0 else { return false }
         let host = hosts.index(of: key)
-        // The host itself specifies how long to wait.
+        // The host itself has specified how long to wait, so no probe is needed.
         hosts[host].needsProbe = false
         hosts[host].refusedSince = 0
         return closeGate(of: host, until: deadline)
@@ -32,8 +32,8 @@ extension ReadyLanes {
         return true
     }
 
-    /// Opens a host's gate if it is due; a later closing may not be. The gate of a host that has refused connections
-    /// lets only a probe through.
+    /// Opens a host's gate if its deadline, which may have been extended, has passed. The gate of a host that has
+    /// refused connections lets only a probe through.
     mutating func openGate(of key: HostKey, dueAt now: UInt64) {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, hosts[host].gate <= now else { return }
         guard hosts[host].needsProbe, hosts[host].members > 0 else { return openGate(host) }
@@ -41,7 +41,7 @@ extension ReadyLanes {
         update(host)
     }
 
-    /// When a closed gate opens; nil if it is open or half open.
+    /// Returns the time when a closed gate opens; nil if the gate is open or half open.
     func gateDeadline(of key: HostKey) -> UInt64? {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, !hosts[host].isHalfOpen else { return nil }
         return hosts[host].gate
@@ -117,7 +117,7 @@ extension ReadyLanes {
                 while hosts[host].untold[level] >= 0 {
                     let slot = hosts[host].untold[level]
                     hosts[host].untold[level] = laneLinks.next(after: slot)
-                    // It may have been reported already, in another level.
+                    // The closing may have been reported already, while the operation was in another level.
                     guard entries[Int(slot)].toldOfGate != hosts[host].gateNumber else { continue }
                     entries[Int(slot)].toldOfGate = hosts[host].gateNumber
                     return (slot, hosts[host].gate)
@@ -139,9 +139,9 @@ extension ReadyLanes {
         var perHost: StartRateLimiter?
         /// The state of the overall rate; see ``StartRateLimiter``. That of a host is stored with the host.
         var due: UInt64 = 0
-        /// When the next operation may start; 0 if it may start now.
+        /// The time when the next operation may start; 0 if it may start now.
         var opensAt: UInt64 = 0
-        /// The hosts, or nil for all, whose time to start operations again has changed, and whose timers must be set.
+        /// The hosts, or nil for all, whose next start time has changed and whose timers must be set.
         var wakes: [HostKey?] = []
     }
 
@@ -185,14 +185,13 @@ extension ReadyLanes {
         }
     }
 
-    /// When a host, or with nil all hosts, may start operations again; nil if they may start now.
+    /// Returns the time when a host (nil for all hosts) may start operations again; nil if it may start them now.
     func startDeadline(of key: HostKey?) -> UInt64? {
         let time = key.map { key in hosts.knownIndex(of: key).map { hosts[$0].startsAt } ?? 0 } ?? pacing.opensAt
         return time == 0 ? nil : time
     }
 
-    /// Lets a host, or with nil all hosts, start operations again if it is time, which may not be the case after a
-    /// change of the rate.
+    /// Lets a host (nil for all hosts) start operations again, unless a change of the rate has postponed that time.
     mutating func resumeStarts(of key: HostKey?, at now: UInt64) {
         guard let key else {
             if pacing.opensAt <= now { pacing.opensAt = 0 }
@@ -206,12 +205,12 @@ extension ReadyLanes {
 
 /// The times at which operations may start under a ``StartRate``, in nanoseconds of the queue's clock.
 ///
-/// The only state is one time: when the rate would have allowed the starts so far, without a burst. (This is the
-/// generic cell rate algorithm: a token bucket that does not have to be refilled.)
+/// The only state is the time at which the rate, without a burst, would allow the next start. (This is the generic cell
+/// rate algorithm: a token bucket that does not have to be refilled.)
 struct StartRateLimiter {
     let rate: StartRate
     private let interval: UInt64
-    /// How much earlier than the rate would allow an operation may start.
+    /// The time by which a burst lets an operation start earlier than the rate alone would.
     private let slack: UInt64
 
     init(_ rate: StartRate) {
@@ -230,10 +229,10 @@ struct StartRateLimiter {
         return Self.sum(max(due, now), Nanoseconds.clamping(seconds: factor / rate.startsPerSecond))
     }
 
-    /// Returns the state when this rate replaces another: no more than after a whole burst.
+    /// Returns the state for when this rate replaces another: at most the state after a full burst.
     func due(limiting due: UInt64, at now: UInt64) -> UInt64 { min(due, Self.sum(Self.sum(now, slack), interval)) }
 
-    /// When the next operation may start; 0 for now.
+    /// Returns the time when the next operation may start; 0 for now.
     func nextStart(_ due: UInt64, at now: UInt64) -> UInt64 {
         let time = due > slack ? due - slack : 0
         return time > now ? time : 0
@@ -268,7 +267,7 @@ public struct StartRate: Sendable, Hashable {
     ///   - startsPerSecond: The number of starts per second; may be less than one.
     ///   - burst: The number of operations that may start at once after an idle time.
     ///   - spread: The random variation of the time between two starts, clamped to the range from 0 to 1.
-    /// - Precondition: The first two are positive.
+    /// - Precondition: `startsPerSecond` is positive, and `burst` is at least 1.
     public init(perSecond startsPerSecond: Double, burst: Int = 1, spread: Double = 0) {
         precondition(startsPerSecond > 0, "Invalid rate \(startsPerSecond): use a positive rate, or isSuspended.")
         precondition(burst >= 1, "Invalid burst \(burst): it must be at least 1.")

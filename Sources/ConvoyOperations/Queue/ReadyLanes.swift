@@ -21,7 +21,7 @@ struct ReadyLanes: ~Copyable {
         var toldOfGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false
-        /// Whether it was started before and continues at another host, so that the rates count no start.
+        /// Whether the operation was started before and continues at another host, so that the rates count no start.
         var isRedirected = false
     }
 
@@ -178,7 +178,7 @@ struct ReadyLanes: ~Copyable {
         guard let level = firstStartableLevel, let host = isOutOfStarts ? 0 : heaps[level].first else { return nil }
         let slot = head(ofHost: host, level: level)
         unlink(slot, host: host, level: level)
-        // If it was the last of the level, `countAsRunning` does not update that level.
+        // If the host has no more operations in the level, `countAsRunning` does not update that level.
         if !hosts[host].levels.contains(level) { update(host, level: level) }
         countAsRunning(slot, host, now: now)
         return slot
@@ -195,8 +195,8 @@ struct ReadyLanes: ~Copyable {
 
     // MARK: Redirects
 
-    /// Moves a running operation to the host that it was redirected to: it releases the slot of its own host, and takes
-    /// one of the other. Returns false if it has to wait for that.
+    /// Moves a running operation to the host that it was redirected to. Releases the slot of its own host, and takes
+    /// one of the other. Returns false if the operation has to wait for that slot.
     mutating func redirect(_ slot: Int32, to key: HostKey) -> Bool {
         let host = hosts.index(of: key)
         guard entries[Int(slot)].host != host else { return true }
@@ -240,7 +240,7 @@ struct ReadyLanes: ~Copyable {
     /// Releases the slot of a running operation.
     mutating func didStop(_ slot: Int32) {
         let host = entries[Int(slot)].host
-        // The next operation is the probe.
+        // Let the next operation be the probe.
         if hosts[host].probe == slot { hosts[host].probe = -1 }
         hosts[host].running -= 1
         update(host)

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The bounded length.
+/// The bounded length of a queue.
 extension RequestOperationQueue {
     /// The action taken when an operation is added to a full queue.
     public enum OverflowPolicy: Sendable {
@@ -136,7 +136,7 @@ extension RequestOperationQueue {
             await withCheckedContinuation { continuation in
                 let waiter = CapacityWaiter { continuation.resume(returning: $0) }
                 queueUp(waiter)
-                // Cancelled before there was a waiter to cancel.
+                // The task was cancelled before the waiter was stored.
                 if !place.keep(waiter) { giveUp(waiter) }
             }
         } onCancel: {
@@ -158,7 +158,8 @@ extension RequestOperationQueue {
         scheduler.insert(operation, flags: .exempt, into: self)
     }
 
-    /// Cancels a dropped operation. It was removed from the lanes, so it continues as if it had just become ready.
+    /// Cancels a dropped operation. The operation was removed from the lanes, so it continues as if it had just become
+    /// ready.
     private func cancel(dropped occupant: QueueSlot.Occupant, because error: RequestOperationQueueError) {
         switch occupant {
         case .none: break
@@ -190,7 +191,7 @@ struct QueueCapacity {
     private var links = IndexLinkedLists()
     /// The number of places that are reserved but not used yet.
     private var reserved = 0
-    /// The waiting callers, with a list of the order in which they arrived: any of them may leave at any time.
+    /// The waiting callers. A linked list keeps their order of arrival, because any of them may leave at any time.
     private var waiters: ContiguousArray<CapacityWaiter?> = []
     private var freePlaces: ContiguousArray<Int32> = []
     private var waiterLinks = IndexLinkedLists()

@@ -185,8 +185,8 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// Cancels all operations and all barriers. Operations that have not been started finish immediately; running
     /// operations finish when they have stopped.
     override open func cancelAllOperations() {
-        // Nothing is started until all are cancelled: a freed slot must not go to an operation that is about to be
-        // cancelled too, and no barrier must run. The newest come first, so that the end of a dependency does not make
+        // Start nothing until all operations are cancelled: a freed slot must not go to an operation that is about to
+        // be cancelled, and no barrier may run. Cancel the newest first, so that the end of a dependency does not make
         // its dependents ready.
         let occupants = state.withLock { state in
             state.cancellations += 1
@@ -241,7 +241,7 @@ package protocol PausableOperation: AnyObject {
     func resume()
 }
 
-/// Pausing.
+/// Pausing and resuming all operations.
 extension RequestOperationQueue {
     /// Pauses all operations in the queue that can be paused. Operations added later are not paused.
     public final func pauseAll() {
@@ -254,7 +254,7 @@ extension RequestOperationQueue {
     }
 }
 
-/// Start rates.
+/// Limits for the rate at which operations start.
 ///
 /// Each start of an operation with a host counts: the first one, one after a pause, and a retry after a delay. (A
 /// redirect, the answer to a challenge, and a request that is immediately sent again because nothing of it was sent are
@@ -283,20 +283,21 @@ extension RequestOperationQueue {
 /// The gates of the hosts.
 ///
 /// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, or refuses its connection, the gate of its
-/// host closes. Requests that have a policy, and could only fail in the same way, wait until it opens; so do requests
-/// that are redirected to the host. All others pass it. After a redirect, the gate of the host that answered closes.
+/// host closes. Requests that have a policy and could only fail in the same way, and requests that are redirected to
+/// the host, wait until the gate opens. All others pass it. After a redirect, the gate of the host that answered
+/// closes.
 ///
-/// After a refused connection, the gate lets one request through at a time, until the host has answered. A host that
-/// has refused connections for as long as all retries of the policy may take is considered gone: its gate opens, and
-/// each request fails on its own.
+/// After a refused connection, the gate lets requests through singly, until the host has answered. A host that has
+/// refused connections for as long as all retries of the policy may take is considered gone: its gate opens, and each
+/// request fails on its own.
 extension RequestOperationQueue {
     /// A host whose gate is closed, and the time when it opens.
     public struct ClosedGate: Sendable, Hashable {
         /// The host's name in lower case, with its port unless it is the scheme's default: `example.com`,
         /// `127.0.0.1:8080`, `[::1]:8080`.
         public let host: String
-        /// When the gate opens, unless it is closed for longer or opened earlier in the meantime. In the past if the
-        /// gate lets requests through singly.
+        /// The time when the gate opens, unless it is closed for longer or opened earlier in the meantime. The time is
+        /// in the past if the gate lets requests through singly.
         public let opensAt: Date
     }
 

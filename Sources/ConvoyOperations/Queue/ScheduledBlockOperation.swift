@@ -7,7 +7,7 @@ import Synchronization
 /// The block runs once, on the dispatch queue of the operation queue (or on the thread that calls `start()`), or not at
 /// all if the operation is cancelled first. It is released when it has run.
 open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
-    /// Written before the operation is shared, and then only by the thread that sets `isTaken`.
+    /// The block, written before the operation is shared, and then only by the thread that sets `isTaken`.
     private var block: (@Sendable () -> Void)?
     private let isTaken = Atomic<Bool>(false)
 
@@ -66,7 +66,7 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     override package func start() { advance(by: .start) }
 
     override package func proceed(after transition: AtomicLifecycle.Transition) {
-        // No queue holds it that would start it.
+        // No queue that would start the operation holds it.
         if transition.new.state == .ready, !mayBeEnqueued { return advance(by: .start) }
         super.proceed(after: transition)
     }

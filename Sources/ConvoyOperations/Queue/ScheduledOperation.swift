@@ -22,7 +22,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         static let over: UInt16 = 1
         /// A queue has taken the operation, or is about to.
         static let claimed: UInt16 = 2
-        /// A foreign operation depends on this one. Foundation evaluates it when this one ends.
+        /// A foreign operation depends on this one, so that Foundation evaluates the foreign one when this one ends.
         static let wakesForeign: UInt16 = 4
     }
 
@@ -44,7 +44,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         static let looksUpHost = Traits(rawValue: 256)
         /// ``ScheduledOperation/didJoinQueue()`` must be called.
         static let hearsOfQueue = Traits(rawValue: 512)
-        /// The operation requests reports of what it waits for. Earlier waits are not reported.
+        /// The operation requests reports of what it waits for. Waits that began earlier are not reported.
         static let hearsOfWaits = Traits(rawValue: 1024)
     }
 
@@ -60,7 +60,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// The index in the queue. Read and written only by the scheduler, under its lock.
     var queueIndex: Int32 = -1
 
-    /// Marks and traits.
+    /// The operation's marks and traits.
     private let marks = Atomic<UInt16>(0)
     private let isToReportAnswer = Atomic<Bool>(false)
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
@@ -95,8 +95,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         let (wasScheduled, wasAsked) = (isScheduled, inquiries.wereMade)
         if wasScheduled { made.beHeld(self) } else if wasAsked { made.beObserved(self) }
         guard connections.set(made) else { return connections.object ?? made }
-        // A scheduler that was set in the meantime saw no connections, and a dependency may have finished before the
-        // connections knew of the scheduler. So it must check again.
+        // A scheduler that was set in the meantime found no connections, and a dependency may have finished before the
+        // connections held the operation. So the readiness must be checked again.
         if isScheduled, !wasScheduled {
             made.beHeld(self)
             readinessDidChange()
@@ -137,7 +137,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             guard connections.attach(watcher, to: operation, near: position) else { return }
             watcher.watch()
         }
-        // A scheduler checks again before it starts an operation. A Foundation queue keeps the old answer.
+        // A scheduler checks again before it starts an operation. A Foundation queue keeps the old answer unless
+        // notified.
         if isScheduled { checkDependencies() } else if wasReady { readinessDidChange() }
     }
 
@@ -226,14 +227,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Called once on a global queue when the operation has finished, and then released. A block that is set after the
-    /// operation has finished is also called once.
+    /// A block that is called once on a global queue when the operation has finished, and then released. A block that
+    /// is set after the operation has finished is also called once.
     override open var completionBlock: (@Sendable () -> Void)? {
         get { completion.object?.block }
         set {
             if newValue != nil, !completion.isSet { _ = completion.set(CompletionBlock()) }
             completion.object?.block = newValue
-            // Either the finishing operation sees the block, or its end is seen here.
+            // Either the finishing operation finds the block, or its end is detected here.
             atomicMemoryFence(ordering: .sequentiallyConsistent)
             if has(Mark.over) { completion.object?.run() }
         }
@@ -248,7 +249,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// In a ``RequestOperationQueue``, an operation that has not been started, or that has released its slot, finishes
     /// immediately, regardless of limits. If it is not asynchronous, it does so on the calling thread.
     override open func cancel() {
-        // Must come before Foundation evaluates `isReady`.
+        // The lifecycle must change before `super.cancel()`, in which Foundation evaluates `isReady`.
         guard !isFinished, let transition = lifecycle.handle(.cancel) else { return }
         super.cancel()
         proceed(after: transition)
@@ -273,14 +274,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     // MARK: The lifecycle
 
-    /// Applies an event to an operation that works once, from any thread.
+    /// Applies an event to a single-attempt operation. Can be called from any thread.
     final func advance(by event: Lifecycle.Event) {
         guard let transition = lifecycle.handle(event) else { return }
         proceed(after: transition)
     }
 
-    /// Performs a lifecycle change for an operation that works once: it has no second attempt, and is not paused after
-    /// it has begun.
+    /// Performs a lifecycle change for a single-attempt operation, which is never retried, and never paused after it
+    /// has begun.
     package func proceed(after transition: AtomicLifecycle.Transition) {
         switch transition.action {
         case .begin:
@@ -295,9 +296,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Does the work of an operation that works once, and calls ``workDidEnd()`` when done, immediately or later.
+    /// Does the work of a single-attempt operation, and calls ``workDidEnd()`` when done, immediately or later.
     func performWork() {
-        // Checked here because a subclass may report its own cancellation, or a cancellation may have just arrived.
+        // A subclass may override `isCancelled`, and a cancellation may have just arrived.
         if !isCancelled { main() }
         workDidEnd()
     }
@@ -305,7 +306,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Called when the operation is cancelled during its work.
     func stopWork() {}
 
-    /// Finishes an operation that works once. Only the first call has an effect.
+    /// Finishes a single-attempt operation. Only the first call has an effect.
     final func workDidEnd() { advance(by: .workCompleted(lifecycle.value.attemptNumber)) }
 
     // MARK: User code
@@ -322,7 +323,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             && (!isOfLibrary || has(Mark.wakesForeign) || Self.areUsersInFoundationQueues.load(ordering: .relaxed))
     }
 
-    /// Records that a foreign operation depends on this one. It may override those properties.
+    /// Records that a foreign operation, whose class may override `isReady`, depends on this one.
     final func willWakeForeign() { _ = set(Mark.wakesForeign) }
 
     // MARK: For the queue
@@ -415,13 +416,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { scheduler.isSet }
 
-    /// Whether the queue must be notified when the host answers, because it refused connections before.
+    /// Whether the queue must be notified when the host answers, because the host has refused connections.
     package final var reportsAnswer: Bool {
         get { isToReportAnswer.load(ordering: .relaxed) }
         set { isToReportAnswer.store(newValue, ordering: .relaxed) }
     }
 
-    /// Sets the scheduler to which changes are reported. Returns false if there is already one, or it is too late.
+    /// Sets the scheduler to which changes are reported. Returns false if the operation already has a scheduler or is
+    /// over.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
         // From here on the operation is retained, first by the thread that adds it, then by the scheduler.
@@ -430,7 +432,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         return true
     }
 
-    /// Called when the scheduler releases an operation that has finished without posting it.
+    /// Called when the scheduler releases an operation that has finished without posting its end.
     func leave() { connections.object?.letGo() }
 
     /// Called when the operation has been added to a ``RequestOperationQueue``, before it can be started, if it has

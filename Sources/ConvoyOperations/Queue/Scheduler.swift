@@ -53,8 +53,8 @@ final class Scheduler: @unchecked Sendable {
         return progressReference.set(made) ? made : progressReference.object ?? made
     }
 
-    /// The time at which an operation begins to wait, or starts. The clock is not read if there is neither aging nor a
-    /// start rate.
+    /// Returns the time at which an operation begins to wait, or starts. Returns 0, without reading the clock, if
+    /// neither aging nor a start rate is set.
     private func stamp() -> UInt64 { aging == nil && !isPaced.load(ordering: .relaxed) ? 0 : clock.now }
 
     // MARK: Adding
@@ -139,7 +139,7 @@ final class Scheduler: @unchecked Sendable {
     func slotDidFree(by operation: ScheduledOperation) {
         let (turn, mayStart) = visit { state, _, turn in state.giveBack(operation.queueIndex, &turn) }
         carryOut(turn, mayStart: mayStart)
-        // It may have become ready again before the slot was released, which is reported only here.
+        // The operation may have become ready again before the slot was released, which is reported only here.
         operation.readinessDidChange()
     }
 
@@ -147,7 +147,7 @@ final class Scheduler: @unchecked Sendable {
         remove { operation.queueIndex }
     }
 
-    /// Removes an operation that has finished, even if it never posts that.
+    /// Removes an operation that has finished, even if it never posts its end.
     private func letGo(of operation: ScheduledOperation) {
         operation.leave()
         // Its dependents would not be notified otherwise.
@@ -197,8 +197,8 @@ final class Scheduler: @unchecked Sendable {
         changeGate(of: host) { _ = $0.closeGate(of: host, until: deadline) }
     }
 
-    /// Closes the gate of a host that has refused a connection. At the deadline, the gate lets one operation through at
-    /// a time, until the host has answered. If the host has refused for longer than `patience` (nanoseconds), its gate
+    /// Closes the gate of a host that has refused a connection. From the deadline on, the gate lets operations through
+    /// singly, until the host has answered. If the host has refused for longer than `patience` (nanoseconds), its gate
     /// is opened.
     func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
         let now = clock.now
@@ -257,7 +257,7 @@ final class Scheduler: @unchecked Sendable {
     }
 
     /// Sets a timer for the time currently required by the state, or cancels it. Must be called after each change of
-    /// that time: whichever call comes last finds the last state.
+    /// that time: the last call then uses the latest state.
     private func setTimer(for purpose: TimerPurpose, of host: HostKey?) {
         timers.withLock { timers in
             let deadline = state.withLock { state in

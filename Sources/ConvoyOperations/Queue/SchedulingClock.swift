@@ -14,7 +14,7 @@ package protocol SchedulingClock: Sendable {
     func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer
 }
 
-/// A timer of a clock.
+/// A timer scheduled with a ``SchedulingClock``.
 package protocol ClockTimer: AnyObject, Sendable {
     /// Removes and releases the timer. A block that is about to be called may still be called.
     func cancel()
@@ -50,12 +50,12 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
 
     private struct State {
         var timers = TimerHeap()
-        /// When the Dispatch timer fires; `.max` for never.
+        /// The time when the Dispatch timer fires; `.max` for never.
         var wake = UInt64.max
     }
 
     private final class Timer: ClockTimer, @unchecked Sendable {
-        /// Belongs to the queue, and is used only under its lock.
+        /// The timer in the queue's heap, used only under the queue's lock.
         let timer: RunLoopTimer
         private let queue: TimerQueue
 
@@ -92,8 +92,8 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
         return timer
     }
 
-    /// Makes the Dispatch timer fire no later than the first deadline. Called under the lock, so that the last call has
-    /// the last state.
+    /// Makes the Dispatch timer fire no later than the first deadline. Called under the lock, so that the last call
+    /// uses the latest state.
     private func wake(_ state: inout State) {
         guard let deadline = state.timers.nextDeadline, deadline < state.wake else { return }
         state.wake = deadline
