@@ -20,11 +20,11 @@ public typealias AFHTTPRequestOperation = HTTPRequestOperation
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFHTTPRequestOperationManager = HTTPRequestOperationManager
 
-/// An operation has started.
+/// The notification that an operation has started.
 @available(*, unavailable, renamed: "Notification.Name.networkingOperationDidStart")
 public var AFNetworkingOperationDidStartNotification: Notification.Name { .networkingOperationDidStart }
 
-/// An operation has finished.
+/// The notification that an operation has finished.
 @available(*, unavailable, renamed: "Notification.Name.networkingOperationDidFinish")
 public var AFNetworkingOperationDidFinishNotification: Notification.Name { .networkingOperationDidFinish }
 
@@ -40,7 +40,7 @@ extension Notification.Name {
 
 // MARK: Reachability
 
-/// Whether there is a network.
+/// A manager that reports whether the network is available.
 @available(*, unavailable, renamed: "NetworkReachabilityManager")
 public final class AFNetworkReachabilityManager: Sendable {
     /// The shared manager.
@@ -55,7 +55,7 @@ public final class AFNetworkReachabilityManager: Sendable {
 }
 
 extension NetworkReachabilityManager {
-    /// Whether there is a network.
+    /// Whether the network is available.
     @available(*, unavailable, renamed: "isReachable")
     public var reachable: Bool { isReachable }
 
@@ -85,21 +85,21 @@ public enum AFNetworkReachabilityStatus: Int, Sendable {
     case reachableViaWiFi
 }
 
-/// The name of a kind of network.
+/// Returns the name of a kind of network.
 @available(*, unavailable, message: "Use the description of NetworkReachabilityStatus.")
 public func AFStringFromNetworkReachabilityStatus(_ status: AFNetworkReachabilityStatus) -> String { "" }
 
-/// The network has changed.
+/// The notification that the network has changed.
 @available(*, unavailable, renamed: "Notification.Name.networkingReachabilityDidChange")
 public var AFNetworkingReachabilityDidChangeNotification: Notification.Name { .networkingOperationDidStart }
 
-/// The key of the kind of network in that notification.
+/// The key of the kind of network in the notification that the network has changed.
 @available(*, unavailable, renamed: "NetworkReachabilityManager.statusUserInfoKey")
 public var AFNetworkingReachabilityNotificationStatusItem: String { "" }
 
 // MARK: UIKit
 
-/// Shows network activity.
+/// A manager that shows network activity.
 @available(*, unavailable, renamed: "NetworkActivityMonitor")
 public final class AFNetworkActivityIndicatorManager: Sendable {
     /// The shared manager.
@@ -279,7 +279,7 @@ extension HTTPRequestOperation {
 // The replacements of AFNetworking's additions to UIKit, for views of any toolkit.
 
 extension NetworkActivityMonitor {
-    /// Whether it is enabled.
+    /// Whether the monitor is enabled.
     @available(*, unavailable, renamed: "isEnabled")
     public var enabled: Bool {
         get { isEnabled }

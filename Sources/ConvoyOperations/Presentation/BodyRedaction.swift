@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Masks secrets in bodies that are shown to people: the values whose names ``SecretClassifier`` considers secret.
+/// Masking of secrets in displayed bodies: the values whose names ``SecretClassifier`` considers secret.
 package enum BodyRedaction {
     /// Returns the body of a form or of JSON with its secrets masked. Other bodies are returned unchanged.
     ///

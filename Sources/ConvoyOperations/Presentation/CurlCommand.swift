@@ -20,7 +20,7 @@ struct CurlCommand {
     /// The parts that the command cannot express, for a comment after it.
     var remarks: [String] = []
     var words: [String] = []
-    /// The command whose output is the body.
+    /// The command whose output is piped to `curl` as the body, if any.
     var source: String?
 
     /// Returns the command, on one line unless the body has several.
@@ -69,7 +69,7 @@ struct CurlCommand {
         let fields = request.allHTTPHeaderFields ?? [:]
         func has(_ name: String) -> Bool { fields.keys.contains { HTTPSyntax.isSameField($0, name) } }
         for (name, value) in fields.sorted(by: { $0.key < $1.key }) {
-            // The length is that of the body, as in the transfer.
+            // The length is derived from the body, as in the transfer.
             if ["content-length", "transfer-encoding"].contains(name.lowercased()) { continue }
             guard HTTPSyntax.isToken(name), HTTPSyntax.isFieldValue(value) else {
                 remarks.append("without an invalid header field")
@@ -95,7 +95,7 @@ struct CurlCommand {
         } else if request.cachePolicy.demandsValidation, !has("Cache-Control") {
             addField("Cache-Control: max-age=0")
         }
-        // curl would add these to a request with a body.
+        // Without these, curl would add fields of its own to a request with a body.
         if body != nil, !has("Content-Type") { addField("Content-Type:") }
         if let body, !body.isEmpty, !has("Expect") { addField("Expect:") }
     }
@@ -139,7 +139,7 @@ struct CurlCommand {
         if request.url.flatMap({ Target($0) })?.isSecure == true { addTLS() }
     }
 
-    /// Foundation's default, which is not printed.
+    /// Foundation's default timeout, which is omitted from the command.
     private static let defaultTimeout: TimeInterval = 60
 
     private mutating func addTLS() {
@@ -241,11 +241,11 @@ extension URLConnectionOperation {
     /// cookies of a `cookieStore` and the token of an `authenticator` are the current ones.
     ///
     /// Secrets are replaced by `***` unless included: credentials; the values of `Authorization`, `Cookie`,
-    /// `Proxy-Authorization`, of the fields listed in `sensitiveHeaders` and of fields with telling names; the user
-    /// name and password in the URL; the values of `sensitiveQueryItems` in the URL, and in a body that is a form or
-    /// JSON. Other bodies are shown unchanged. A body that is a stream is omitted; a comment mentions this, and any
-    /// setting for which `curl` has no option. The command trusts no server that the operation does not trust: it has
-    /// no `--insecure` if keys or certificates are pinned. Redirects are not followed.
+    /// `Proxy-Authorization`, of the fields listed in `sensitiveHeaders` and of fields whose names suggest a secret;
+    /// the user name and password in the URL; the values of `sensitiveQueryItems` in the URL, and in a body that is a
+    /// form or JSON. Other bodies are shown unchanged. A body that is a stream is omitted; a comment mentions this, and
+    /// any setting for which `curl` has no option. The command trusts no server that the operation does not trust: it
+    /// has no `--insecure` if keys or certificates are pinned. Redirects are not followed.
     ///
     /// - Parameter includingSecrets: Whether to include the secrets, so that the command sends the operation's exact
     ///   request.
@@ -275,10 +275,10 @@ extension CookieStorage {
     }
 }
 
-/// Text for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2), each byte of which arrives
-/// unchanged.
+/// Quoting for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2) that preserves each byte of a
+/// text.
 package enum ShellText {
-    /// Returns a word of a command.
+    /// Returns a text as one word of a command.
     ///
     /// Control characters, which a terminal would obey when the command is printed, are produced by `printf` inside a
     /// command substitution. The substitution removes trailing line feeds, so the text must not end with one.

@@ -13,9 +13,9 @@ package struct HARLog: Sendable, Hashable {
         package var id: String
         /// The method and the URL of the operation's first request, without secrets.
         package var title: String
-        /// When the operation was created.
+        /// The time when the operation was created.
         package var startedDate: Date
-        /// The time until it finished, in milliseconds; nil if it has not finished.
+        /// The time until the operation finished, in milliseconds; nil if it has not finished.
         package var duration: Double?
     }
 
@@ -23,7 +23,7 @@ package struct HARLog: Sendable, Hashable {
     package struct Entry: Sendable, Hashable {
         /// The page to which the entry belongs.
         package var page: String
-        /// When the request began.
+        /// The time when the request began.
         package var startedDate: Date
         /// The request.
         package var request: HARRequest
@@ -33,11 +33,11 @@ package struct HARLog: Sendable, Hashable {
         package var timings: HARTimings
         /// The address that was connected to; nil without a connection.
         package var serverAddress: String?
-        /// The port of this side of the connection, which distinguishes connections; nil without one.
+        /// The local port, which distinguishes connections; nil without a connection.
         package var connection: String?
-        /// Why a cached response was served, as a `CacheUse` value; nil for a response from the network.
+        /// The reason why a cached response was served, as a `CacheUse` value; nil for a response from the network.
         package var cacheUse: String?
-        /// A comment.
+        /// A comment on the entry.
         package var comment: String?
     }
 
@@ -46,10 +46,10 @@ package struct HARLog: Sendable, Hashable {
     /// The requests, in the order in which they began.
     package var entries: [Entry] = []
 
-    /// An empty log.
+    /// Creates an empty log.
     package init() {}
 
-    /// The log as JSON in UTF-8.
+    /// Returns the log as JSON in UTF-8.
     package func data() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -74,9 +74,9 @@ package struct HARLog: Sendable, Hashable {
 
 /// A request in HAR's form. Sizes are in bytes, -1 if unknown.
 package struct HARRequest: Sendable, Hashable {
-    /// The method.
+    /// The request method.
     package var method: String
-    /// The URL.
+    /// The request URL.
     package var url: String
     /// The version, such as `HTTP/1.1`; empty without a response.
     package var httpVersion: String
@@ -122,7 +122,7 @@ package struct HARResponse: Sendable, Hashable {
 
 /// A header field, or an item of a query.
 package struct HARField: Sendable, Hashable, Encodable {
-    /// The name.
+    /// The name of the field or item.
     package var name: String
     /// The value; `***` for a secret.
     package var value: String
@@ -130,19 +130,19 @@ package struct HARField: Sendable, Hashable, Encodable {
 
 /// A cookie of a request or of a response.
 package struct HARCookie: Sendable, Hashable {
-    /// The name.
+    /// The name of the cookie.
     package var name: String
     /// The value; `***`, unless secrets are included.
     package var value: String
-    /// The path, if any.
+    /// The `Path` attribute, if any.
     package var path: String?
-    /// The domain, if any.
+    /// The `Domain` attribute, if any.
     package var domain: String?
-    /// When it expires; nil if it ends with the session.
+    /// The expiry date; nil for a session cookie.
     package var expires: Date?
-    /// Whether it is hidden from scripts.
+    /// Whether the cookie is hidden from scripts.
     package var isHTTPOnly = false
-    /// Whether it is sent only over TLS.
+    /// Whether the cookie is sent only over TLS.
     package var isSecure = false
 }
 
@@ -167,7 +167,7 @@ package struct HARTimings: Sendable, Hashable {
     package var total: Double { (blocked ?? 0) + (dns ?? 0) + (connect ?? 0) + send + wait + receive }
 }
 
-// The members of HAR 1.2 by name. Additional members begin with an underscore.
+// The following members are named as in HAR 1.2. Additional members begin with an underscore.
 
 extension HARLog: Encodable {
     /// Encodes the log as the root object of a HAR file.
@@ -256,7 +256,7 @@ private struct HARObject: Encodable {
     }
 }
 
-/// Formats dates by RFC 3339, in UTC, with microseconds, which keep the order within a millisecond.
+/// A date format by RFC 3339, in UTC, with microseconds, which preserve the order of events within a millisecond.
 enum HARDate {
     static func text(_ date: Date) -> String {
         let seconds = date.timeIntervalSince1970

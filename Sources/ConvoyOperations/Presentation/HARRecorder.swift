@@ -170,7 +170,7 @@ struct HARMaker {
             bodyType: head.flatMap { $0.bodyLength == 0 ? nil : $0["Content-Type"] ?? "application/octet-stream" })
     }
 
-    /// The HTTP version of the request, derived from that of the response: libcurl sends no HTTP/1.0.
+    /// Returns the HTTP version of the request, derived from that of the response: libcurl sends no HTTP/1.0.
     private func version(_ metrics: TransactionMetrics) -> String {
         switch metrics.networkProtocolName {
         case "h2": "HTTP/2"
@@ -180,7 +180,7 @@ struct HARMaker {
         }
     }
 
-    /// The items of a query (the URL Standard, section 5.1), in which secrets are already masked.
+    /// Returns the items of a query (the URL Standard, section 5.1), in which secrets are already masked.
     private func items(of url: String) -> [HARField] {
         let beforeFragment = url.utf8.prefix { $0 != UInt8(ascii: "#") }
         guard let mark = beforeFragment.firstIndex(of: UInt8(ascii: "?")) else { return [] }
@@ -205,7 +205,7 @@ struct HARMaker {
         return field.value.utf8.split(separator: UInt8(ascii: ";")).map { cookie($0) }
     }
 
-    /// A cookie from `name=value`.
+    /// Returns the cookie in `name=value`.
     private func cookie(_ pair: Substring.UTF8View) -> HARCookie {
         let name = pair.prefix { $0 != UInt8(ascii: "=") }
         let value = pair.dropFirst(name.count + 1)

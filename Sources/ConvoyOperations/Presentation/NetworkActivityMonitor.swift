@@ -1,8 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// Decides when to show network activity: while operations or tasks are running, but not for very short ones, and
-/// without flickering between requests. The counterpart of `AFNetworkActivityIndicatorManager`.
+/// A monitor that decides when to show network activity: while operations or tasks are running, but not for very short
+/// ones, and without flickering between requests. The counterpart of `AFNetworkActivityIndicatorManager`.
 ///
 /// ```swift
 /// NetworkActivityMonitor.shared.activityHandler = { isVisible in statusBar.spinner.isHidden = !isVisible }
@@ -11,7 +11,7 @@ import Foundation
 ///
 /// An operation counts while it is executing, but not while it is paused or waits for its turn, a retry or the network.
 /// A session's task counts like its operation; a download counts once, however many connections it has. An operation
-/// that is running when the monitor is enabled counts after its next pause or retry.
+/// that is already running when the monitor is enabled counts only after its next pause or retry.
 ///
 /// Unless a monitor is enabled, operations do no work for it. All members can be used from any thread.
 public final class NetworkActivityMonitor: Sendable {
@@ -130,8 +130,8 @@ public final class NetworkActivityMonitor: Sendable {
 
     // MARK: Reports
 
-    /// Called with true when the activity should be shown, and with false when it should be hidden, in order, on the
-    /// queue given to the initializer. The counterpart of `setNetworkingActivityActionWithBlock:`.
+    /// A closure called with true when the activity should be shown, and with false when it should be hidden, in order,
+    /// on the queue given to the initializer. The counterpart of `setNetworkingActivityActionWithBlock:`.
     public var activityHandler: (@Sendable (_ isVisible: Bool) -> Void)? {
         get { state.withLock { $0.handler } }
         set { state.replace(\.handler, by: newValue) }
@@ -173,8 +173,8 @@ public final class NetworkActivityMonitor: Sendable {
         carryOut(state.activity.setOccurring(state.count > 0), &state)
     }
 
-    /// Called under the lock, so that the queue has the order of the changes. Enqueuing and setting timers call no user
-    /// code.
+    /// Performs an action. Called under the lock, so that the reports are enqueued in the order of the changes.
+    /// Enqueuing and setting timers call no user code.
     private func carryOut(_ action: ActivityState.Effect, _ state: inout State) {
         if !state.activity.isDelaying { state.timer.take()?.cancel() }
         switch action {
@@ -204,7 +204,7 @@ public final class NetworkActivityMonitor: Sendable {
 }
 
 extension NetworkActivityMonitor: ActivityListener {
-    /// The state is read here, under the lock, so that the last late report sees the final state.
+    /// Reads the operation's state under the lock, so that the last call, however late, uses the final state.
     func activityDidChange(of operation: URLConnectionOperation) {
         guard counts(operation) else { return }
         let key = ObjectIdentifier(operation)
@@ -216,8 +216,8 @@ extension NetworkActivityMonitor: ActivityListener {
     }
 }
 
-/// Decides when to show network activity: not for very short activities, and without flickering between requests. The
-/// rules are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
+/// The rules for showing network activity: not for very short activities, and without flickering between requests. They
+/// are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
 ///
 /// A plain value: it returns the action to perform, and has a method for the end of a delay.
 struct ActivityState: Equatable {

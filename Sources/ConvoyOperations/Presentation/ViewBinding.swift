@@ -6,7 +6,7 @@ import Foundation
 ///
 /// The view is called on one queue, only as often as the queue can keep up; intermediate changes are skipped.
 public final class ViewBinding: Sendable {
-    /// The aspect that a view shows: one operation for each kind.
+    /// The aspect of an operation that a view shows. A view shows one operation for each aspect.
     enum Aspect: Hashable { case activity, progress }
 
     private struct Place: Hashable {
@@ -20,7 +20,7 @@ public final class ViewBinding: Sendable {
 
     private struct State {
         var update: (@Sendable () -> Void)?
-        /// Ends the observation of changes.
+        /// A closure that ends the observation of changes.
         var end: (@Sendable () -> Void)?
         /// Whether an update is scheduled.
         var isPending = false
@@ -104,7 +104,7 @@ public final class ViewBinding: Sendable {
         let (place, own) = (place, ObjectIdentifier(self))
         Self.all.withLock { all in
             guard let bound = all[place] else { return }
-            // A weak reference to an object in `deinit` is nil, which counts as this object.
+            // During `deinit`, the weak reference to this object is nil.
             if bound.binding.map({ ObjectIdentifier($0) == own }) ?? true { all[place] = nil }
         }
     }
@@ -131,9 +131,9 @@ struct WeakView<View>: @unchecked Sendable {
 /// spinner.setAnimatingWithState(of: operation)
 /// ```
 public protocol ActivityView: AnyObject {
-    /// The operation is running. Called on the queue of the binding.
+    /// Called on the queue of the binding when the operation is running.
     func startAnimating()
-    /// The operation is paused, or has ended. Called on the queue of the binding.
+    /// Called on the queue of the binding when the operation is paused or has ended.
     func stopAnimating()
 }
 
@@ -225,7 +225,8 @@ extension TransferProgressView {
         bind(to: operation, on: queue) { TransferProgress.share($0.bytesReceived, of: $0.bytesExpectedToReceive) }
     }
 
-    /// Shows in the view how much of the request body has been sent. Otherwise like the method for downloads.
+    /// Shows in the view how much of the request body has been sent. Otherwise like
+    /// `setProgressWithDownloadProgress(of:on:)`.
     @discardableResult
     public func setProgressWithUploadProgress(
         of operation: URLConnectionOperation, on queue: DispatchQueue = .main

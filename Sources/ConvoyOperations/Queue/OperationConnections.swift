@@ -110,7 +110,8 @@ final class OperationConnections: @unchecked Sendable {
         return operations
     }
 
-    /// Retained under the lock, which the scheduler must take before it releases the operation.
+    /// The operation, while a scheduler holds it. Retained under the lock, which the scheduler must take before it
+    /// releases the operation.
     private var heldOperation: ScheduledOperation? { lists.withLock { $0.held?.takeUnretainedValue() } }
 
     /// Adds a dependent. Returns false if this operation is over.

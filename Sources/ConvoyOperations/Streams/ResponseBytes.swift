@@ -18,11 +18,12 @@ import FoundationNetworking
 /// transfer ends, and its connection is closed unless other transfers use it.
 ///
 /// **Slow readers.** A slow reader slows the sender down. Over HTTP/1.1 at most 1 MiB of the body is held in this
-/// process: 128 KiB wait for the reader, which holds as many, a line has its own limit, and libcurl holds 32 KiB. The
-/// rest is in the kernel's buffers (some MiB; `net.ipv4.tcp_rmem`) or with the sender. Over HTTP/2 the server may send
-/// as much as the window that libcurl has opened for the stream before it knows that the body is not read: 32 MiB with
-/// libcurl 7.88, 10 MiB with 8.14. libcurl buffers these bytes while other transfers use the connection; otherwise they
-/// stay in the kernel. Time during which the transfer waits for the reader does not count towards the idle timeout.
+/// process: 128 KiB waiting for the reader, as many held by the reader, a line up to its own limit, and 32 KiB in
+/// libcurl. The rest is in the kernel's buffers (some MiB; `net.ipv4.tcp_rmem`) or with the sender. Over HTTP/2, the
+/// server may fill the window that libcurl has opened for the stream before detecting that the body is not read: 32 MiB
+/// with libcurl 7.88, 10 MiB with 8.14. libcurl buffers these bytes while other transfers use the connection; otherwise
+/// they stay in the kernel. Time during which the transfer waits for the reader does not count towards the idle
+/// timeout.
 ///
 /// **Pauses and retries.** No byte is delivered twice or skipped. After a `pause()` and a `resume()`, and in a retry,
 /// the rest is requested with `Range` and `If-Range`. If the server sends the body from the start again, the operation
@@ -34,7 +35,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
 
     let reading: ResponseReading
 
-    /// The operation of this body, for pausing it, and for its progress and metrics.
+    /// The operation that receives the body, for pausing it, and for its progress and metrics.
     public var operation: URLConnectionOperation { reading.operation }
 
     /// The response, once its head has arrived and its status code was accepted. Starts the operation if it is not
@@ -55,7 +56,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
     /// The lines of the body, as UTF-8.
     ///
     /// A line ends with LF, CR or CR LF, which is not included; the last line may have no terminator. Empty lines are
-    /// included. Both differ from Foundation's `AsyncLineSequence`, which omits empty lines, and ends lines at
+    /// included. This differs from Foundation's `AsyncLineSequence`, which omits empty lines, and ends lines at
     /// separators that JSON allows within a string (U+2028). Bytes that are not valid UTF-8 become U+FFFD.
     ///
     /// - Parameter maximumLength: The maximum number of bytes in a line, without its terminator. A longer line ends the
@@ -64,7 +65,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
         ResponseLines(reading: reading, maximumLength: maximumLength)
     }
 
-    /// Iterates over the bytes. Releasing it ends the transfer.
+    /// An iterator over the bytes. Releasing it ends the transfer.
     public struct AsyncIterator: AsyncIteratorProtocol {
         private var chunks: ResponseChunks.AsyncIterator
         @usableFromInline var buffer: [UInt8] = []
@@ -75,7 +76,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
         /// Returns the next byte; nil at the end.
         @inlinable public mutating func next() async throws -> UInt8? { try await next(isolation: nil) }
 
-        /// Returns the next byte; nil at the end. Usually it has already arrived and is returned without waiting.
+        /// Returns the next byte; nil at the end. Usually the byte has already arrived and is returned without waiting.
         ///
         /// - Throws: The operation's error, or ``ResponseBytesError/isIterated``.
         @inlinable public mutating func next(isolation actor: isolated (any Actor)?) async throws -> UInt8? {
@@ -113,7 +114,7 @@ public enum ResponseBytesError: Error, Hashable, Sendable, CustomStringConvertib
     /// A line is longer than this number of bytes.
     case lineTooLong(limit: Int)
     /// After a pause or a retry, the server would send the body from the start, but some of it has already been read.
-    /// It is the `NSUnderlyingErrorKey` of the operation's error, which is `URLError.resourceUnavailable`.
+    /// Reported as the `NSUnderlyingErrorKey` of the operation's error, which is `URLError.resourceUnavailable`.
     case cannotStartOver
 
     /// A sentence describing the error.
@@ -139,10 +140,10 @@ public struct ResponseChunks: AsyncSequence, Sendable {
 
     let reading: ResponseReading
 
-    /// Iterates over the blocks. Releasing it ends the transfer.
+    /// An iterator over the blocks. Releasing it ends the transfer.
     public struct AsyncIterator: AsyncIteratorProtocol {
-        /// Ends the transfer when the last iterator is released, even if the sequence is not, because it could not be
-        /// read again.
+        /// An object that ends the transfer when the last iterator is released, even if the sequence, which cannot be
+        /// read again, is not.
         private final class Reader {
             let reading: ResponseReading
             init(_ reading: ResponseReading) { self.reading = reading }
@@ -175,7 +176,7 @@ public struct ResponseChunks: AsyncSequence, Sendable {
             return nil
         }
 
-        /// Ends the transfer: nothing more is read.
+        /// Ends the transfer. No more blocks are read.
         mutating func end() { reader = nil }
     }
 

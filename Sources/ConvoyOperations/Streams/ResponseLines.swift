@@ -8,7 +8,7 @@ public struct ResponseLines: AsyncSequence, Sendable {
     let reading: ResponseReading
     let maximumLength: Int
 
-    /// Iterates over the lines. Releasing it ends the transfer.
+    /// An iterator over the lines. Releasing it ends the transfer.
     public struct AsyncIterator: AsyncIteratorProtocol {
         private var chunks: ResponseChunks.AsyncIterator
         private var splitter: LineSplitter
@@ -26,7 +26,7 @@ public struct ResponseLines: AsyncSequence, Sendable {
         /// - Throws: The operation's error, ``ResponseBytesError/lineTooLong(limit:)`` or
         ///   ``ResponseBytesError/isIterated``.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> String? {
-            // Lines that have already arrived are discarded.
+            // After a cancellation, discard the lines that have already arrived.
             if Task.isCancelled { splitter = LineSplitter(maximumLength: splitter.maximumLength) }
             do {
                 while true {
@@ -46,7 +46,7 @@ public struct ResponseLines: AsyncSequence, Sendable {
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading, maximumLength: maximumLength) }
 }
 
-/// Splits bytes into lines, wherever the blocks are divided. A line ends with LF, CR or CR LF.
+/// A splitter of bytes into lines, regardless of block boundaries. A line ends with LF, CR or CR LF.
 ///
 /// A CR ends its line immediately; a following LF is skipped with the next byte.
 struct LineSplitter {

@@ -4,8 +4,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Passes the bytes of a response from the network thread to the reading task. It can start over only before the reader
-/// has received any.
+/// A pipe that passes the bytes of a response from the network thread to the reading task. It can start over only until
+/// the reader has received the first byte.
 ///
 /// It holds at most ``capacity`` bytes plus one block; the transfer waits while it is full. The reader receives all
 /// available bytes at once.
@@ -26,7 +26,7 @@ final class ResponsePipe: BodySink {
         /// Whether the reader is gone.
         var isAbandoned = false
         var end: End?
-        /// Notifies the transfer that there is room.
+        /// A closure that notifies the transfer that there is room.
         var room: (@Sendable () -> Void)?
         /// The number of changes that concern the reader.
         var changes: UInt64 = 0
@@ -80,7 +80,7 @@ final class ResponsePipe: BodySink {
             guard state.end == nil else { return }
             if let error {
                 state.end = .failure(error)
-                // A cancelled reader wants no more bytes.
+                // A cancelled reader receives no more bytes.
                 if (error as? URLError)?.code == .cancelled { state.bytes = Data() }
             } else {
                 state.end = .success
@@ -152,7 +152,7 @@ final class ResponsePipe: BodySink {
         case wait
     }
 
-    /// Waits until the answer is available.
+    /// Waits until `answer` returns a value or an error.
     private nonisolated(nonsending) func wait<Value: Sendable>(
         for answer: @Sendable (inout State) -> PipeReading<Value>
     ) async throws -> Value {
@@ -219,7 +219,7 @@ final class ResponseReading: Sendable {
 
     /// Returns all available bytes, as soon as there are any; nil at the end.
     nonisolated(nonsending) func next() async throws -> Data? {
-        // Even if bytes are available.
+        // A cancelled task ends the reading, even if bytes are available.
         if Task.isCancelled { end() }
         return try await withTaskCancellationHandler {
             start()

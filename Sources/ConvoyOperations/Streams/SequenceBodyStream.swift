@@ -3,8 +3,8 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The body of a request from an asynchronous sequence. The transport requests its elements one by one; reading it as a
-/// stream blocks the thread instead.
+/// A request body produced by an asynchronous sequence. The transport requests the elements one by one. Reading the
+/// body as a stream instead blocks the thread.
 class SequenceBodyStream: InputStream, AsyncBodyStream {
     private let pump: SequencePump
     private var status = Stream.Status.notOpen
@@ -84,7 +84,7 @@ class SequenceBodyStream: InputStream, AsyncBodyStream {
     override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
 }
 
-/// Streams for other modules.
+/// Sequence streams for other modules.
 package enum SequenceBody {
     /// Creates a body from a sequence of byte collections. It can be sent again if the sequence can be created again.
     package static func stream(
@@ -106,14 +106,15 @@ final class ReplayableSequenceBodyStream: SequenceBodyStream, ReplayableBodyStre
     func replay() throws -> InputStream { ReplayableSequenceBodyStream(make) }
 }
 
-/// Iterates over a sequence in its own task, requesting the elements one by one. Stopping it cancels the task.
+/// A pump that iterates over a sequence in its own task, requesting the elements one by one. Stopping it cancels the
+/// task.
 package final class SequencePump: Sendable {
     package typealias Receiver = @Sendable (Result<Data?, any Error>) -> Void
 
     private struct State {
         /// The receiver of the requested element.
         var receiver: Receiver?
-        /// The task, waiting for a request; resumed with whether to continue.
+        /// The continuation of the task that waits for a request, resumed with whether to continue.
         var idle: CheckedContinuation<Bool, Never>?
         var task: Task<Void, Never>?
         var hasStarted = false

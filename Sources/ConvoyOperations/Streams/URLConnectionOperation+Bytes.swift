@@ -40,8 +40,8 @@ extension URLConnectionOperation {
     }
 }
 
-/// Checks the status code of a response whose body is read as it arrives. The body of an unacceptable response is
-/// parsed by the base serializer, so that the error is the same.
+/// A serializer that checks the status code of a response whose body is read as it arrives. The body of an unacceptable
+/// response is parsed by the base serializer, so that the error is the same.
 struct StreamedResponseSerializer: HTTPResponseSerialization {
     var base: any HTTPResponseSerialization
 

@@ -14,7 +14,7 @@ extension URLRequest {
     /// ```
     ///
     /// The sequence is iterated over in its own task, and not faster than the network accepts the elements: the next
-    /// one is requested while the last one is sent. If the transfer ends before the sequence does, the task is
+    /// one is requested while the previous one is sent. If the transfer ends before the sequence does, the task is
     /// cancelled. If the sequence throws an error, the operation fails with that error and is not retried.
     ///
     /// The body can be sent once. If a redirect, a retry or a pause requires it again, the operation fails with
@@ -56,7 +56,7 @@ extension URLRequest {
 }
 
 extension RequestBody {
-    /// A sequence that can be iterated over once.
+    /// Returns the body for a sequence that can be iterated over once.
     static func sequence<Pieces: AsyncSequence & Sendable>(_ pieces: Pieces, length: Int64?) -> RequestBody
     where
         Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8,
@@ -65,7 +65,7 @@ extension RequestBody {
         .ownStream(SequenceBodyStream(SequencePump { pieces }), length: length)
     }
 
-    /// A sequence that can be created again.
+    /// Returns the body for a sequence that can be created again.
     static func sequence<Pieces: AsyncSequence & SendableMetatype>(
         length: Int64?, making make: @escaping @Sendable () throws -> Pieces
     ) -> RequestBody

@@ -19,7 +19,7 @@ package struct SharedTransferKey: Hashable, Sendable {
     /// The site that makes the request, on which some cookies depend.
     private let site: URL?
 
-    /// Creates a key; nil for a request that does not share its transfer.
+    /// Creates a key; nil for a request that cannot share its transfer.
     init?(_ request: URLRequest, _ configuration: ConnectionConfiguration) {
         guard let url = request.url, (request.httpMethod ?? "GET") == "GET", request.httpBody == nil,
             request.httpBodyStream == nil
@@ -115,7 +115,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
     private let suspensionCount = Atomic<UInt32>(0)
     /// The bytes that arrived while the connection was suspended.
     private var pending = Data()
-    /// The end, to be reported after these bytes.
+    /// The report of the end, to be delivered after the pending bytes.
     private var pendingEnd: SharedTransfer.DelegateCall?
     private var isCancelled = false
 
@@ -132,7 +132,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
                 if isCancelled { end { $0.connectionDidCancel(self) } } else { onStart(self) }
             }
         } catch {
-            // The error cannot be reported on a network thread.
+            // The network thread does not run, so the error is reported on the calling thread.
             end { $0.connection(self, didFailWith: error) }
         }
     }
@@ -196,7 +196,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
 
 /// The transfer shared by several operations' connections. Belongs to the network thread.
 private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
-    /// The maximum number of body bytes kept for late subscribers. Beyond that, none can join.
+    /// The maximum number of body bytes kept for late subscribers. Beyond that, no subscriber can join.
     private static let memory = 4 << 20
 
     typealias DelegateCall = (Subscriber, any URLConnectionDelegate) -> Void
@@ -257,7 +257,7 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         limits = 0
         tell { $1.connection($0, didReceive: response) }
         guard limits == count else { return }
-        // A late subscriber might need all of it.
+        // A late subscriber might need the complete body.
         received = nil
         connection.limitBodyOfError()
     }

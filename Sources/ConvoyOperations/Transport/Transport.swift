@@ -24,10 +24,10 @@ package protocol Transport: AnyObject, Sendable {
     /// Runs a block on the thread on which the delegates are called, or throws if that is not possible.
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError)
 
-    /// The same transport, in which identical requests share one transfer.
+    /// The transport in which identical concurrent requests share one transfer, if supported; otherwise this transport.
     var coalescing: any Transport { get }
 
-    /// Whether the library's other network threads may do its work.
+    /// Whether the library's other network threads may do the work of this transport.
     var isOfLibrary: Bool { get }
 
     /// Waits until file descriptors are available, if that can be awaited, then calls `then` once.
@@ -61,7 +61,7 @@ extension Transport {
 /// The transports that operations use in turn.
 struct TransportPool: Sendable {
     private let first: any Transport
-    /// nil if there is only one transport, as usual.
+    /// The list of transports; nil if there is only one, as usual.
     private let several: Several?
 
     private final class Several: Sendable {
