@@ -29,11 +29,11 @@ public var AFNetworkingOperationDidStartNotification: Notification.Name { .netwo
 public var AFNetworkingOperationDidFinishNotification: Notification.Name { .networkingOperationDidFinish }
 
 extension Notification.Name {
-    /// An operation has started.
+    /// The notification that an operation has started.
     @available(*, unavailable, renamed: "networkingOperationDidStart")
     public static var AFNetworkingOperationDidStart: Notification.Name { networkingOperationDidStart }
 
-    /// An operation has finished.
+    /// The notification that an operation has finished.
     @available(*, unavailable, renamed: "networkingOperationDidFinish")
     public static var AFNetworkingOperationDidFinish: Notification.Name { networkingOperationDidFinish }
 }

@@ -126,7 +126,7 @@ struct HostTable {
 
     private mutating func didBecomeUnused() {
         unused += 1
-        // Wait for twice the number that could not be removed, so that those are not checked each time.
+        // Sweep only at twice the number that could not be removed, so that those are not checked each time.
         guard unused > max(Self.mostUnused, 2 * remembered), unused > hosts.count / 2 else { return }
         remembered = 0
         for index in hosts.indices.dropFirst() where isUnused(Int32(index)) {
@@ -268,7 +268,7 @@ extension ScheduledOperation {
     /// The name of the host whose limit and gate apply to the operation; nil for none.
     package final var schedulingHost: String? { hostKey?.name }
 
-    /// Returns the key of a URL's host. Fast if it is also the host of the operation's first URL.
+    /// Returns the key of a URL's host, without a lookup if it is the host of the operation's first URL.
     package final func hostKey(of url: URL?) -> HostKey? {
         url.flatMap { HostKey.of($0, guess: firstHost) }
     }

@@ -219,7 +219,7 @@ package struct Lifecycle: Hashable, Sendable {
             case .none: return begin()
             case .complete: return finish()
             case .running: return .release(attemptNumber)
-            // Resumed before the work had stopped or committed. The next step follows when it has.
+            // Resumed before the work has stopped or committed, which triggers the next step.
             case .stopping, .committing: return .nothing
             }
         }
