@@ -2,7 +2,7 @@ import CBrotli
 import CZstd
 import ConvoySupport
 
-/// Decodes `zstd` (RFC 8878): one or more frames, including skippable ones.
+/// A decoder of `zstd` (RFC 8878): one or more frames, including skippable ones.
 ///
 /// A window larger than 8 MiB is an error (RFC 9659, section 3), as is anything other than a frame after a frame.
 final class ZstdDecoder: StreamDecoder {
@@ -13,7 +13,7 @@ final class ZstdDecoder: StreamDecoder {
     private var contentCount: UInt64 = 0
     private let context: ZstdContext
 
-    /// RFC 8878, section 3.1.1.
+    /// The maximum length of a frame header (RFC 8878, section 3.1.1).
     private static let headerLimit = 18
     /// The end of the descriptor, after the magic number: the last byte that can make a header invalid.
     private static let descriptorEnd = 5
@@ -37,8 +37,8 @@ final class ZstdDecoder: StreamDecoder {
                 throw DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))
             }
         }
-        // Pass in a frame's first byte separately. The library is stricter if it sees an entire frame at once, but the
-        // result must not depend on how the network splits the body. This costs 0.2 µs.
+        // Pass in a frame's first byte separately. The library is stricter if it receives an entire frame at once, but
+        // the result must not depend on how the network splits the body. This costs 0.2 µs.
         let offered = header.isEmpty ? min(1, input.count) : input.count
         var source = ZSTD_inBuffer(src: input.baseAddress, size: offered, pos: 0)
         var target = ZSTD_outBuffer(dst: output.baseAddress, size: output.count, pos: 0)
@@ -58,8 +58,8 @@ final class ZstdDecoder: StreamDecoder {
         return DecodingStep(consumed: source.pos, produced: target.pos)
     }
 
-    /// Whether a frame, or a skippable one, that begins with the given byte may have this byte at an index (RFC 8878,
-    /// sections 3.1.1 and 3.1.2).
+    /// Whether a frame, skippable or not, that begins with `first` may have this byte at the index (RFC 8878, sections
+    /// 3.1.1 and 3.1.2).
     private func isExpected(_ byte: UInt8, at index: Int, behind first: UInt8) -> Bool {
         let isSkippable = first & 0xF0 == 0x50
         return switch index {
@@ -67,13 +67,13 @@ final class ZstdDecoder: StreamDecoder {
         case 1: byte == (isSkippable ? 0x2A : 0xB5)
         case 2: byte == (isSkippable ? 0x4D : 0x2F)
         case 3: byte == (isSkippable ? 0x18 : 0xFD)
-        // A reserved bit.
+        // The reserved bit must be 0.
         default: isSkippable || byte & 0x08 == 0
         }
     }
 
-    /// Compares the length with the one that the header declares. The library also does that, but not for a frame whose
-    /// last block is empty.
+    /// Compares the decoded length with the length that the header declares. The library does so too, but not for a
+    /// frame whose last block is empty.
     private func verifyContentCount() throws(DecodingFailure) {
         let declared = ZSTD_getFrameContentSize(header, header.count)
         // The two largest numbers mean "unknown" and "not a header".
@@ -96,7 +96,7 @@ final class ZstdDecoder: StreamDecoder {
 /// For a body of 2 kB, creating a context takes 15 of 18 µs, because it has 96 KB that the system must zero. The
 /// contexts of zlib and Brotli take 0.1 µs, and are not reused.
 struct ZstdContext: @unchecked Sendable {
-    // Owned by one decoder, or by `idle`.
+    // The pointer is owned by one decoder, or by `idle`.
     let pointer: OpaquePointer
 
     private static let idle = Locked<[ZstdContext]>([])
@@ -117,7 +117,7 @@ struct ZstdContext: @unchecked Sendable {
         return ZstdContext(pointer: pointer)
     }
 
-    /// Returns the context for reuse, wherever its decoder stopped.
+    /// Gives the context back for reuse, wherever its decoder stopped.
     func giveBack() {
         // Large windows are rare and not worth keeping.
         let isKept =
@@ -132,7 +132,7 @@ struct ZstdContext: @unchecked Sendable {
     }
 }
 
-/// Decodes `br` (RFC 7932).
+/// A decoder of `br` (RFC 7932).
 ///
 /// A Brotli stream marks its end, and streams cannot be concatenated. Bytes after the end are an error, as in curl; no
 /// server is known to send any.

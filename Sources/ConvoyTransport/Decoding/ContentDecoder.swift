@@ -1,11 +1,11 @@
-/// Decodes all content codings of a body as it arrives, in bounded memory.
+/// A decoder of all content codings of a body, which it decodes as it arrives, in bounded memory.
 ///
 /// Unlike libcurl's decoding, it detects a body that ends before its encoded data does, wherever it was truncated, and
 /// applies the expansion limit to every layer of stacked codings. A decoder is used for one body, and by one thread at
 /// any time.
 final class ContentDecoder {
-    /// Receives decoded bytes, which are valid during the call. Returns false to suspend delivery of the bytes received
-    /// so far. Bytes that arrive when nothing is pending are decoded and delivered again.
+    /// A closure that receives decoded bytes, which are valid during the call. It returns false to suspend delivery of
+    /// the bytes received so far. Delivery continues with bytes that arrive when nothing is pending.
     typealias Sink = (_ block: UnsafeRawBufferPointer) -> Bool
 
     /// The maximum number of stacked codings. curl has the same limit; servers use one coding.
@@ -80,10 +80,10 @@ final class ContentDecoder {
         try drain(into: sink)
     }
 
-    /// Checks that the body is complete, after its last encoded byte. Call it when nothing is pending. It changes
-    /// nothing.
+    /// Checks that the body is complete, after its last encoded byte. Call it when nothing is pending. It does not
+    /// change the state.
     ///
-    /// - Throws: `.endsEarly` unless the body is complete or empty; an earlier failure again.
+    /// - Throws: `.endsEarly` unless the body is complete or empty; an earlier failure is thrown again.
     func finish() throws(DecodingFailure) {
         if let failure { throw failure }
         // If something is pending, the delivered body is incomplete, too.
@@ -248,7 +248,7 @@ extension ContentCoding {
     }
 }
 
-/// Limits the ratio of a body's decoded size to its encoded size.
+/// A limit on the ratio of a body's decoded size to its encoded size.
 struct ExpansionLimit {
     /// The size up to which any body is accepted, because repetitive text of that size may compress a thousandfold.
     static let allowance: Int64 = 4 << 20

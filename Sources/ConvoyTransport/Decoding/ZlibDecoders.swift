@@ -1,6 +1,6 @@
 import CZlib
 
-/// zlib's `inflate`: decodes a single stream of deflate data in one of three wrappers.
+/// A decoder of a single stream of deflate data in one of three wrappers, using zlib's `inflate`.
 ///
 /// A new instance is created for each body. For a body of 2 kB, reusing one would save only 0.2 of 4 µs.
 final class Inflater {
@@ -8,7 +8,7 @@ final class Inflater {
     enum Wrapper: Int32 {
         /// A gzip member (RFC 1952).
         case gzip = 31
-        /// RFC 1950.
+        /// The zlib format (RFC 1950).
         case zlib = 15
         /// No wrapper (RFC 1951).
         case none = -15
@@ -17,7 +17,7 @@ final class Inflater {
     /// Whether the stream has ended, and its checksum and length have been verified.
     private(set) var hasEnded = false
 
-    // zlib keeps the address of the stream, so it must not move.
+    // zlib keeps the address of the stream, so the stream must not move.
     private let stream: UnsafeMutablePointer<z_stream>
     private let coding: ContentCoding
 
@@ -76,11 +76,11 @@ final class Inflater {
     }
 }
 
-/// Decodes gzip (RFC 1952): one or more members, each with its checksum and length verified.
+/// A decoder of gzip (RFC 1952): one or more members, each with its checksum and length verified.
 ///
-/// Other bytes after the last member are ignored, as in browsers, because servers pad with zeros and scripts print
-/// after the page was compressed. They are not part of the body, whose end is marked by the trailer. Bytes that begin
-/// like a member (RFC 1952, section 2.3.1) are treated as one, and must be complete.
+/// Other bytes after the last member are ignored, as in browsers, because some servers pad with zeros, and some scripts
+/// print text after the page was compressed. These bytes are not part of the body, whose end is marked by the trailer.
+/// Bytes that begin like a member (RFC 1952, section 2.3.1) are treated as one, and must be complete.
 final class GzipDecoder: StreamDecoder {
     private enum Position {
         case inMember
@@ -137,8 +137,8 @@ final class GzipDecoder: StreamDecoder {
     }
 }
 
-/// Decodes `deflate`: either the zlib format (RFC 1950), which RFC 9110 specifies, or the raw data (RFC 1951) that many
-/// servers send.
+/// A decoder of `deflate`: either the zlib format (RFC 1950), which RFC 9110 specifies, or the raw data (RFC 1951) that
+/// many servers send.
 ///
 /// The format is determined by the first two bytes. In the zlib format, they form a number divisible by 31, and the
 /// lower half of the first byte is 8. Raw data with such a beginning would be a stored block with non-zero padding,
