@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Requests the pieces of a body as needed: the next piece while the last one is being sent, and none while the network
-/// accepts no bytes.
+/// A reader that requests the pieces of a body as needed: the next piece while the previous one is being sent, and none
+/// while the network accepts no bytes.
 final class AsyncBodyReader: BodyReader {
-    /// Never used by two threads concurrently, because `isAsking` serializes the calls.
+    /// A box for the stream. No two threads use it concurrently, because `isAsking` serializes the calls.
     private struct Box: @unchecked Sendable { let stream: any AsyncBodyStream }
 
     private struct State {
@@ -39,7 +39,7 @@ final class AsyncBodyReader: BodyReader {
         let call = Call(wake: wake)
         let (old, mustAsk) = state.withLock { state -> (State, Bool) in
             let mustAsk = state.mustAsk()
-            // Called only on the network thread, where it was created.
+            // `wake` is called only on the network thread, where it was created.
             if state.hasEnded || state.failure != nil { state.wake = nil } else { state.wake = { call.wake() } }
             defer { state.pieces = [] }
             return (state, mustAsk)
@@ -48,7 +48,7 @@ final class AsyncBodyReader: BodyReader {
         return (old.pieces, old.hasEnded, old.failure)
     }
 
-    /// The next piece is requested when the transfer needs more bytes.
+    /// Records that a piece has been sent. The next one is requested when the transfer needs more bytes.
     func noteTaken(_ count: Int) { state.withLock { $0.unsent -= 1 } }
 
     func stop() {
@@ -87,7 +87,7 @@ package protocol AsyncBodyStream: InputStream {
     /// thread, with nil at the end of the body. It is not called after ``stopSupplying()``.
     func supply(_ then: @escaping @Sendable (Result<Data?, any Error>) -> Void)
 
-    /// Ends the supply.
+    /// Ends the supply of pieces.
     func stopSupplying()
 }
 

@@ -27,7 +27,7 @@ final class StreamBody: BodySource {
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
-    /// Ends the body if the stream has supplied its announced length but does not report its end.
+    /// The timer that ends the body if the stream has supplied its announced length but does not report its end.
     private var patience: RunLoopTimer?
     private var isPatienceOver = false
     private let runLoop: NetworkRunLoop?
@@ -136,9 +136,9 @@ final class StreamBody: BodySource {
     }
 }
 
-/// Reads a body for a transfer, off the network thread.
+/// A reader of a body for a transfer, off the network thread.
 protocol BodyReader: Sendable {
-    /// Returns what has been read since the last call. `wake` is called on the network thread when more has been read.
+    /// Returns the chunks read since the last call. `wake` is called on the network thread when more has been read.
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
 
     /// Records that a chunk of this length has been sent.
@@ -148,9 +148,9 @@ protocol BodyReader: Sendable {
     func stop()
 }
 
-/// Reads a streamed body on worker threads, because reads may block.
+/// A reader that reads a stream on worker threads, because reads may block.
 private final class Reader: BodyReader {
-    /// `InputStream` is not Sendable. Only one worker uses it at any time, ordered by the mutex.
+    /// A box for the stream, which is not Sendable. Only one worker uses it at any time, ordered by the lock.
     private struct Box: @unchecked Sendable { let stream: InputStream }
 
     private struct State {
@@ -187,7 +187,7 @@ private final class Reader: BodyReader {
             state.chunks = []
             if !state.hasEnded, state.failure == nil {
                 state.isAwaited = true
-                // Called only on the network thread, where it was created.
+                // `wake` is called only on the network thread, where it was created.
                 state.wake = { call.wake() }
             }
             return (chunks, state.hasEnded, state.failure)
@@ -305,10 +305,10 @@ protocol BodySource: AnyObject {
     /// Restarts from the first byte. Returns false if that is impossible.
     func rewind() -> Bool
 
-    /// Called on the network thread when bytes are available after a `.notNow`.
+    /// A closure called on the network thread when bytes are available after a `.notNow`.
     var whenReady: (() -> Void)? { get set }
 
-    /// Stops reading: no more bytes are needed.
+    /// Stops reading, because no more bytes are needed.
     func stop()
 }
 
