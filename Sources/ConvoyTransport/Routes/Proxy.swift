@@ -56,7 +56,7 @@ public struct Proxy: Sendable, Hashable {
         var defaultPort: Int { self == .https ? 443 : 1080 }
     }
 
-    /// The protocol.
+    /// The protocol of the proxy.
     public let kind: Kind
     /// The name or address of the proxy. IPv6 addresses have no brackets, but may have a zone.
     public let host: String
@@ -102,7 +102,7 @@ public struct Proxy: Sendable, Hashable {
             guard !(credential.user + credential.password).utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
                 throw URLError(.badURL, url: nil, "The proxy credential contains a control character.")
             }
-            // RFC 1929, section 2.
+            // RFC 1929, section 2, limits both to 255 bytes.
             guard kind.isHTTP || max(credential.user.utf8.count, credential.password.utf8.count) <= 255 else {
                 throw URLError(.badURL, url: nil, "The proxy credential exceeds the SOCKS limit of 255 bytes.")
             }
@@ -134,7 +134,7 @@ extension Proxy: CustomStringConvertible, CustomDebugStringConvertible {
     public var debugDescription: String { description }
 }
 
-/// Parses and formats proxies as libcurl does.
+/// Parsing and formatting proxies as libcurl does.
 extension Proxy {
     struct Parts {
         var kind: Kind

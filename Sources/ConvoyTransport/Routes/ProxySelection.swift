@@ -64,7 +64,7 @@ enum EnvironmentProxies {
         return try proxy(in: String(cString: text))
     }
 
-    /// The last parsed text, which rarely changes.
+    /// The last parsed text, which rarely changes, and its proxy.
     private static let last = Locked<(text: String, proxy: Proxy)?>(nil)
 
     private static func proxy(in text: String) throws(URLError) -> Proxy {

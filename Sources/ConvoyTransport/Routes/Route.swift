@@ -12,7 +12,7 @@ final class Route: @unchecked Sendable {
     /// The proxy in libcurl's form; empty for none.
     let proxyText: String
     let unixSocket: UnixSocket?
-    /// Checks each address before connecting; nil for none.
+    /// The guard that checks each address before connecting; nil for none.
     let addressGuard: AddressGuard?
     /// The group of libcurl's connections that the transfer may use; nil for plain ones.
     let key: ConnectionKey?
@@ -51,7 +51,7 @@ final class Route: @unchecked Sendable {
 
     deinit { curl_slist_free_all(connectToList) }
 
-    /// libcurl's default.
+    /// libcurl's default for the DNS cache time, in seconds.
     static let defaultNameCacheSeconds = 60
 
     private static func seconds(_ time: TimeInterval?) -> Int {
@@ -216,7 +216,7 @@ struct UnixSocket: Sendable, Hashable {
     /// The size of `sun_path`, minus a zero byte before or after.
     private static let limit = 107
 
-    /// The reason why connecting failed. libcurl's own text has the host and the port of the URL.
+    /// Returns the reason why connecting failed. libcurl's own text has the host and the port of the URL.
     func failureText(_ systemError: Int32) -> String {
         let reason = systemError == 0 ? "" : ": " + String(cString: strerror(systemError))
         return "Cannot connect to the Unix socket \(isAbstract ? "@" : "")\(name)\(reason)."

@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The settings that determine where the connections for a request are made to.
+/// The settings that determine the route of the connections for a request.
 package struct RoutingSettings: Sendable, Hashable {
     var proxy = ProxySelection.environment
     var unixSocket: String?
@@ -121,7 +121,7 @@ package struct RoutingConfiguration: Sendable, Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(settings) }
 }
 
-/// Finds the address override for a host.
+/// The selection of the address override for a host.
 enum AddressOverrides {
     /// Returns the address to connect to for a URL, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's host.
     ///
