@@ -38,7 +38,7 @@ struct FieldLines {
             return .refused("contains a NUL byte")
         }
         if HTTPSyntax.isOptionalWhitespace(first) { return unfold(line) }
-        // libcurl would treat it as the end of the header, and the rest as part of the next response.
+        // libcurl would treat such a line as the end of the header, and the rest as part of the next response.
         if first == UInt8(ascii: "\r") { return .refused("contains a line that begins with a bare CR") }
         let nameLength = Self.tokenLength(line)
         // RFC 9112, section 5.1: recipients treat whitespace after a name differently, and may therefore disagree about
@@ -91,7 +91,7 @@ struct FieldLines {
     /// Replaces the line ending before a continuation, and the whitespace around it, with a space (RFC 9112, section
     /// 5.2).
     private mutating func unfold(_ line: UnsafeRawBufferPointer) -> Line {
-        // RFC 9112, section 2.2: it would continue the status line.
+        // RFC 9112, section 2.2: the line would continue the status line.
         guard hasField else { return .refused("begins with a folded line") }
         isFolded = true
         while let last = bytes.last, ASCII.isWhitespace(last) { bytes.removeLast() }

@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Collects the lines of a response head from libcurl, and validates what libcurl does not.
+/// A parser that collects the lines of a response head from libcurl, and validates what libcurl does not.
 ///
-/// A value type without I/O. It holds a single head: that of an interim response (1xx) is replaced by the next. After a
-/// complete final head, all further lines are trailers.
+/// A value type without I/O. It holds a single head: the head of an interim response (1xx) is replaced by the next one.
+/// After a complete final head, all further lines are trailers.
 struct HeadParser {
     enum Step: Equatable {
         /// More lines of the head follow.
@@ -56,7 +56,7 @@ struct HeadParser {
     private var announcedLength: Int64?
     private var isChunked = false
     private var isEncoded = false
-    /// Whether a folded field requests closing the connection, which libcurl may not see.
+    /// Whether a folded field requests closing the connection, which libcurl may not detect.
     private(set) var foldsClose = false
     private var isInterim = false
     /// Whether the next line must begin a head.

@@ -231,7 +231,8 @@ package final class RequestHeader: @unchecked Sendable {
         value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
     }
 
-    /// Excludes deflate, which servers send in two forms, and which no server prefers to gzip. It is still decoded.
+    /// The default `Accept-Encoding`. Excludes deflate, which servers send in two forms, and which no server prefers to
+    /// gzip. It is still decoded.
     private static let acceptedEncodings = "Accept-Encoding: gzip, br, zstd"
 
     /// The fields that need special treatment. Most names differ in length.
@@ -281,7 +282,7 @@ public struct RequestHead: Sendable {
     /// The URL as text.
     package let address: String
     private let header: RequestHeader
-    /// Determines which values are secret.
+    /// The classifier that determines which values are secret.
     package let secrets: SecretClassifier
 
     init(method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier) {

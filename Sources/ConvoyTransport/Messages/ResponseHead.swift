@@ -53,7 +53,7 @@ public final class ResponseHead: Sendable {
         self.cacheUse = cacheUse
     }
 
-    /// Parses a head given as text, for a simulated server.
+    /// Creates a head from its values, for a simulated server.
     package convenience init(url: URL, statusCode: Int, headers: [(String, String)]) {
         var text = "HTTP/1.1 \(statusCode) \r\n"
         for (name, value) in headers { text += "\(name): \(value)\r\n" }
