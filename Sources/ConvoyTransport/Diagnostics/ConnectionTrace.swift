@@ -2,15 +2,15 @@ import ConvoySupport
 import Dispatch
 import Foundation
 
-/// Logs the activity of connections line by line, for debugging: connecting, TLS, heads as sent and received including
-/// those of CONNECT, and the number of body bytes.
+/// A log of the activity of connections, line by line, for debugging: connecting, TLS, heads as sent and received
+/// including those of CONNECT, and the number of body bytes.
 ///
 /// Any number of configurations may share a trace. Two traces are equal if they are the same object. Secrets are masked
 /// unless `showsSecrets` is set: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, and of
 /// fields that are marked as sensitive or have well-known names, and in URLs the user information and the values of
 /// secret query items. Of libcurl's own messages, only those known to contain no secrets are included.
 public final class ConnectionTrace: Sendable {
-    /// Receives a line.
+    /// A closure that receives a line.
     public typealias Handler = @Sendable (TraceLine) -> Void
 
     /// Whether secrets are shown.

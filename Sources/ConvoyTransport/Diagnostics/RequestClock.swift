@@ -2,7 +2,8 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Measures the end of each phase of a request if its metrics are collected. Used on the network thread only.
+/// A clock that measures the end of each phase of a request whose metrics are collected. Used on the network thread
+/// only.
 ///
 /// libcurl's own times count from when it begins the request, which may be later than the request's start, and
 /// accumulate each time it sends the request again. Times are therefore recorded here when libcurl calls back.
@@ -25,24 +26,24 @@ final class RequestClock {
         (self.usesTLS, self.usesTunnel, self.isProxied) = (usesTLS, usesTunnel, isProxied)
     }
 
-    // These are nil if the event has not happened.
+    // The following times are nil if their event has not happened.
 
-    /// The DNS lookup of a name that is not cached began.
+    /// The time when the DNS lookup of a name that is not cached began.
     @exclusivity(unchecked) var lookUpBegan: MonotonicTime?
-    /// The first socket of a connection was opened, so the address is known.
+    /// The time when the first socket of a connection was opened, so that the address is known.
     @exclusivity(unchecked) var socketOpened: MonotonicTime?
-    /// libcurl began to wait for bytes on that socket, so it was connected. libcurl itself reports this only when the
-    /// entire route is ready.
+    /// The time when libcurl began to wait for bytes on that socket, which was thus connected. libcurl itself reports
+    /// this only when the entire route is ready.
     @exclusivity(unchecked) var readingBegan: MonotonicTime?
-    /// The handshake with the server began, so there is a connection through all proxies.
+    /// The time when the handshake with the server began, over a connection through all proxies.
     @exclusivity(unchecked) var handshakeBegan: MonotonicTime?
-    /// A connection was ready, and libcurl was about to send.
+    /// The time when a connection was ready and libcurl was about to send.
     @exclusivity(unchecked) var ready: MonotonicTime?
-    /// The end of the request's body was handed to libcurl.
+    /// The time when the end of the request's body was handed to libcurl.
     @exclusivity(unchecked) var bodySent: MonotonicTime?
-    /// The first line of a response was complete.
+    /// The time when the first line of a response was complete.
     @exclusivity(unchecked) var firstLine: MonotonicTime?
-    /// The request has ended in libcurl.
+    /// The time when the request ended in libcurl.
     @exclusivity(unchecked) var ended: MonotonicTime?
 
     /// The moments in establishing the request's connection.
@@ -96,7 +97,7 @@ struct CurlCounters {
     var connect: Int64 = 0
     var handshake: Int64 = 0
 
-    /// The increase since an earlier time.
+    /// Returns the increase since an earlier time.
     func since(_ earlier: CurlCounters) -> CurlCounters {
         CurlCounters(
             nameLookup: nameLookup - earlier.nameLookup, connect: connect - earlier.connect,

@@ -1,7 +1,8 @@
 import CCurl
 import ConvoySupport
 
-/// Converts the data of libcurl's debug callback into the lines of a transfer's trace, on the network thread.
+/// A recorder that converts the data of libcurl's debug callback into the lines of a transfer's trace, on the network
+/// thread.
 ///
 /// A head can arrive in pieces that end anywhere. Only complete lines are traced, because a partial line does not
 /// reveal whether it is a secret.
@@ -49,7 +50,8 @@ struct TraceRecorder {
 
     // MARK: Heads
 
-    /// libcurl accepts lines up to 100 KB from servers, but sends longer ones from the user.
+    /// The maximum length of a traced line. libcurl accepts lines up to 100 KB from servers, but sends longer ones from
+    /// the user.
     private static let longestLine = 256 << 10
 
     private func take(_ bytes: UnsafeRawBufferPointer, into head: inout Head, _ kind: TraceLine.Kind) {
@@ -136,7 +138,7 @@ struct TraceRecorder {
 }
 
 extension TraceRecorder.Piece {
-    /// Returns nil for TLS data, which is not traced.
+    /// Creates the kind for a libcurl type; nil for TLS data, which is not traced.
     init?(_ kind: curl_infotype) {
         switch kind {
         case CURLINFO_TEXT: self = .message

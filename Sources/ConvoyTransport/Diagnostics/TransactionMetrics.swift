@@ -46,7 +46,7 @@ public struct TransactionMetrics: Sendable, Hashable {
     public internal(set) var isReusedConnection = false
     /// Whether the request was sent to a proxy, or through one.
     public internal(set) var isProxyConnection = false
-    /// How the cache was used for the response; nil for a response from the network.
+    /// The reason why the cache served the response; nil for a response from the network.
     public internal(set) var cacheUse: CacheUse?
 
     /// Whether the request was sent by another operation whose response this one shares. Such a request is in the
