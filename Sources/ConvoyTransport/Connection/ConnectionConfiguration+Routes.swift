@@ -14,7 +14,8 @@ extension ConnectionConfiguration {
         set { routing.settings.proxy = newValue }
     }
 
-    /// Decides to which addresses connections may be made. All addresses are allowed if this is nil, the default.
+    /// The guard that decides to which addresses connections may be made. If nil, the default, all addresses are
+    /// allowed.
     ///
     /// The guard is evaluated on the network thread before a socket is opened, and again before an existing connection
     /// is reused. Nothing is therefore sent to a rejected address, even after a redirect or if the address of a name
@@ -22,8 +23,8 @@ extension ConnectionConfiguration {
     /// none is left, the transfer fails with `URLError.dataNotAllowed` and an `AddressRefusal`
     /// (`URLError.addressRefusal`), and is not retried.
     ///
-    /// Behind a proxy, the guard sees only the proxy's address, which the refusal mentions; the proxy decides where it
-    /// connects to. Unix sockets have no address and are always allowed.
+    /// Behind a proxy, the guard checks only the proxy's address, which the refusal mentions; the proxy decides where
+    /// it connects to. Unix sockets have no address and are always allowed.
     public var addressGuard: AddressGuard? {
         get { routing.settings.addressGuard }
         set { routing.settings.addressGuard = newValue }
@@ -33,9 +34,9 @@ extension ConnectionConfiguration {
     ///
     /// A key is a host, a host with a port such as `api.example.com:443`, which takes precedence, or `*` for all other
     /// hosts. A value is an address or a name, optionally with a port: `127.0.0.1`, `[::1]:8443`. `Host` and TLS still
-    /// use the URL's host, and the `addressGuard` checks the address that is connected to. An HTTP proxy is asked to
-    /// open a tunnel to the address. The resulting connections serve only requests with the same overrides. An invalid
-    /// value fails the request with `URLError.badURL`.
+    /// use the URL's host, and the `addressGuard` checks the address that is connected to. An HTTP proxy must open a
+    /// tunnel to the address. The resulting connections serve only requests with the same overrides. An invalid value
+    /// fails the request with `URLError.badURL`.
     public var addressOverrides: [String: String] {
         get { routing.settings.addressOverrides }
         set { routing.settings.addressOverrides = newValue }
@@ -73,8 +74,8 @@ extension ConnectionConfiguration {
     /// The store of hosts that must be accessed over TLS only (RFC 6797); nil, the default, for none.
     ///
     /// Requests and redirects to such a host are upgraded to https before they are sent, which is visible in the
-    /// response's URL. Port 80 becomes 443; other ports are unchanged. The header field is honoured only over TLS, and
-    /// only if the certificate was validated and not merely tolerated by `securityPolicy`.
+    /// response's URL. Port 80 becomes 443; other ports are unchanged. The `Strict-Transport-Security` field is
+    /// honoured only over TLS, and only if the certificate was validated and not merely tolerated by `securityPolicy`.
     public var hsts: HSTSStore? {
         get { routing.settings.hsts }
         set { routing.settings.hsts = newValue }

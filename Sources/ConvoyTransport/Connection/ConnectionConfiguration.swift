@@ -13,7 +13,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         var maximumRedirects = 20
         var returnsRedirects = false
         var allowsRedirectToPlainText = false
-        /// The names of items whose values are secret; nil for the standard names.
+        /// The names of query items whose values are secret; nil for the standard names.
         var itemNames: SecretClassifier.ItemNames?
         var usesHTTP2 = true
         var maximumExpansion: Double? = 250
@@ -92,8 +92,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.maximumRedirects = newValue }
     }
 
-    /// Whether each redirect is delivered as the response, also one that the rules would refuse, such as one to another
-    /// scheme. False by default.
+    /// Whether each redirect is delivered as the response, even if the rules would refuse it, for example a redirect to
+    /// another scheme. False by default.
     package var returnsRedirects: Bool {
         get { settings.returnsRedirects }
         set { settings.returnsRedirects = newValue }
@@ -166,13 +166,13 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.tls = newValue }
     }
 
-    /// Proxies and network routing.
+    /// The settings of proxies and network routing.
     package var routing: RoutingConfiguration {
         get { settings.routing }
         set { settings.routing = newValue }
     }
 
-    /// Receives the events of the connection. If nil, the default, tracing has no cost.
+    /// The trace that receives the events of the connection. If nil, the default, tracing has no cost.
     public var trace: ConnectionTrace? {
         get { settings.trace }
         set { settings.trace = newValue }
@@ -182,7 +182,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Operations use their own `collectsMetrics` instead.
     public var collectsMetrics = false
 
-    /// Determines which values are secret.
+    /// The classifier that determines which values are secret.
     package var secrets: SecretClassifier { SecretClassifier(fields: sensitiveHeaders, items: settings.itemNames) }
 
     /// The name of the user or tenant on whose behalf requests are sent; nil, the default, for none.
@@ -193,15 +193,15 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// responses. Responses with status 401 or 403 are not stored, because the next token may be accepted. Connections
     /// serve only requests with the same name.
     ///
-    /// If no name is set, cached responses are kept apart by the secrets in their requests. An empty string counts as
-    /// no name. Names are compared by their bytes. Never use the same name for two users: each would receive the
-    /// other's responses.
+    /// If no name is set, cached responses are separated by the secrets in their requests. An empty string counts as no
+    /// name. Names are compared by their bytes. Never use the same name for two users: each would receive the other's
+    /// responses.
     public var identity: String? {
         get { routing.settings.identity?.text }
         set { routing.settings.identity = newValue.flatMap { $0.isEmpty ? nil : ExactString($0) } }
     }
 
-    /// Authorizes requests in response to challenges of servers and proxies.
+    /// The authorizer that answers challenges of servers and proxies; nil for none.
     package var authorizer: AuthorizerReference?
     /// Whether to answer proxy challenges, so that credentials need not be sent before a challenge.
     package var answersChallenges = false
@@ -342,7 +342,7 @@ extension ConnectionConfiguration: CustomStringConvertible {
         return "ConnectionConfiguration(\(parts.joined(separator: ", ")))"
     }
 
-    /// In bytes per second.
+    /// Returns the rates as text, in bytes per second.
     private static func rates(_ limits: [RateLimit]) -> String {
         "[" + limits.map { $0.bytesPerSecond.map(String.init) ?? "none" }.joined(separator: ", ") + "]"
     }

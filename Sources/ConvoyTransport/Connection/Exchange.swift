@@ -27,7 +27,7 @@ struct Exchange: ~Copyable {
     var response = Response()
     /// The holds on the response, and the state of held bytes.
     var flow: TransferState
-    /// libcurl's result for the transfer while it is held back.
+    /// libcurl's result for the transfer while the end is held back.
     var heldResult: CURLcode?
     var times = TransferTimes()
     /// The number of times that the request was restarted because a stored body could not be read.
@@ -52,7 +52,7 @@ struct Exchange: ~Copyable {
         @exclusivity(unchecked) var route: Route?
         /// The credentials with which libcurl authenticates the connection itself, in several messages; nil for none.
         @exclusivity(unchecked) var negotiation: Negotiation?
-        /// nil without a stall limit.
+        /// The meter for the stall limit; nil without a limit.
         @exclusivity(unchecked) var stallMeter: URLConnection.Reference<StallMeter>?
         /// The exchange with the cache; nil if the cache is not used.
         @exclusivity(unchecked) var cache: (any ResponseCacheExchange)?
@@ -60,7 +60,7 @@ struct Exchange: ~Copyable {
         @exclusivity(unchecked) var replay: StoredResponseDelivery?
     }
 
-    /// Allocated when one of its members is first set.
+    /// The rare state, allocated when one of its members is first set.
     private var rare: Rare?
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {
@@ -77,7 +77,7 @@ struct Exchange: ~Copyable {
         }
     }
 
-    /// The state of a new request.
+    /// Creates the state of a new request.
     ///
     /// - Parameter flow: the flow of the previous exchange.
     init(_ request: TransferRequest, after flow: TransferState = TransferState()) {
@@ -142,13 +142,13 @@ struct Exchange: ~Copyable {
             @exclusivity(unchecked) var closure: TLSHandshake?
             /// The error with which the transfer must fail, found in a libcurl callback.
             @exclusivity(unchecked) var failure: URLError?
-            /// Limits how long the rest of the response is read; nil for no limit.
+            /// The meter that limits how long the rest of the response is read; nil for no limit.
             @exclusivity(unchecked) var rest: URLConnection.Reference<DrainMeter>?
-            /// Writes the body to the cache.
+            /// The writer that stores the body in the cache.
             @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
         }
 
-        /// Allocated when one of its members is first set.
+        /// The rare state, allocated when one of its members is first set.
         private var rare: Rare?
 
         subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {

@@ -86,7 +86,7 @@ public struct RedirectEvent: Sendable, Hashable {
     public internal(set) var shortensReferer = false
     /// The outcome of the redirect.
     public internal(set) var outcome: Outcome
-    /// Determines which values the description masks.
+    /// The classifier that determines which values the description masks.
     let secrets: SecretClassifier
 }
 

@@ -13,7 +13,7 @@ struct RedirectRules {
     private let keptFields: Set<String>
     private let sendsBodiesAcrossOrigins: Bool
 
-    /// Upgrades a target to https if its host requires TLS.
+    /// A closure that upgrades a target to https if its host requires TLS.
     var upgrade: (URL) -> URL = { $0 }
 
     init(_ configuration: ConnectionConfiguration) {
@@ -73,8 +73,8 @@ struct RedirectRules {
             event.to = URLReference.url(location, relativeTo: response.url)?.withoutUserInfo
             return refuse(.tooManyRedirects(limit: limit))
         }
-        // Parsers handle control characters differently: some drop them, others encode them, so one parser may see a
-        // path where another sees a host.
+        // Parsers handle control characters differently: some drop them, others encode them, so one parser may find a
+        // path where another finds a host.
         guard !location.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
             return refuse(.controlCharacterInLocation)
         }
@@ -184,13 +184,13 @@ struct RedirectRules {
         return Target(target)?.isSecure != true && Target(referer)?.isSecure == true
     }
 
-    /// The part of a `Referer` that another origin may receive; nil for none.
+    /// Returns the part of a `Referer` that another origin may receive; nil for none.
     private static func origin(ofReferer referer: String, for target: URL) -> String? {
         guard !isRevealing(referer, for: target), let origin = Target(referer) else { return nil }
         return "\(origin)/"
     }
 
-    /// The target inherits the fragment unless it has its own (RFC 9110, section 10.2.2).
+    /// Returns the target, which inherits the fragment unless it has its own (RFC 9110, section 10.2.2).
     private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
         guard target.fragment == nil, let fragment = base.fragment else { return target }
         return URLReference.url("#\(fragment)", relativeTo: target) ?? target
@@ -218,7 +218,7 @@ package struct Redirect: Sendable {
     package var request: URLRequest
     /// The decision and the reasons for it.
     package let event: RedirectEvent
-    /// Set if the request's body may be sent to the other origin only with the user's consent.
+    /// The user's consent, if the request's body may be sent to the other origin only with it; otherwise nil.
     package let bodyConsent: BodyConsent?
 
     init(response: ResponseHead, request: URLRequest, event: RedirectEvent, bodyConsent: BodyConsent? = nil) {
@@ -244,7 +244,8 @@ package struct Redirect: Sendable {
         return request.httpBody?.isEmpty == false || request.httpBodyStream != nil
     }
 
-    /// The event if the given request is sent. If it is nil, the redirect is delivered as the response.
+    /// Returns the event if the given request is sent. If the request is nil, the redirect is delivered as the
+    /// response.
     func event(sending answer: URLRequest?) -> RedirectEvent {
         var event = event
         guard let answer else {

@@ -5,7 +5,7 @@ import FoundationNetworking
 
 /// The identity of requests.
 extension ConnectionConfiguration {
-    /// Creates the identity of a request. No other code creates one.
+    /// Creates the identity of a request. All identities are created here.
     ///
     /// - Parameters:
     ///   - target: The server that receives the request; nil for a URL that is neither http nor https.
@@ -30,7 +30,7 @@ extension ConnectionConfiguration {
             place: place)
     }
 
-    /// The identity of a request before authorization, including the cookies from the store.
+    /// Returns the identity of a request before authorization, including the cookies from the store.
     package func identity(of request: URLRequest) -> Identity {
         let sent = (request.allHTTPHeaderFields ?? [:]).map { (name: $0.key, value: $0.value) }
         let hasCookie = sent.contains { KnownSecret.isCookie($0.name) }
@@ -43,8 +43,8 @@ extension ConnectionConfiguration {
 }
 
 extension Identity {
-    /// The cache partition for the identity, whose responses are served to no other identity; nil if it cannot be
-    /// computed.
+    /// Returns the cache partition for the identity, whose responses are served to no other identity; nil if it cannot
+    /// be computed.
     func partition(salt: @autoclosure () -> String) -> String? {
         // An anonymous identity needs no digest.
         isEmpty ? "" : MessageDigest.sha256(Data("\(salt()):".utf8 + bytes))?.hexadecimalString

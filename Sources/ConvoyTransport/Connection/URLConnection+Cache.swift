@@ -3,11 +3,11 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Consults the cache before a request is sent, and passes the response to it.
+/// Caching: consults the cache before a request is sent, and passes the response to the cache.
 extension URLConnection {
     // MARK: Before the request
 
-    /// Asks the cache whether the request must be sent.
+    /// Looks the request up in the cache, and sends it if necessary.
     ///
     /// - Parameter user: The credential of an `Authorization` field added during sending; nil for none.
     func consult(
@@ -130,7 +130,7 @@ extension TransferRequest {
         }
     }
 
-    /// The same request, forcing every cache to revalidate, unless it has its own `Cache-Control`.
+    /// The same request, which forces every cache to revalidate unless it has its own `Cache-Control`.
     package var revalidating: TransferRequest {
         var request = urlRequest
         guard request.cachePolicy == .useProtocolCachePolicy else { return self }
@@ -141,7 +141,7 @@ extension TransferRequest {
 
 /// A response head in the cache's representation: text with one character per byte, so that no information is lost.
 extension ResponseHead {
-    /// The head for the cache.
+    /// The head in the cache's representation.
     var forCache: CachedHead {
         var fields: [(name: String, value: String)] = []
         forEachField { fields.append((Self.transparent($0), Self.transparent($1))) }
@@ -199,8 +199,8 @@ extension ResponseHead {
     }
 }
 
-/// Revalidates a stale response after it has been served (RFC 5861, section 3). The result is only stored in the cache.
-/// Redirects are followed, because each response is cached separately.
+/// The revalidation of a stale response after it has been served (RFC 5861, section 3). The result is only stored in
+/// the cache. Redirects are followed, because each response is cached separately.
 final class BackgroundRevalidation: URLConnectionDelegate {
     private init() {}
 

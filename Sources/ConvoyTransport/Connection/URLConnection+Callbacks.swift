@@ -317,7 +317,7 @@ extension URLConnection: EasyHandleOwner {
             return fail(
                 failure(.networkConnectionLost, "The connection was closed before the response head was complete."))
         }
-        // RFC 9112, section 9.8.
+        // This is an incomplete close (RFC 9112, section 9.8).
         if let closure = exchange.response.closure, !closure.hasEnded {
             return fail(
                 failure(

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Limits how much of the rest of a response is read, and for how long, if that does not affect the result.
+/// A limit on how much of the rest of a response is read, and for how long, if that does not affect the result.
 struct DrainLimit: Sendable {
     /// The maximum number of encoded bytes to read.
     let bytes: Int
@@ -29,7 +29,7 @@ struct DrainLimit: Sendable {
         bytes: .max, interval: 5_000_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: false)
 }
 
-/// Decides when to stop reading the rest of a response. A value type without I/O.
+/// A meter that decides when to stop reading the rest of a response. A value type without I/O.
 struct DrainMeter {
     let limit: DrainLimit
     /// The number of bytes that have arrived, up to the limit.
@@ -93,7 +93,7 @@ extension URLConnection {
         return true
     }
 
-    /// See ``Connection/limitBodyOfError()``. Only for the delegate's methods.
+    /// Limits the rest of an error response; see ``Connection/limitBodyOfError()``. Only for the delegate's methods.
     public func limitBodyOfError() {
         guard case .loading = phase, exchange.replay == nil, exchange.head.isWhole, mayHaveRest(receivedHead) else { return }
         limitRest(to: .error)

@@ -98,7 +98,7 @@ extension URLConnection {
         if let check = meter.value.nextCheck { handle?.schedule(at: check, on: runLoop) }
     }
 
-    /// Whether bytes of a body could flow if the peer did its part.
+    /// Whether nothing on this side prevents bytes of a body from flowing.
     private var couldMove: Bool {
         switch phase {
         case .loading, .following, .replacing: break
@@ -119,7 +119,7 @@ extension URLConnection {
                 + "seconds.")
     }
 
-    /// Boxes a value that few transfers have, so that the others do not reserve space for it.
+    /// A box for a value that few transfers have, so that other transfers do not reserve space for it.
     final class Reference<Value> {
         @exclusivity(unchecked) var value: Value
         init(_ value: Value) { self.value = value }
@@ -131,9 +131,9 @@ struct TransferTimes {
     var lastActivity: MonotonicTime = 0
     /// The time when the request began, or when the last byte of its body was sent.
     var lastSent: MonotonicTime = 0
-    /// 0 for no limit.
+    /// The idle timeout; 0 for no limit.
     var idleLimit: MonotonicTime = 0
-    /// 0 for no separate limit.
+    /// The timeout for the response head; 0 for no separate limit.
     var headLimit: MonotonicTime = 0
 }
 
@@ -226,14 +226,14 @@ extension URLConnection {
     }
 }
 
-/// Shares the turns of the run loop.
+/// Sharing the turns of the run loop with other transfers.
 extension URLConnection: RestingTransfer {
     var isResting: Bool { exchange.flow.holds.contains(.turn) }
 
     func endRest(in multi: MultiHandle) { carryOut(updateFlow(.lift(.turn))) }
 }
 
-/// Waits for a file descriptor.
+/// Waiting for a file descriptor.
 extension URLConnection: DescriptorWaiter {
     /// Whether the transfer failed for lack of a descriptor before any of it was sent.
     func lacksDescriptor(_ handle: EasyHandle) -> Bool {

@@ -6,8 +6,8 @@ import FoundationNetworking
 
 /// TLS: loads the files that connections need, and handles the results of handshakes.
 extension URLConnection {
-    /// The TLS context for a request. After a redirect to another origin, it has no client certificate, which is only
-    /// for the first origin.
+    /// Returns the TLS context for a request. After a redirect to another origin, it has no client certificate, which
+    /// is only for the first origin.
     func tlsContext(for target: Target) -> TLSContext {
         guard followedRedirects > 0, configuration.clientIdentity != nil,
             (configuration.continuation.map { Target($0.first) } ?? firstRequest.target) != target
@@ -121,14 +121,14 @@ extension URLConnection {
         var tunnelCredential: ProxyCredential?
     }
 
-    /// Asks the authorizer separately for the server and for its proxy, so that neither receives the other's
+    /// Queries the authorizer separately for the server and for its proxy, so that neither receives the other's
     /// credentials, and no other origin receives those of the first.
     func authorize(_ request: TransferRequest, _ address: HTTPAddress, over route: Route?) -> Authorizations {
         let proxy = route?.proxy
         var result = Authorizations()
         if let proxy {
             let own = request.proxyAuthorization
-            // A challenge of the proxy would not be answered.
+            // Send the credential now, because a challenge of the proxy would not be answered.
             if !configuration.answersChallenges, own == nil { result.proxyField = proxy.authorization }
             // A tunnel opened with this credential carries only requests that have it, too.
             result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
@@ -176,7 +176,7 @@ extension URLConnection {
         return false
     }
 
-    /// The error for a proxy that refused to open a tunnel.
+    /// Returns the error for a proxy that refused to open a tunnel.
     func tunnelFailure(status: Int) -> URLError {
         let error = failure(
             status == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
@@ -208,7 +208,7 @@ extension URLConnection {
     /// then held back.
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, exchange.request.handlesCookies,
-            // The proxy's own response.
+            // A 407 is the proxy's own response.
             response.statusCode != 407, let address = exchange.address, let target = CookieTarget(address)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie", limit: keeper.fieldLimit)

@@ -28,7 +28,7 @@ extension URLConnection {
         }
     }
 
-    /// Asks the delegate what to do. Returns false to abort the transfer with the pending failure.
+    /// Asks the delegate whether to follow a redirect. Returns false to abort the transfer with the pending failure.
     func ask(about redirect: Redirect) -> Bool {
         phase = .deciding
         let decision = DeferredAnswer<URLRequest?>()
@@ -92,8 +92,8 @@ extension URLConnection {
         return exchange.response.failure == nil
     }
 
-    /// The reason why the request must not be sent; nil if it can be. It may differ from the request proposed by the
-    /// rules.
+    /// Returns the reason why a request must not be sent; nil if it can be. The request may differ from the one
+    /// proposed by the rules.
     private func refusal(of request: URLRequest, _ redirect: Redirect) -> RedirectEvent.Refusal? {
         if redirect.withholdsBody(of: request) { return .bodyForOtherOrigin }
         if let stream = request.httpBodyStream, stream === exchange.request.bodyStream { return .bodyCannotBeSentAgain }
@@ -124,7 +124,7 @@ struct RedirectChain {
         let method: String
         let fields: [String: String]
 
-        /// Returns nil for a request whose repetition may have another result.
+        /// Creates a step; nil for a request whose repetition may have another result.
         init?(_ request: URLRequest) {
             let method = request.httpMethod ?? "GET"
             guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
@@ -148,7 +148,7 @@ struct RedirectChain {
     func leadsBack(to request: URLRequest) -> Bool { Step(request).map(steps.contains) ?? false }
 }
 
-/// An answer that may be given either during the call that asks for it, or later.
+/// An answer that may be given either during the call that requests it, or later.
 final class DeferredAnswer<Value: Sendable>: Sendable {
     enum State: Sendable {
         case asking

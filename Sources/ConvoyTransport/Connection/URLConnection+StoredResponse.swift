@@ -4,7 +4,8 @@ import FoundationNetworking
 
 /// Delivers stored responses in the same way as responses from the network.
 extension URLConnection {
-    /// Delivers a stored response instead of an error, if the cache has one for this purpose (RFC 5861, section 4).
+    /// Delivers a stored response instead of an error, if the cache provides one (RFC 5861, section 4). Returns whether
+    /// it does.
     func servesStale(insteadOf error: URLError) -> Bool {
         guard let cache = exchange.cache, exchange.replay == nil, !exchange.head.isWhole, !isCancelled, error.isOfNetwork
         else { return false }
@@ -102,13 +103,13 @@ extension URLConnection {
 
     /// Handles a stored body that cannot be read: sends the request if nothing has been delivered yet.
     private func lose(_ replay: StoredResponseDelivery, _ error: (any Error)?) {
-        // Include this time in that of the network's response.
+        // Include this time in the metrics of the network's response.
         if replay.hasBegun { finishTransaction() } else { exchange.start = replay.start }
         exchange.replay = nil
         guard !replay.hasBegun, !isCancelled else {
             return fail(failure(.networkConnectionLost, "The cached body cannot be read.", underlying: error))
         }
-        // Do not consult the cache the second time.
+        // After the second loss, the cache is no longer consulted.
         exchange.lostReplays += 1
         guard exchange.lostReplays < 2 || exchange.request.cachePolicy != .storedOnly else {
             return fail(failure(.resourceUnavailable, "The cached body cannot be read.", underlying: error))

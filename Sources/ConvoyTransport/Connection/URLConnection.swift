@@ -106,7 +106,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     package func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
-        // The failure cannot be reported on a network thread.
+        // The network thread does not run, so the failure is reported on the calling thread.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }
 
@@ -248,7 +248,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         guard code == CURLE_OK else {
             throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
         }
-        // The stored response's age was computed at lookup, which is usually still accurate.
+        // The stored response's age was computed at lookup, which is accurate unless the request had to wait.
         switch phase {
         case .consulting, .held: exchange.cache?.willSend()
         default: if exchange.waitsSince != 0 { exchange.cache?.willSend() }

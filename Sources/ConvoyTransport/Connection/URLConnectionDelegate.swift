@@ -38,32 +38,33 @@ package protocol Connection: AnyObject, Sendable {
 }
 
 extension Connection {
-    /// Does nothing: the transfer continues, and its result is held.
+    /// Returns true without pausing: the transfer continues, and its result is held.
     package func pause() -> Bool { true }
 
-    /// Does nothing.
+    /// Does nothing, because `pause()` does not stop the transfer.
     package func resume() {}
 
-    /// Sets no limit.
+    /// Does not limit the body.
     package func limitBodyOfError() {}
 }
 
-/// Receives the events of a transfer. In the style of `NSURLConnectionDelegate` and `NSURLConnectionDataDelegate`.
+/// The receiver of a transfer's events, in the style of `NSURLConnectionDelegate` and `NSURLConnectionDataDelegate`.
 ///
 /// All methods are called serially on the network thread (`NetworkThread`) and must not block. A started connection
 /// ends with exactly one call of `connectionDidFinish`, `didFailWith` or `connectionDidCancel`, which is the last call.
 package protocol URLConnectionDelegate: AnyObject, Sendable {
-    /// The response head has arrived. Called once per connection; redirects that are followed are not reported here.
+    /// Called once per connection, when the response head has arrived. Redirects that are followed are not reported
+    /// here.
     func connection(_ connection: any Connection, didReceive response: ResponseHead)
 
-    /// An interim response (1xx, RFC 9110, section 15.2) other than 100 has arrived, possibly while the request's body
-    /// is still being sent. Called any number of times before the final response.
+    /// Called when an interim response (1xx, RFC 9110, section 15.2) other than 100 has arrived, possibly while the
+    /// request's body is still being sent. This can happen any number of times before the final response.
     func connection(_ connection: any Connection, didReceiveInterim response: ResponseHead)
 
-    /// Bytes of the body have arrived. The content encoding has been removed. They are valid only during the call.
+    /// Called when bytes of the body have arrived, without content encoding. They are valid only during the call.
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer)
 
-    /// Bytes of the request's body have been passed to the system.
+    /// Called when bytes of the request's body have been passed to the system.
     ///
     /// - Parameters:
     ///   - connection: The transfer.
@@ -72,49 +73,49 @@ package protocol URLConnectionDelegate: AnyObject, Sendable {
     ///   - totalExpected: The length of the body; nil if it is unknown.
     func connection(_ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?)
 
-    /// The response is a redirect. Call `decide` once, at any time and from any thread, with the request to follow, or
-    /// with nil to deliver the redirect as the response. The transfer waits without a timeout.
+    /// Called when the response is a redirect. Call `decide` once, at any time and from any thread, with the request to
+    /// follow, or with nil to deliver the redirect as the response. The transfer waits without a timeout.
     func connection(
         _ connection: any Connection, willFollow redirect: Redirect,
         decide: @escaping @Sendable (URLRequest?) -> Void)
 
-    /// A redirect was followed, delivered as the response, or refused with an error. Called once for each redirect.
+    /// Called once for each redirect, when it was followed, delivered as the response, or refused with an error.
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent)
 
-    /// A request is about to be sent, possibly after waiting for a connection. Called for the first request and for
-    /// each redirect, if ``ConnectionConfiguration/collectsMetrics`` is set. Followed by `didCollect`.
+    /// Called when a request is about to be sent, possibly after waiting for a connection: for the first request and
+    /// for each redirect, if ``ConnectionConfiguration/collectsMetrics`` is set. Followed by `didCollect`.
     func connection(_ connection: any Connection, willSend request: RequestHead)
 
-    /// The metrics of a finished request are available. Called for each redirect, and before the final call, if
+    /// Called when the metrics of a finished request are available: for each redirect, and before the final call, if
     /// ``ConnectionConfiguration/collectsMetrics`` is set. Not called for a request that never reached libcurl.
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics)
 
-    /// The response is complete.
+    /// Called when the response is complete.
     func connectionDidFinish(_ connection: any Connection)
 
-    /// The transfer failed. The error's `userInfo` has the URL and libcurl's message.
+    /// Called when the transfer has failed. The error's `userInfo` has the URL and libcurl's message.
     func connection(_ connection: any Connection, didFailWith error: URLError)
 
-    /// The transfer was cancelled and has stopped.
+    /// Called when the transfer was cancelled and has stopped.
     func connectionDidCancel(_ connection: any Connection)
 }
 
 extension URLConnectionDelegate {
-    /// Does nothing.
+    /// Ignores interim responses.
     package func connection(_ connection: any Connection, didReceiveInterim response: ResponseHead) {}
 
-    /// Does nothing.
+    /// Ignores the progress of sending.
     package func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {}
 
-    /// Does nothing.
+    /// Ignores handled redirects.
     package func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {}
 
-    /// Does nothing.
+    /// Ignores sent requests.
     package func connection(_ connection: any Connection, willSend request: RequestHead) {}
 
-    /// Does nothing.
+    /// Ignores metrics.
     package func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {}
 
     /// Follows the redirect.

@@ -61,13 +61,13 @@ extension URLError {
             Self.explanation(of: code, text) ?? description, underlying: underlying)
     }
 
-    /// An explanation that replaces libcurl's text if that would not be understood without knowing libcurl; otherwise
-    /// nil.
+    /// Returns an explanation that replaces libcurl's text if that would be unclear to readers who do not know libcurl;
+    /// otherwise nil.
     private static func explanation(of code: CURLcode, _ text: String) -> String? {
         switch code {
         // The scheme was checked before the request began, so this is a response without a status line ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: "The server did not send a valid HTTP response."
-        // If libcurl provides a specific text, it knows the reason.
+        // If libcurl provides a specific text, that text states the reason.
         case CURLE_HTTP2 where text.isEmpty || text.hasPrefix("Error in the HTTP"): "The HTTP/2 connection failed."
         case CURLE_HTTP2_STREAM where text.isEmpty || text.hasPrefix("Stream error"):
             "The server closed the HTTP/2 stream before the response was complete."
@@ -77,8 +77,8 @@ extension URLError {
         }
     }
 
-    /// The code that Foundation uses for a libcurl result. If Foundation on Linux uses `unknown`, the code that it uses
-    /// on Apple platforms.
+    /// Returns the code that Foundation uses for a libcurl result or, if Foundation on Linux uses `unknown`, the code
+    /// that it uses on Apple platforms.
     static func code(for code: CURLcode, systemError: Int32) -> Code {
         switch code {
         case CURLE_URL_MALFORMAT: .badURL
@@ -180,7 +180,8 @@ extension URLError {
     /// The error code is `.dataNotAllowed`. Nothing was sent, and no retry policy retries the request.
     public var addressRefusal: AddressRefusal? { userInfo[Self.addressRefusalKey] as? AddressRefusal }
 
-    /// Does not set `nothingWasSentKey`, because such a request would be sent again regardless of the retry policy.
+    /// Creates the error for a rejected address. Does not set `nothingWasSentKey`, because such a request would be sent
+    /// again regardless of the retry policy.
     init(refused refusal: AddressRefusal, url: URL?) {
         var userInfo: [String: Any] = [
             NSLocalizedDescriptionKey: refusal.description, NSLocalizedFailureReasonErrorKey: refusal.description,
@@ -192,7 +193,7 @@ extension URLError {
 }
 
 extension URLConnection {
-    /// The error of a transfer whose addresses were all rejected; nil if one was tried.
+    /// Returns the error of a transfer whose addresses were all rejected or could not be bound; nil if one was tried.
     func addressError(_ addresses: ConnectAttempts) -> URLError? {
         if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
         guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
@@ -204,7 +205,7 @@ extension URLConnection {
 }
 
 extension URLConnection {
-    /// The error for a SOCKS proxy's response; nil if libcurl's own result is sufficient.
+    /// Returns the error for a SOCKS proxy's response; nil if libcurl's own result is sufficient.
     func proxyError(_ handle: EasyHandle) -> URLError? {
         switch UInt32(truncatingIfNeeded: handle.long(CURLINFO_PROXY_ERROR)) {
         case CURLPX_USER_REJECTED.rawValue, CURLPX_NO_AUTH.rawValue, CURLPX_IDENTD.rawValue, CURLPX_IDENTD_DIFFER.rawValue:
