@@ -5,7 +5,7 @@ import Synchronization
 
 /// A transfer that is waiting for a file descriptor for its connection.
 protocol DescriptorWaiter: AnyObject {
-    /// The time at which it began to wait.
+    /// The time at which the transfer began to wait.
     var waitsForDescriptorSince: MonotonicTime { get }
     /// Called when a descriptor may be available.
     func tryAgainForDescriptor()
@@ -19,7 +19,7 @@ package final class DescriptorClaim: Sendable {
     static var total: Int { claimed.load(ordering: .relaxed) }
 
     private let count: Int
-    /// The time of the first request; nil if the descriptors were available immediately.
+    /// The time of the first request for the descriptors; nil if they were available immediately.
     let since: MonotonicTime?
     /// Whether waiting again would have no effect.
     package let isLast: Bool
@@ -87,7 +87,7 @@ extension URLError {
 }
 
 /// A queue of transfers for whose connections no file descriptor was available (`EMFILE`, `ENFILE`). They wait for
-/// others to finish; libcurl alone would let them fail.
+/// other transfers to finish; libcurl alone would let them fail.
 ///
 /// Used on the network thread only.
 final class DescriptorQueue {
@@ -102,7 +102,7 @@ final class DescriptorQueue {
     /// The retry interval, in addition to retrying after each finished transfer, because descriptors may be freed
     /// elsewhere. libcurl also closes idle connections, but checks for them at most once per second.
     private static let interval: MonotonicTime = 250_000_000
-    /// How long a transfer waits for a descriptor if no other transfer on the thread can free one.
+    /// The time for which a transfer waits for a descriptor if no other transfer on the thread can free one.
     private static let patience: MonotonicTime = 5_000_000_000
 
     init(multi: MultiHandle) { self.multi = multi }

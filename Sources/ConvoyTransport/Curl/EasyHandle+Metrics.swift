@@ -36,7 +36,7 @@ extension EasyHandle {
         if clock.sendCount == 0 {
             clock.proxyHeadBytes = (Int64(long(CURLINFO_REQUEST_SIZE)), Int64(long(CURLINFO_HEADER_SIZE)))
         }
-        // Read TLS now, because libcurl does not know the connection later.
+        // Read the TLS values now, because libcurl no longer provides the connection later.
         if clock.usesTLS { clock.tls = convoy_easy_tls(easy).flatMap { NegotiatedTLS(OpaquePointer($0)) } }
         clock.sendCount += 1
         clock.counters = counted
@@ -52,14 +52,14 @@ extension EasyHandle {
             counters, firstByteAfterSending: firstByte > 0 && sending > 0 ? firstByte - sending : nil)
     }
 
-    /// The end times of a request's phases. Called when its response head has arrived.
+    /// Returns the end times of a request's phases. Called when its response head has arrived.
     func phases(_ clock: RequestClock) -> TransactionPhases {
         let moments = moments(clock)
         clock.atHead = (moments, clock.sendCount)
         return TransactionPhases(moments, isReusedConnection: !clock.isConnecting && clock.isReused)
     }
 
-    /// The metrics of a finished request, without those that come from the response.
+    /// Returns the metrics of a finished request, without those that come from the response.
     func metrics(_ clock: RequestClock, secrets: SecretClassifier) -> TransactionMetrics {
         var metrics = TransactionMetrics(
             method: clock.method, address: clock.address, secrets: secrets, startDate: clock.start.date)
@@ -101,7 +101,7 @@ extension EasyHandle {
         }
     }
 
-    /// Returns nil for an empty text.
+    /// Returns a text from libcurl; nil if it is empty.
     private func text(_ info: CURLINFO) -> String? {
         var text: UnsafePointer<CChar>?
         guard convoy_easy_get_pointer(easy, info, &text) == CURLE_OK, let text, text.pointee != 0 else { return nil }

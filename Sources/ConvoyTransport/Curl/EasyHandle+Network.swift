@@ -110,8 +110,8 @@ struct ConnectAttempts {
     /// The last system error when binding to the source; 0 for none.
     var bindError: Int32 = 0
 
-    /// The reason why the transfer could not begin; nil unless all addresses were rejected. If others were tried, their
-    /// failure takes precedence.
+    /// The reason why the transfer could not begin; nil unless all addresses were rejected. If other addresses were
+    /// tried, their failure takes precedence.
     var refusal: AddressRefusal? {
         refusalOfConnection ?? (openedCount == 0 && bindError == 0 ? firstRefusal : nil)
     }
@@ -156,7 +156,7 @@ extension EasyHandle {
     /// Whether the response arrived over HTTP/1, so that its connection carried no other request concurrently.
     var speaksHTTP1: Bool { (CURL_HTTP_VERSION_1_0...CURL_HTTP_VERSION_1_1).contains(long(CURLINFO_HTTP_VERSION)) }
 
-    /// Stores the connection's TLS state, which libcurl knows only while the transfer has the connection.
+    /// Stores the connection's TLS state, which libcurl provides only while the transfer has the connection.
     func noteTLS() {
         guard let connection = convoy_easy_tls(easy).map({ OpaquePointer($0) }) else { return }
         tlsOfConnection = TLSHandshake.of(connection)

@@ -20,7 +20,7 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) var endsAfterTurn = false
     /// The socket of the current transfer's connection, or -1.
     @exclusivity(unchecked) var socket: curl_socket_t = -1
-    /// Whether the request was sent on an unknown socket. libcurl never asked to watch that socket, because the
+    /// Whether the request was sent on an unknown socket. libcurl never requested events of that socket, because the
     /// transfer was paused before it had to wait for anything.
     var usesUnknownSocket: Bool { socket < 0 && mayHaveBeenSent }
     /// Whether libcurl has a connection for the request and may have sent part of it.
@@ -59,10 +59,10 @@ final class EasyHandle: RestingTransfer {
     /// Whether any line of a response has arrived.
     @exclusivity(unchecked) private var hasHeard = false
     @exclusivity(unchecked) private var folding = FoldedLineGuard()
-    /// Records the current transfer; nil without a trace.
+    /// The recorder of the current transfer; nil without a trace.
     @exclusivity(unchecked) var trace: TraceRecorder?
     @exclusivity(unchecked) private var hasTraceCallback = false
-    /// Measures the current request; nil if nothing is measured.
+    /// The clock of the current request; nil if nothing is measured.
     @exclusivity(unchecked) var clock: RequestClock?
     @exclusivity(unchecked) private var hasLookUpCallback = false
     /// Whether libcurl keeps bytes that the owner refused.
@@ -77,7 +77,7 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) var isFresh = false
     /// The results for the addresses of the current transfer.
     @exclusivity(unchecked) var addresses = ConnectAttempts()
-    /// Retained while libcurl uses its lists.
+    /// The request header, retained while libcurl uses its lists.
     @exclusivity(unchecked) private var header: RequestHeader?
     let sockets: SocketTable
     private let shares: TurnShares
@@ -93,8 +93,8 @@ final class EasyHandle: RestingTransfer {
     private let errorText: UnsafeMutablePointer<CChar>
 
     /// - Parameters:
-    ///   - sockets: Opens and closes the sockets of connections made for this handle, and outlives them.
-    ///   - shares: Limits how much the handle receives in a turn.
+    ///   - sockets: The table that opens and closes the sockets of connections made for this handle, and outlives them.
+    ///   - shares: The shares that limit how much the handle receives in a turn.
     init?(sockets: SocketTable, shares: TurnShares) {
         guard let easy = curl_easy_init() else { return nil }
         self.easy = easy
@@ -418,8 +418,8 @@ final class EasyHandle: RestingTransfer {
 
     /// The number of calls of the progress callback before libcurl sent the current request.
     @exclusivity(unchecked) private var progressCount = 0
-    /// libcurl reads the body of a proxy's refusal byte by byte in a loop, so an endless body would block every
-    /// transfer.
+    /// The maximum number of these calls for a tunnel. libcurl reads the body of a proxy's refusal byte by byte in a
+    /// loop, so an endless body would block every transfer.
     private static let tunnelLimit = 128 << 10
 
     /// The number of times that libcurl was about to send the current request.
@@ -455,7 +455,7 @@ final class EasyHandle: RestingTransfer {
         }
         if let tls = options.tls, tls != applied.tls {
             if applied.tls == nil { try setSecureOptions() }
-            // Ensures that libcurl reuses connections only with the settings with which they were opened.
+            // This ensures that libcurl reuses connections only with the settings with which they were opened.
             try check(convoy_easy_set_string(easy, CURLOPT_CAPATH, tls.connectionKey))
             try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAPATH, tls.connectionKey))
         }

@@ -2,25 +2,26 @@ import CCurl
 import ConvoySecurity
 import Foundation
 
-/// Receives the events of a transfer, on the network thread.
+/// The receiver of a transfer's events, on the network thread.
 protocol EasyHandleOwner: AnyObject {
-    /// A line of the response head, or a trailer, with its line ending. Returns false to abort the transfer.
+    /// Takes a line of the response head, or a trailer, with its line ending. Returns false to abort the transfer.
     func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool
-    /// A line in the head of a proxy's response to CONNECT, with its line ending. Returns false to abort the transfer.
+    /// Takes a line of the head of a proxy's response to CONNECT, with its line ending. Returns false to abort the
+    /// transfer.
     func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) -> Bool
-    /// Bytes of the body, with chunked framing removed but the content encoding in place.
+    /// Takes bytes of the body, with chunked framing removed but the content encoding in place.
     func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception
     /// Fills a buffer with bytes of the request's body.
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply
     /// Rewinds the request's body, which must be sent again from its first byte. Returns false if that is impossible.
     func easyHandleMustRewind(_ handle: EasyHandle) -> Bool
-    /// libcurl is about to send the request again, because its connection was lost, or because a 417 rejected its
-    /// `Expect`. Returns false to fail the transfer with `CURLE_ABORTED_BY_CALLBACK`.
+    /// Called when libcurl is about to send the request again, because its connection was lost, or because a 417
+    /// rejected its `Expect`. Returns false to fail the transfer with `CURLE_ABORTED_BY_CALLBACK`.
     func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool
-    /// libcurl begins a TLS handshake. Returns nil to abort the transfer.
+    /// Returns the handshake for a TLS connection that libcurl begins, or nil to abort the transfer.
     func easyHandle(_ handle: EasyHandle, beginsHandshakeWithProxy: Bool, _ tls: TLSContext) -> TLSHandshake?
-    /// The handle's timer has fired.
+    /// Called when the handle's timer has fired.
     func easyHandleTimerDidFire(_ handle: EasyHandle)
-    /// The transfer has ended. The handle has been removed from libcurl, but the owner can still read it.
+    /// Called when the transfer has ended. The handle has been removed from libcurl, but the owner can still read it.
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode)
 }

@@ -1,12 +1,12 @@
 import CCurl
 import ConvoySupport
 
-/// Hides header lines from libcurl with which a server could crash the program.
+/// A guard that hides from libcurl the header lines with which a server could crash the program.
 ///
 /// libcurl 7.83 to 7.88 keeps a dangling pointer to the last field of the handle's previous response, and uses it if
-/// the first field of a response is a folded line. The trace callback sees a line before libcurl processes it. Tracing
-/// is therefore enabled from the status line to the first field, and a folded line in between is disguised as an empty
-/// line, which libcurl passes on unparsed.
+/// the first field of a response is a folded line. The trace callback receives a line before libcurl processes it.
+/// Tracing is therefore enabled from the status line to the first field, and a folded line in between is disguised as
+/// an empty line, which libcurl passes on unparsed.
 struct FoldedLineGuard {
     /// The workaround that a libcurl version needs.
     enum Need {
@@ -48,8 +48,8 @@ struct FoldedLineGuard {
         self.isTracing = isTracing
     }
 
-    /// Hides a traced line that libcurl must not see. Lines of a proxy's response to CONNECT, which only a
-    /// `ConnectionTrace` sees, are not passed on and therefore must not be hidden.
+    /// Hides a traced line that libcurl must not parse. Lines of a proxy's response to CONNECT, which reach only a
+    /// `ConnectionTrace`, are not passed on and therefore must not be hidden.
     mutating func look(at line: UnsafeMutableRawBufferPointer) {
         guard isTracing, !hasField, let first = line.first, HTTPSyntax.isOptionalWhitespace(first) else { return }
         line[0] = UInt8(ascii: "\r")
@@ -65,7 +65,7 @@ struct FoldedLineGuard {
         } else if first == UInt8(ascii: "\r") || first == UInt8(ascii: "\n")
             || UnsafeRawBufferPointer(line).begins(with: "HTTP/")
         {
-            // The end of an interim head without fields, or a status line.
+            // The line ends an interim head without fields, or is a status line.
             trace(easy, true)
         } else {
             hasField = true

@@ -3,7 +3,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Drives libcurl's multi interface from a run loop: `curl_multi_socket_action(3)`.
+/// A driver of libcurl's multi interface from a run loop, with `curl_multi_socket_action(3)`.
 ///
 /// Used on the network thread only, except for its creation.
 final class MultiHandle: FileEventHandler, @unchecked Sendable {
@@ -18,9 +18,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     @exclusivity(unchecked) private var lastHeader: RequestHeader?
     @exclusivity(unchecked) private var needsTimeoutAction = false
     @exclusivity(unchecked) private var mayHaveMessages = false
-    /// The number of times in a row that libcurl has asked to be called again immediately, without an event in between.
+    /// The number of times in a row that libcurl has requested another call immediately, without an event in between.
     @exclusivity(unchecked) private var idleCalls = 0
-    /// Whether such a call has been delayed.
+    /// Whether a call requested by libcurl has been delayed.
     @exclusivity(unchecked) private var isPutOff = false
     @exclusivity(unchecked) private var isClosed = false
     /// Transfers that could not be paused or resumed for lack of memory, which fails them.
@@ -142,8 +142,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - identity: Whether to request the body without an encoding.
-    ///   - authorization: Replaces the request's own value.
-    ///   - proxyAuthorization: Replaces the request's own value for its proxy.
+    ///   - authorization: The value of `Authorization` that replaces the request's own.
+    ///   - proxyAuthorization: The value of `Proxy-Authorization` that replaces the request's own.
     func header(
         of request: TransferRequest, addingUserAgent: Bool, identity: Bool = false, authorization: String?,
         proxyAuthorization: String?, cookie: [UInt8]?
@@ -297,7 +297,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
         let heldBytes = handle.holdsBytes
         // The callback sets this again if it refuses bytes again. A paused transfer may have bytes that no callback has
-        // seen.
+        // received.
         handle.holdsBytes = receiving
         if handle.isResting { endRest(of: handle) }
         handle.isSendingPaused = sending
@@ -411,12 +411,12 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// The maximum number of immediate calls in one turn if libcurl keeps asking for them.
+    /// The maximum number of immediate calls in one turn if libcurl keeps requesting them.
     private static let callsOfTurn = 8
     /// The number of calls without an event after which calls are delayed.
     private static let patience = 64
 
-    /// Delays the next call. libcurl 8.14 repeatedly asks to be called again immediately while an HTTP/2 transfer whose
+    /// Delays the next call. libcurl 8.14 repeatedly requests another call immediately while an HTTP/2 transfer whose
     /// end has arrived is paused. The transfer is resumed in another turn; until then, occasional calls are sufficient.
     private func putOffCall() {
         guard let timer else { return }

@@ -91,7 +91,7 @@ package final class NetworkThread: Sendable {
 
     var runLoop: NetworkRunLoop? { withEngine { $0.runLoop } }
 
-    /// The time of the run loop's turn; nil before the thread has started. Only on the thread.
+    /// The time of the run loop's turn; nil before the thread has started. Used on the thread only.
     var turnTime: MonotonicTime? { withEngine { $0.runLoop.turnTime } }
 
     /// The reason why the last attempt to start the thread failed.
@@ -152,7 +152,7 @@ extension NetworkThread: CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Wakes the shared network thread, for the wake-up benchmark.
+/// Access to the shared network thread, for the wake-up benchmark.
 @_spi(Benchmarks)
 public enum NetworkThreadWake {
     /// Runs a short block on the shared network thread.

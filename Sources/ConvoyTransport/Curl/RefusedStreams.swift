@@ -3,8 +3,8 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Finds out from nghttp2 which HTTP/2 requests a server has not processed (RFC 9113, sections 6.8 and 8.7): those
-/// whose stream was closed with REFUSED_STREAM, either by the server or because it is above the last stream of a
+/// The detection, through nghttp2, of HTTP/2 requests that a server has not processed (RFC 9113, sections 6.8 and 8.7):
+/// those whose stream was closed with REFUSED_STREAM, either by the server or because it is above the last stream of a
 /// GOAWAY, and those whose stream was reset with HTTP_1_1_REQUIRED.
 ///
 /// libcurl treats both like a lost connection. Its errors do not distinguish them from requests that the server may

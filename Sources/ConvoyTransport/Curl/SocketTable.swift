@@ -13,11 +13,11 @@ import Foundation
 final class SocketTable {
     private struct Entry {
         var registered: FileEvents = []
-        /// Whether libcurl currently wants its events.
+        /// Whether libcurl currently watches the socket.
         var isWanted = false
         /// Whether the table opened the socket and will therefore close it.
         var isOwn = false
-        /// Whether it is an idle HTTP/1 connection.
+        /// Whether the socket belongs to an idle HTTP/1 connection.
         var isIdle = false
         /// Whether its transfer is paused until the next turn, so that its events are ignored.
         var isResting = false
@@ -114,15 +114,15 @@ final class SocketTable {
 
     /// Records that the transfer of an HTTP/1 connection has ended, and watches for unsolicited bytes.
     ///
-    /// - Parameter hasUnreadBytes: Whether more than its response has been received.
+    /// - Parameter hasUnreadBytes: Whether bytes beyond the response have been received.
     func noteIdle(of descriptor: curl_socket_t, hasUnreadBytes: Bool, handler: any FileEventHandler) {
-        // libcurl may already have closed it if the response was incomplete.
+        // libcurl may already have closed the socket if the response was incomplete.
         guard descriptor >= 0, Int(descriptor) < entries.count, entries[Int(descriptor)].isOwn,
             !entries[Int(descriptor)].isWanted
         else { return }
         if hasUnreadBytes { return abandon(descriptor) }
         if entries[Int(descriptor)].registered != .readable {
-            // The transfer never had to wait, so libcurl did not ask to watch the socket.
+            // The transfer never had to wait, so libcurl did not request events of the socket.
             watch(descriptor, for: .readable, handler: handler)
             entries[Int(descriptor)].isWanted = false
         }
@@ -137,7 +137,7 @@ final class SocketTable {
         for _ in 0..<64 { guard recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT)) > 0 else { break } }
     }
 
-    /// Handles a socket that is ready although libcurl does not want its events.
+    /// Handles a socket that is ready although libcurl does not watch it.
     ///
     /// - Parameter mayBeInUse: Whether a transfer may be using its connection.
     func noteUnwanted(_ descriptor: Int32, mayBeInUse: @autoclosure () -> Bool) {
@@ -149,7 +149,7 @@ final class SocketTable {
         if losses.count > 64 { losses = [:] }
         losses[entries[Int(descriptor)].port] = runLoop.turnTime
         // An unsolicited response would be mistaken for the response to the next request (RFC 9112, section 9.2).
-        // libcurl 7.88 does not check for it, but does not use a connection that has been shut down. Over TLS, the
+        // libcurl 7.88 does not check for one, but does not use a connection that has been shut down. Over TLS, the
         // bytes may be a TLS message, which is rare between two requests.
         var byte: UInt8 = 0
         if recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 { abandon(descriptor) }

@@ -1,7 +1,8 @@
 import CCurl
 import ConvoySupport
 
-/// Limits how many bytes a transfer moves in one turn of the run loop, so that a fast transfer does not delay others.
+/// The limits on how many bytes a transfer moves in one turn of the run loop, so that a fast transfer does not delay
+/// others.
 ///
 /// libcurl reads a socket for as long as it is readable, a few received bytes can decode to very many, and a stored
 /// response is available immediately. A transfer that has used up its share rests. It resumes at the end of the next
@@ -33,7 +34,7 @@ final class TurnShares {
     private var resting = Backlog<Rest>()
     /// The next transfer, removed from `resting` but not resumed yet.
     private var next: Rest?
-    /// Prevents the run loop from sleeping while transfers rest.
+    /// A timer that prevents the run loop from sleeping while transfers rest.
     private let timer = RunLoopTimer {}
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
