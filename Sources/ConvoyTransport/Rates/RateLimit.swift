@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Limits the number of body bytes per second for all transfers that share this object.
+/// A limit on the number of body bytes per second for all transfers that share this object.
 ///
 /// ```swift
 /// let limit = RateLimit(bytesPerSecond: 500_000)
@@ -56,7 +56,7 @@ public final class RateLimit: Sendable {
     /// The work to do after the lock is released.
     private struct Served {
         var granted: [RateWaiter] = []
-        /// The waiter that must serve the queue again, and the time at which it must.
+        /// The waiter that must serve the queue again, and the time to do so.
         var next: (waiter: RateWaiter, time: MonotonicTime)?
     }
 
@@ -182,16 +182,16 @@ final class RateWaiter: @unchecked Sendable {
 
     // Guarded by the limit's lock.
 
-    /// The number of its position in the queue; nil if it is not queued.
+    /// The number of the waiter's position in the queue; nil if it is not queued.
     @exclusivity(unchecked) var place: Int?
-    /// The number of bytes that it needs to continue.
+    /// The number of bytes that the transfer needs to continue.
     @exclusivity(unchecked) var needed = 0.0
-    /// The number of bytes that may pass without asking again.
+    /// The number of bytes that may pass without another request.
     @exclusivity(unchecked) var granted = 0.0
     /// The `rateNumber` of the limit at the time of the grant, which a change invalidates.
     @exclusivity(unchecked) var rateNumber: UInt64 = 0
 
-    /// Used on the network thread only.
+    /// The timer that makes the limit serve its queue. Used on the network thread only.
     @exclusivity(unchecked) private var timer: RunLoopTimer?
 
     /// - Parameters:

@@ -31,7 +31,8 @@ public struct StallLimit: Sendable, Hashable {
     }
 }
 
-/// Measures whether a transfer is slower than its ``StallLimit``. A value type; each call is passed the time.
+/// A meter that detects whether a transfer is slower than its ``StallLimit``. A value type; each call is passed the
+/// time.
 ///
 /// The period of the limit is divided into ten parts. At the end of each part, the bytes of the last ten parts are
 /// compared with the limit, so a stalled transfer is detected within eleven parts.
@@ -49,10 +50,10 @@ struct StallMeter {
     private(set) var isCounting = false
     private(set) var isStalled = false
 
-    /// Returns nil for a limit that does not apply.
+    /// Creates a meter; nil for a limit that does not apply.
     init?(_ limit: StallLimit, at now: MonotonicTime) {
         guard limit.bytesPerSecond > 0, limit.duration > 0, limit.duration < 1e9 else { return nil }
-        // At least a millisecond, which is the resolution of the timers.
+        // Use at least a millisecond, which is the resolution of the timers.
         partLength = max(1_000_000, Nanoseconds.clamping(seconds: limit.duration / Double(Self.partCount)))
         needed = Double(limit.bytesPerSecond) * Double(partLength) * Double(Self.partCount) / 1e9
         time = now

@@ -1,9 +1,9 @@
-/// Applies rate limits to one direction of a transfer. Used on the network thread only.
+/// A throttle that applies rate limits to one direction of a transfer. Used on the network thread only.
 ///
 /// It queues at the limits one after another, keeping the grant of one while it waits at the next.
 final class TransferThrottle: @unchecked Sendable {
     @exclusivity(unchecked) private var waiters: [RateWaiter] = []
-    /// Whether it is waiting in a queue.
+    /// Whether the transfer is waiting in the queue of a limit.
     @exclusivity(unchecked) private(set) var isWaiting = false
 
     /// - Parameters:
