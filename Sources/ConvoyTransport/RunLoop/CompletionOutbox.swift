@@ -15,7 +15,7 @@ package enum CompletionOutbox {
     /// The blocks waiting for one queue.
     final class QueueBacklog: @unchecked Sendable {
         // Guarded by the lock of all lanes.
-        /// Retained while blocks are waiting, so that its identity stays unique.
+        /// The queue, retained while blocks are waiting, so that its identity stays unique.
         @exclusivity(unchecked) fileprivate var queue: DispatchQueue? {
             didSet { identity = queue.map { ObjectIdentifier($0) } }
         }
@@ -29,7 +29,7 @@ package enum CompletionOutbox {
     /// The lanes that are not empty, and a few empty ones that another queue can use: earlier shares refer to blocks
     /// that have already been taken.
     private struct Lanes {
-        /// Usually, these two are sufficient.
+        /// The first two lanes, which are usually sufficient.
         private let first = QueueBacklog(), second = QueueBacklog()
         private var others: [ObjectIdentifier: QueueBacklog] = [:]
 
@@ -127,7 +127,7 @@ package enum CompletionOutbox {
     }
 }
 
-/// Maps the main queue to a single object.
+/// A mapping of the main queue to a single object.
 ///
 /// On Linux, each `DispatchQueue.main` is a new object for the same queue.
 private enum MainQueue {

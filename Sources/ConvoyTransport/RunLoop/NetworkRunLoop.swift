@@ -3,15 +3,15 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Handles a file descriptor that has become ready. Called on the run loop's thread.
+/// A handler of a file descriptor that has become ready, called on the run loop's thread.
 package protocol FileEventHandler: AnyObject {
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents)
 }
 
 /// A run loop for one thread, which handles file descriptors, timers, and blocks from other threads.
 ///
-/// On Linux, Foundation's `RunLoop` cannot watch a socket, is not woken by `perform` and leaks its timers. This one
-/// does only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread, everything else
+/// On Linux, Foundation's `RunLoop` cannot watch a socket, is not woken by `perform` and leaks its timers. This class
+/// provides only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread, everything else
 /// only from the thread that called `run()`.
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
@@ -21,7 +21,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// Tasks from other threads.
     private let inbox = ContendedLock<[LoopTask]>([])
     /// Whether the inbox may contain items. Set after an item was added, and cleared before items are taken. Together
-    /// with `isAsleep`, this ensures that either the thread sees the item before it sleeps, or the other thread wakes
+    /// with `isAsleep`, this ensures that either the thread finds the item before it sleeps, or the other thread wakes
     /// it.
     private let hasItems = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)
@@ -42,7 +42,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let outbox = DeferredWakeups()
     @exclusivity(unchecked) private var endOfTurn: EndOfTurn?
 
-    /// Called in place. A copy would be retained and released in each turn.
+    /// A closure that is called in place. A copy would be retained and released in each turn.
     private struct EndOfTurn: ~Copyable {
         let call: () -> Bool
     }
@@ -240,11 +240,11 @@ enum LoopTask: Sendable {
     }
 }
 
-/// Decides how long a run loop polls its inbox before it sleeps, after it has passed work to another thread.
+/// The polling of a run loop's inbox before it sleeps, after it has passed work to another thread.
 ///
-/// A handler that receives a response often sends the next request immediately. Polling briefly for it takes less time
-/// than being woken, which costs a system call on each side. The loop learns the typical delay; if that is too long, it
-/// does not poll. All times are in nanoseconds.
+/// A handler that receives a response often sends the next request immediately. Polling briefly for that request takes
+/// less time than being woken, which costs a system call on each side. The loop learns the typical delay; if that is
+/// too long, it does not poll. All times are in nanoseconds.
 struct IdleSpin {
     /// The maximum polling time, because polling uses a processor.
     static let limit: MonotonicTime = 100_000

@@ -23,7 +23,7 @@ package struct RunLoopError: Error, CustomStringConvertible {
     package var description: String { "\(call): \(String(cString: strerror(number)))" }
 }
 
-/// Waits for many file descriptors at once. Used by a single thread.
+/// An object that waits for many file descriptors at once. Used by a single thread.
 package protocol Poller: AnyObject {
     /// Watches a non-negative descriptor for exactly these events; an empty set stops watching.
     func watch(_ descriptor: Int32, for events: FileEvents) throws
@@ -31,8 +31,8 @@ package protocol Poller: AnyObject {
     /// Waits until a descriptor is ready or the time has elapsed, and reports all that are ready. It may also return
     /// early.
     ///
-    /// A report may change what is watched. The same call then reports only events that are still watched, and none of
-    /// an earlier descriptor whose number was reused.
+    /// A report may change the watched descriptors and events. The same call then reports only events that are still
+    /// watched, and none of an earlier descriptor whose number was reused.
     ///
     /// - Parameter milliseconds: The maximum waiting time; 0 does not wait, a negative number waits forever.
     func wait(milliseconds: Int32, _ report: (_ descriptor: Int32, _ events: FileEvents) -> Void)
@@ -74,13 +74,13 @@ final class EpollPoller: Poller {
     /// The events for which a descriptor is watched.
     private struct Watch {
         var events: FileEvents = []
-        /// Distinguishes the descriptor from earlier ones with the same number.
+        /// A number that distinguishes the descriptor from earlier ones with the same number.
         var generation: UInt32 = 0
     }
 
     private let epoll: Int32
     private let ready: UnsafeMutableBufferPointer<epoll_event>
-    /// Indexed by descriptor.
+    /// The watches, indexed by descriptor.
     @exclusivity(unchecked) private var watched: [Watch] = []
 
     init() throws {
@@ -109,7 +109,7 @@ final class EpollPoller: Poller {
         if isNew { watched[index].generation &+= 1 }
         var failure = control(isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor)
         if failure == ENOENT {
-            // The descriptor was closed and its number reused: epoll no longer knows it, but `watched` does.
+            // The descriptor was closed and its number reused: epoll no longer contains it, but `watched` does.
             watched[index].generation &+= 1
             failure = control(EPOLL_CTL_ADD, descriptor)
         } else if failure == EEXIST {
