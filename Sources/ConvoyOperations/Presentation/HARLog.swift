@@ -9,7 +9,7 @@ import Foundation
 package struct HARLog: Sendable, Hashable {
     /// An operation.
     package struct Page: Sendable, Hashable {
-        /// Identifies the operation in its entries.
+        /// The identifier of the operation in its entries.
         package var id: String
         /// The method and the URL of the operation's first request, without secrets.
         package var title: String

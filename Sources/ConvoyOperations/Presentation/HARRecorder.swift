@@ -2,8 +2,8 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Records the requests of operations in the HTTP Archive format, HAR 1.2, which browser developer tools and other
-/// viewers can read: the requests, the responses, and the duration of each phase.
+/// A recorder of the requests of operations in the HTTP Archive format, HAR 1.2, which browser developer tools and
+/// other viewers can read: the requests, the responses, and the duration of each phase.
 ///
 /// ```swift
 /// let recorder = HARRecorder()
@@ -138,7 +138,7 @@ private final class Recording: Sendable {
     }
 }
 
-/// Creates the entry for a request.
+/// The conversion of a request to an entry.
 struct HARMaker {
     let secrets: SecretClassifier
     let includesSecrets: Bool

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Detects operations that wait for each other in a cycle, which would never finish.
+/// The detection of operations that wait for each other in a cycle and would never finish.
 ///
 /// A cycle is complete when its last member enters a ``RequestOperationQueue``, or when its last dependency is added
 /// while all members are in queues. An operation without both dependencies and dependents in queues completes no cycle.

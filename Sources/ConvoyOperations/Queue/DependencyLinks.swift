@@ -212,7 +212,7 @@ struct DependentList<Object: AnyObject> {
     }
 }
 
-/// Finds the position of an object in a list by its identity.
+/// A hash table of the positions of objects in a list, by identity.
 ///
 /// It stores only positions, in a quarter of the memory that a dictionary would use. The hash does not have to resist
 /// attackers, who cannot choose addresses. The position of a removed object stays until the table is rebuilt, and
@@ -257,7 +257,7 @@ struct PositionTable {
     }
 }
 
-/// Releases operations without recursion.
+/// The release of operations without recursion.
 ///
 /// An operation owns its dependencies. Releasing the end of a long chain would nest one `deinit` inside the other until
 /// the stack overflows (with Foundation's own operations at about 50,000). Here the outermost release on a thread

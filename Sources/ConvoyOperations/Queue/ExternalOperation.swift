@@ -9,7 +9,7 @@ protocol FoundationBackedQueue: OperationQueue {
     func startInFoundation(_ operation: Operation)
 }
 
-/// Receives the events of a queue's foreign members.
+/// The receiver of the events of a queue's foreign members.
 protocol ForeignScheduler: AnyObject, Sendable {
     func foreignDidBecomeReady(_ member: ExternalOperation)
     func foreignDidFinish(_ member: ExternalOperation)

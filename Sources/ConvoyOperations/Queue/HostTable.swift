@@ -41,12 +41,12 @@ struct HostTable {
         var letsWaitingPass: Bool { gate == 0 || isHalfOpen && probe < 0 }
         /// The levels in which operations of the host are ready.
         var levels = PriorityLevels()
-        /// For each level, and for redirected operations, the ready operations that pass a closed gate.
+        /// The ready operations that pass a closed gate, for each level and for redirected operations.
         var lanes = InlineArray<6, IndexLinkedLists.List>(repeating: IndexLinkedLists.List())
-        /// For each level, and for redirected operations, the ready operations that wait at a closed gate.
+        /// The ready operations that wait at a closed gate, for each level and for redirected operations.
         var waitingLanes = InlineArray<6, IndexLinkedLists.List>(repeating: IndexLinkedLists.List())
-        /// For each level, and for redirected operations, the first waiting operation to which the closed gate may not
-        /// have been reported, or -1.
+        /// The first waiting operation to which the closed gate may not have been reported, or -1, for each level and
+        /// for redirected operations.
         var untold = InlineArray<6, Int32>(repeating: -1)
         var isToBeTold = false
         /// Whether redirected operations may be able to continue.
@@ -75,7 +75,7 @@ struct HostTable {
         _modify { yield &hosts[Int(index)] }
     }
 
-    /// The index of a host, if the table has it.
+    /// Returns the index of a host; nil if it is not in the table.
     func knownIndex(of key: HostKey) -> Int32? {
         let guess = key.lastIndex.load(ordering: .relaxed)
         if Int(guess) < hosts.count, hosts[Int(guess)].key === key { return guess }

@@ -147,7 +147,7 @@ final class OperationConnections: @unchecked Sendable {
     func letGo() { lists.withLock { $0.held = nil } }
 }
 
-/// Detects for a ``ScheduledOperation`` that a dependency of another class has finished.
+/// A watcher that detects for a ``ScheduledOperation`` that a dependency of another class has finished.
 ///
 /// Foundation on Linux has no key-value observing. But when an operation finishes, Foundation evaluates `isReady` of
 /// every operation that depends on it. So the watcher depends on the watched operation, is never enqueued, and detects
@@ -192,10 +192,10 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     }
 }
 
-/// Reports the end of an operation whose class overrides `start()` and therefore posts `isFinished` itself. Only
-/// Foundation receives that post, and wakes the operation's dependents.
+/// An observer that reports the end of an operation whose class overrides `start()` and therefore posts `isFinished`
+/// itself. Only Foundation receives that post, and wakes the operation's dependents.
 final class FinishObserver: Sendable {
-    /// Kept until the end, because Foundation does not retain it.
+    /// The watcher, kept until the end, because Foundation does not retain it.
     private let watcher = Locked<DependencyWatcher?>(nil)
 
     private init() {}

@@ -343,7 +343,7 @@ struct QueueState: ~Copyable {
         if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.release(goOn)) }
     }
 
-    /// The host whose limit and gate currently apply to an operation; nil for none.
+    /// Returns the host whose limit and gate currently apply to an operation; nil for none.
     func host(of index: Int32) -> HostKey? { index < 0 ? nil : lanes.hosts[lanes.entries[Int(index)].host].key }
 
     // MARK: The bounded length

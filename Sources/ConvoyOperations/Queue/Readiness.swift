@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Records whether an operation's `isReady` was evaluated, and whether a queue may have missed its last change.
+/// A record of whether an operation's `isReady` was evaluated, and whether a queue may have missed its last change.
 ///
 /// This serves two purposes. First, Foundation does not report which operations are in its queues. But it evaluates
 /// `isReady` of an operation while adding it, before the operation is in the queue. So an operation whose `isReady` was
@@ -22,8 +22,8 @@ struct ReadinessTracking: ~Copyable, Sendable {
     borrowing func begin() {
         guard !wereMadeFlag.load(ordering: .acquiring) else { return }
         wereMadeFlag.store(true, ordering: .sequentiallyConsistent)
-        // Either a thread that changes the answer sees this flag, or the answer is determined after the change: see
-        // `post`.
+        // Either a thread that changes the answer finds this flag set, or the answer is determined after the change:
+        // see `post`.
         atomicMemoryFence(ordering: .sequentiallyConsistent)
     }
 

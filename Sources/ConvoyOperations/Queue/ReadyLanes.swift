@@ -160,7 +160,7 @@ struct ReadyLanes: ~Copyable {
         if ages[level].isEmpty { levels.remove(level) }
     }
 
-    /// The first operation of a host and level that the gate lets pass; -1 for none.
+    /// Returns the first operation of a host and level that the gate lets pass; -1 for none.
     private func head(ofHost host: Int32, level: Int) -> Int32 {
         let passing = hosts[host].lanes[level].head
         guard hosts[host].letsWaitingPass else { return passing }

@@ -300,7 +300,7 @@ final class CapacityWaiter: Sendable {
     }
 }
 
-/// Connects a task that waits for room with its cancellation, which may come before, during or after the wait.
+/// The connection of a task that waits for room with its cancellation, which may come before, during or after the wait.
 final class CancellableWait: Sendable {
     private struct Wait {
         var waiter: CapacityWaiter?

@@ -273,7 +273,7 @@ extension RequestOperationQueue {
     }
 
     /// The rate at which operations may start per host, identified by name and port; nil, the default, for no limit.
-    /// Otherwise like ``maximumStartRate``; both rates apply.
+    /// Otherwise works like ``maximumStartRate``; both rates apply.
     public final var maximumStartRatePerHost: StartRate? {
         get { state.withLock { $0.lanes.pacing.perHost?.rate } }
         set { scheduler.changePace { $0.setStartRatePerHost(newValue, at: $1) } }

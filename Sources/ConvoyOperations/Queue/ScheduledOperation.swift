@@ -18,7 +18,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// The relations of the operation to others. Marks are never removed.
     private enum Mark {
         /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue,
-        /// either sees this mark or is early enough to be seen by `executionDidFinish()`.
+        /// either finds this mark or is early enough for `executionDidFinish()` to take it into account.
         static let over: UInt16 = 1
         /// A queue has taken the operation, or is about to.
         static let claimed: UInt16 = 2
@@ -33,7 +33,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         /// The class is the library's own, not a user's subclass, which may override `isReady`, `isFinished` or
         /// `isCancelled`.
         static let ofLibrary = Traits(rawValue: 16)
-        /// See ``ScheduledOperation/isStartedDirectly``.
+        /// The queue calls `start()` inline; see ``ScheduledOperation/isStartedDirectly``.
         static let startedDirectly = Traits(rawValue: 32)
         /// The operation uses no slot; see ``ScheduledOperation/takesSlot``.
         static let slotless = Traits(rawValue: 64)

@@ -184,7 +184,7 @@ final class Scheduler: @unchecked Sendable {
         if mayGoOn { goOn() }
     }
 
-    /// The host whose limit and gate currently apply to an operation.
+    /// Returns the host whose limit and gate currently apply to an operation.
     func host(of operation: ScheduledOperation) -> HostKey? { state.withLock { $0.host(of: operation.queueIndex) } }
 
     // MARK: Gates

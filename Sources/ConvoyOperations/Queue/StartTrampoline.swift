@@ -1,6 +1,6 @@
 import Foundation
 
-/// Starts operations on the current thread without recursion.
+/// A trampoline that starts operations on the current thread without recursion.
 ///
 /// An operation that starts inline and finishes immediately makes others ready, which start inline and finish
 /// immediately, and so on. A long chain of such nested calls would overflow the stack. So only the outermost call
@@ -40,7 +40,8 @@ enum StartTrampoline {
     }()
 }
 
-/// Calls `start()` on the operations of a queue, one after another, on a thread of the queue's dispatch queue.
+/// A worker that calls `start()` on the operations of a queue, one after another, on a thread of the queue's dispatch
+/// queue.
 ///
 /// One hop to the thread pool serves all waiting operations. A worker that blocks inside an operation does not delay
 /// others: the queue starts more workers as long as there are more operations with a slot than idle workers.

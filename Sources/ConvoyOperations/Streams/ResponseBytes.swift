@@ -53,7 +53,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
     /// The lines of the body, each of at most 512 KiB; see ``lines(maximumLength:)``.
     public var lines: ResponseLines { lines(maximumLength: 512 << 10) }
 
-    /// The lines of the body, as UTF-8.
+    /// Returns the lines of the body, as UTF-8.
     ///
     /// A line ends with LF, CR or CR LF, which is not included; the last line may have no terminator. Empty lines are
     /// included. This differs from Foundation's `AsyncLineSequence`, which omits empty lines, and ends lines at

@@ -73,7 +73,7 @@ class SequenceBodyStream: InputStream, AsyncBodyStream {
         return answer.withLock { $0 }
     }
 
-    /// Not supported, because the stream has no buffer.
+    /// Returns false, because the stream has no buffer.
     override func getBuffer(
         _ buffer: UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>, length: UnsafeMutablePointer<Int>
     ) -> Bool { false }
