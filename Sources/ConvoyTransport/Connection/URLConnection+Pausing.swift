@@ -41,8 +41,8 @@ extension URLConnection {
         }
     }
 
-    /// The error of a transfer that was paused, which explains why a request whose connection was lost is not sent
-    /// again.
+    /// Returns the error of a transfer that was paused, which explains why a request whose connection was lost is not
+    /// sent again.
     func afterPause(_ error: URLError) -> URLError {
         guard wasPaused, error.code == .networkConnectionLost, error.userInfo[URLError.nothingWasSentKey] == nil else {
             return error

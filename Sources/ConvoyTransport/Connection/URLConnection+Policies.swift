@@ -71,7 +71,7 @@ extension URLConnection {
     /// The alert `certificate_required`, defined only for TLS 1.3 (RFC 8446, section 6.2).
     private static let certificateRequired: UInt8 = 116
 
-    /// Alerts with which servers reject a client certificate: `handshake_failure`, those from `bad_certificate` to
+    /// The alerts with which servers reject a client certificate: `handshake_failure`, those from `bad_certificate` to
     /// `certificate_unknown`, `unknown_ca`, `access_denied`.
     private static let alertsAboutCertificates: Set<UInt8> = [40, 42, 43, 44, 45, 46, 48, 49, certificateRequired]
 }
@@ -204,7 +204,7 @@ extension URLConnection {
         return keeper.field(for: target, site: request.site, isSafeMethod: RequestRules.isSafe(request.method))
     }
 
-    /// Stores the cookies of a response. Returns false if the acceptance handler must be asked first; the response is
+    /// Stores the cookies of a response. Returns false if the acceptance handler must decide first; the response is
     /// then held back.
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, exchange.request.handlesCookies,

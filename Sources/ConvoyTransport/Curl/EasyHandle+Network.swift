@@ -190,7 +190,7 @@ final class Negotiation: Sendable {
         self.proxy = proxy
     }
 
-    /// Announces the methods that libcurl supports, once.
+    /// The announcement of the methods that libcurl supports, made once.
     static let announcement: Void = {
         let features = convoy_version()?.pointee.features ?? 0
         ConnectionAuthentication.setSupported(
@@ -276,7 +276,7 @@ extension EasyHandle {
         var idleConnectionAge = 118
         /// The timeout for establishing a connection, in milliseconds.
         var connectTimeout = Int(Int32.max)
-        /// Credentials with which libcurl authenticates the connection itself.
+        /// The credentials with which libcurl authenticates the connection itself.
         var negotiation: Negotiation?
 
         func equals(_ other: borrowing Options) -> Bool {

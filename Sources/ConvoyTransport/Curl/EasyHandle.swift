@@ -470,7 +470,7 @@ final class EasyHandle: RestingTransfer {
             // Prefer waiting for a connection that can be multiplexed to opening a new one.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
-        // Set after the route, which restricts the connections that may be used.
+        // Set these options after the route, which restricts the connections that may be used.
         if options.negotiation != applied.negotiation { try options.negotiation?.apply(check, to: easy) }
         if options.receiveBufferSize != applied.receiveBufferSize,
             convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK

@@ -191,8 +191,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
-    /// libcurl 8.22 and later check only once per second whether an idle connection is alive. A request that must not
-    /// be sent twice would fail on a connection that has died since.
+    /// Whether libcurl checks only once per second that an idle connection is alive, as version 8.22 and later do. A
+    /// request that must not be sent twice would fail on a connection that has died since.
     private static let trustsConnections = TransportLibraries.libcurl >= 0x08_16_00
 
     /// Starts the transfer for which the handle was prepared.

@@ -31,7 +31,7 @@ package final class NetworkThread: Sendable {
     package let mayBlock: Bool
 
     private struct Start {
-        /// Retained from its creation until this object is released.
+        /// The engine, retained from its creation until this object is released.
         var engine: Engine?
         /// The error of the last failed attempt. Kept after a later success, because callers may still read it.
         var failure: URLError?
@@ -124,8 +124,8 @@ package final class NetworkThread: Sendable {
         }
     }
 
-    /// Makes Dispatch open the descriptors for its timers. It would otherwise do so with the first timer, and terminate
-    /// the program if no descriptor is left.
+    /// The first Dispatch timer, set early so that Dispatch opens the descriptors for its timers. If no descriptor is
+    /// left when it does so, Dispatch terminates the program.
     private static let timersOfDispatch: Void = DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1)) {}
 
     private func startEngine() throws -> Engine {

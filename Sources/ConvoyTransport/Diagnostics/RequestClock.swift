@@ -123,7 +123,7 @@ extension RequestClock {
     func connectionMoments(_ counted: CurlCounters, ready: MonotonicTime?) -> ConnectionMoments? {
         let counted = counted.since(counters)
         guard let opened = socketOpened else { return lookUpBegan.map { ConnectionMoments(began: $0) } }
-        /// The time of a libcurl counter, limited by a known later time.
+        /// Returns the time of a libcurl counter, limited by a known later time.
         func time(of counter: Int64, notAfter limit: MonotonicTime?) -> MonotonicTime? {
             guard counter > 0 else { return limit }
             return min(origin + UInt64(counter) * 1000, limit ?? .max)

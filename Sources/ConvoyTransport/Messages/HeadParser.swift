@@ -203,8 +203,8 @@ struct HeadParser {
         }
     }
 
-    /// Records a `Transfer-Encoding`. Chunked is the only coding that a server may use without being asked (RFC 9112,
-    /// section 7.4). libcurl would decode others without a limit, and without detecting truncation.
+    /// Records a `Transfer-Encoding`. Chunked is the only coding that a server may use without a request for it (RFC
+    /// 9112, section 7.4). libcurl would decode others without a limit, and without detecting truncation.
     private mutating func noteTransferCoding(_ value: UnsafeRawBufferPointer) -> Step {
         if ASCII.equalIgnoringCase(value, "identity".utf8) { return .more }
         guard !value.isEmpty else { return .refused("A Transfer-Encoding line has no value.") }

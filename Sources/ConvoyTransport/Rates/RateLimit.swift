@@ -307,7 +307,7 @@ struct TokenBucket {
         return rate > 0 && balance >= turn
     }
 
-    /// The time at which there will be enough bytes for a turn if none are taken until then; nil for never.
+    /// Returns the time at which there will be enough bytes for a turn if none are taken until then; nil for never.
     mutating func timeOfTurn(at now: MonotonicTime) -> MonotonicTime? {
         guard let rate else { return now }
         guard rate > 0 else { return nil }

@@ -20,7 +20,7 @@ final class TransferThrottle: @unchecked Sendable {
         }
     }
 
-    /// Returns whether these bytes may pass. If not, `proceed` is called when it is time to ask again.
+    /// Returns whether these bytes may pass. If not, `proceed` is called when it is time to call this again.
     func admits(_ count: Int) -> Bool {
         guard !isWaiting else { return false }
         for waiter in waiters where !waiter.limit.admits(count, of: waiter) {

@@ -248,6 +248,6 @@ extension ProxyCredential: CustomStringConvertible, CustomDebugStringConvertible
     public var description: String { "<credential>" }
     /// The same as `description`.
     public var debugDescription: String { description }
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

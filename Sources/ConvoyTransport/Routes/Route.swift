@@ -61,7 +61,7 @@ final class Route: @unchecked Sendable {
         return Int(time.rounded(.up))
     }
 
-    /// The authority of an HTTP proxy tunnel; nil if the proxy receives the URL itself.
+    /// Returns the authority of an HTTP proxy tunnel; nil if the proxy receives the URL itself.
     func tunnelTarget(for target: Target) -> String? {
         guard proxy?.kind.isHTTP == true, target.isSecure || connectTo != nil else { return nil }
         guard let place = connectTo?.dropFirst(2) else { return "\(target.host):\(target.port)" }
