@@ -6,7 +6,7 @@ import Foundation
 public struct Checksum: Sendable, Hashable {
     /// The hash function.
     public let algorithm: ChecksumAlgorithm
-    /// The digest; its length is that of the algorithm's digests.
+    /// The bytes of the digest. Their number matches the algorithm.
     public let digest: Data
 
     /// Creates a checksum from the bytes of a digest.
@@ -87,7 +87,7 @@ public struct PieceChecksums: Sendable, Hashable {
         (self.length, self.checksums) = (length, checksums)
     }
 
-    /// The byte range of a piece in a file of a given length; nil if the file has no such piece.
+    /// Returns the byte range of a piece in a file of a given length; nil if the file has no such piece.
     func range(of index: Int, total: Int64) -> Range<Int64>? {
         let (start, isTooLarge) = length.multipliedReportingOverflow(by: Int64(index))
         guard !isTooLarge, start < total else { return nil }
@@ -102,7 +102,7 @@ public struct PieceChecksums: Sendable, Hashable {
     }
 }
 
-/// Why text or a checksum file could not be parsed.
+/// An error that occurs when a checksum or a checksum file is parsed.
 public enum ChecksumError: Error, Sendable, Hashable {
     /// The algorithm is unknown or unsupported. MD5, SHA-1, SHA-256 and SHA-512 are supported.
     case unknownAlgorithm(String)
@@ -119,7 +119,7 @@ public enum ChecksumError: Error, Sendable, Hashable {
 }
 
 extension ChecksumError: CustomStringConvertible {
-    /// The reason in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
         case .unknownAlgorithm(let name):
@@ -138,7 +138,7 @@ extension ChecksumError: CustomStringConvertible {
 
     private static let known = ChecksumAlgorithm.allCases.map(\.description).joined(separator: ", ")
 
-    /// The text in quotes, shortened if it is long.
+    /// Returns the text in quotes, shortened if it is long.
     private static func shown(_ text: String) -> String {
         text.utf8.count > 200 ? "\(String(text.prefix(100)).debugDescription)…" : text.debugDescription
     }
@@ -151,7 +151,8 @@ extension ChecksumError: LocalizedError {
 
 /// Decodes hexadecimal digits (RFC 4648, section 8).
 enum HexadecimalDigits {
-    /// The bytes; nil if a character is not a hexadecimal digit of either case, or if the number of digits is odd.
+    /// Returns the bytes; nil if a character is not a hexadecimal digit of either case, or if the number of digits is
+    /// odd.
     static func bytes(of digits: some Collection<UInt8>) -> Data? {
         guard digits.count % 2 == 0 else { return nil }
         var data = Data(capacity: digits.count / 2)

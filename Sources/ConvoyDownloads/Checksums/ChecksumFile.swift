@@ -60,10 +60,10 @@ public struct ChecksumFile: Sendable {
         try self.init(parsing: Data(text.utf8))
     }
 
-    /// The strongest checksum for a file, or nil if it is missing or the entries contradict each other.
+    /// Returns the strongest checksum for a file; nil if the file is not listed or its entries contradict each other.
     ///
-    /// Entries with the same path come first (`./name` and `name` are the same path), then entries with the same last
-    /// component, provided that all of them have the same digest. Names are compared byte by byte.
+    /// Entries with the same path take precedence (`./name` and `name` are the same path). Otherwise, entries with the
+    /// same last component are used. All of them must have the same digest. Names are compared byte by byte.
     public func checksum(forFileNamed name: String) -> Checksum? {
         let path = Self.withoutCurrentDirectory(Array(name.utf8)[...])
         guard let candidates = numbers[Self.lastComponent(of: Array(path))] else {

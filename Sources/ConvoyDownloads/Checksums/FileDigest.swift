@@ -13,7 +13,7 @@ final class FileDigest: @unchecked Sendable {
         var limit: Int64 = 0
         var isRunning = false
         var isStopped = false
-        /// Changes when the digests computed so far become invalid.
+        /// A number that changes when the digests computed so far become invalid.
         var generation = 0
         /// The position reached when the last run ended.
         var position: Int64 = 0
@@ -29,12 +29,12 @@ final class FileDigest: @unchecked Sendable {
     private var position: Int64 = 0
     private var generation = -1
     private static let blockSize = 256 << 10
-    /// The number of new bytes, at least, that justifies waking a thread.
+    /// The minimum number of new bytes that justifies waking a thread.
     private static let leastWork: Int64 = 4 << 20
 
     init(file: DownloadFile) { self.file = file }
 
-    /// Starts computing these digests from the beginning of the file.
+    /// Starts computing digests from the beginning of the file.
     func begin(_ algorithms: [ChecksumAlgorithm]) {
         state.withLock { state in
             state.algorithms = algorithms
@@ -94,9 +94,10 @@ final class FileDigest: @unchecked Sendable {
                 continue
             }
             let checksums = isStopped ? [] : digests.compactMap { Checksum(of: $0) }
-            // Take the completion in the same step that ends the run: a later one starts a new run.
+            // Take the completion under the same lock that ends the run, because a completion set later starts a new
+            // run.
             let (isOver, completion) = state.withLock { state -> (Bool, DigestHandler?) in
-                // Something has changed in the meantime: continue.
+                // Continue if the state has changed in the meantime.
                 guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else {
                     return (false, nil)
                 }

@@ -6,8 +6,8 @@ import Foundation
 /// The digests that a server announces for a file: `Repr-Digest` and `Content-Digest` (RFC 9530), `Digest` (RFC 3230)
 /// and `Content-MD5` (RFC 2616, section 14.15).
 package enum ServerDigests {
-    /// The checksums of the complete file that the response to a GET request announces, strongest first, at most one
-    /// per algorithm. If fields contradict each other, the newest standard takes precedence.
+    /// Returns the checksums of the complete file that the response to a GET request announces, strongest first, at
+    /// most one per algorithm. If fields contradict each other, the newest standard takes precedence.
     ///
     /// Unknown and malformed values are skipped, because they do not justify rejecting a download. The result is empty
     /// for
@@ -30,8 +30,8 @@ package enum ServerDigests {
         return found.values.sorted { $0.algorithm > $1.algorithm }
     }
 
-    /// The byte sequences in a dictionary (RFC 8941, section 3.2), such as `sha-256=:47DEQp…:`. The last value of a
-    /// repeated key is used.
+    /// Returns the byte sequences in a dictionary (RFC 8941, section 3.2), such as `sha-256=:47DEQp…:`. The last value
+    /// of a repeated key is used.
     private static func structured(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
         var found: [ChecksumAlgorithm: Checksum] = [:]
         for member in lines.flatMap({ members(of: $0) }) {
@@ -47,7 +47,7 @@ package enum ServerDigests {
         return found
     }
 
-    /// The elements of `Digest`, such as `SHA-256=47DEQp…`. The first value of an algorithm is used.
+    /// Returns the elements of `Digest`, such as `SHA-256=47DEQp…`. The first value of an algorithm is used.
     private static func instanceDigests(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
         var found: [ChecksumAlgorithm: Checksum] = [:]
         for member in lines.flatMap({ members(of: $0) }) {
@@ -61,7 +61,7 @@ package enum ServerDigests {
 
     private static let semicolon = UInt8(ascii: ";")
 
-    /// The elements of a list, trimmed. Quoted commas do not separate elements.
+    /// Returns the elements of a list, trimmed. Quoted commas do not separate elements.
     private static func members(of line: String) -> [ArraySlice<UInt8>] {
         var rest = Array(line.utf8)[...]
         var members: [ArraySlice<UInt8>] = []

@@ -56,7 +56,7 @@ package struct ByteRanges: Sendable, Equatable {
         ranges = rest
     }
 
-    /// The positions in both sets.
+    /// Returns the positions in both sets.
     package func intersection(_ other: ByteRanges) -> ByteRanges {
         var common = self
         for gap in other.gaps(upTo: end) { common.remove(gap) }
@@ -70,7 +70,7 @@ package struct ByteRanges: Sendable, Equatable {
             && ranges[index].upperBound >= range.upperBound
     }
 
-    /// The missing ranges between 0 and a length, in order.
+    /// Returns the missing ranges between 0 and a length, in order.
     package func gaps(upTo length: Int64) -> [Range<Int64>] {
         var gaps: [Range<Int64>] = []
         var position: Int64 = 0
@@ -82,7 +82,7 @@ package struct ByteRanges: Sendable, Equatable {
         return gaps
     }
 
-    /// The index of the first range that ends at or after a position.
+    /// Returns the index of the first range that ends at or after a position.
     private func firstIndex(endingAtOrAfter position: Int64) -> Int {
         var (low, high) = (0, ranges.count)
         while low < high {

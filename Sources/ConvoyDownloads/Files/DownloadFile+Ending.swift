@@ -4,9 +4,8 @@ import Foundation
 
 /// Commits the file under its final name, or closes or removes the files.
 extension DownloadFile {
-    /// Writes all bytes to the disk, so that only the rename is left. This protects an existing file: after a power
-    /// failure it must not be replaced by an incomplete one. If nothing was written, the file is empty. Can be called
-    /// repeatedly.
+    /// Writes all bytes to the disk, so that only the rename is left. Otherwise, a power failure could replace an
+    /// existing file with an incomplete one. If nothing was written, the file is empty. Can be called repeatedly.
     ///
     /// - Parameters:
     ///   - synchronizes: Whether the committed file and its directory must survive a power failure.
@@ -34,7 +33,7 @@ extension DownloadFile {
     /// Moves the file to its final name, and removes the journal.
     ///
     /// - Parameters:
-    ///   - replaces: Whether to replace an existing file with that name; otherwise one is an error.
+    /// - replaces: Whether to replace an existing file with that name. If false, an existing file is an error.
     ///   - synchronizes: Whether the file and its directory must be on the disk when this returns.
     ///   - total: The required length.
     package func commit(
@@ -72,8 +71,8 @@ extension DownloadFile {
 
     /// Closes the file through another descriptor, because some file systems report a lack of space only on closing.
     private func closeEarly() throws(FileWritingError) {
-        // The duplicate keeps the lock, so no other download can take over the partial file before the rename, or its
-        // remains after a failure.
+        // The duplicate keeps the lock, so that no other download can take over the partial file before the rename or
+        // after a failure.
         let held = calls.duplicate(descriptor)
         guard held >= 0 else { throw failure(.cannotWrite, path) }
         let closing = state.withLock { state in
@@ -101,7 +100,7 @@ extension DownloadFile {
         closeFiles(removingKept: !isUseful)
     }
 
-    /// Closes the files and removes the written bytes. If they were to replace a partial file, that file is kept.
+    /// Closes the files and removes the written bytes. A partial file that was about to be replaced is kept.
     package func discard() {
         state.withLock { if $0.kept == nil { ($0.claimed, $0.claimsWrongBytes) = (0, false) } }
         close()
@@ -117,14 +116,14 @@ extension DownloadFile {
             return state.journal
         }
         guard journal >= 0 else { return }
-        // Another download's journal may have this name by now.
+        // The path may already belong to another download's journal.
         if removing, let own = FileIdentity(journal), own == FileIdentity(paths.journal) {
             _ = calls.unlink(paths.journal)
         }
         _ = calls.close(journal)
     }
 
-    /// Closes the file being written, and the partial file that it was to replace, which may be removed.
+    /// Closes the file being written, and the partial file that it would have replaced, which is removed on request.
     func closeFiles(removingKept: Bool = false) {
         let (file, kept) = state.withLock { state in
             defer { state.file = OpenFile() }

@@ -2,15 +2,15 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Writing journal entries, and when.
+/// Scheduling and writing of journal entries.
 extension DownloadFile {
-    /// The pause between synchronizations, in nanoseconds. A killed process loses only the bytes received since the
-    /// last one: a sixteenth of the elapsed time initially, and a few seconds later on.
+    /// The limits of the pause between synchronizations, in nanoseconds. A killed process loses only the bytes received
+    /// since the last synchronization: initially a sixteenth of the elapsed time, later a few seconds.
     static let shortestPause: UInt64 = 50_000_000
     static let longestPause: UInt64 = 3_000_000_000
     static let shareOfPause: UInt64 = 16
-    /// The minimum ratio of a pause to the preceding synchronization, which keeps a slow disk from being busy all the
-    /// time.
+    /// The minimum ratio of a pause to the duration of the preceding synchronization, which keeps a slow disk from
+    /// being busy all the time.
     static let pauseFactor: UInt64 = 4
 
     func synchronizeIfDue() {
@@ -81,7 +81,7 @@ extension DownloadFile {
     /// Synchronizes the bytes written so far, and claims them in the journal. If the disk fails, the bytes are not
     /// claimed and the file is never committed, because the system may have dropped them. Blocks.
     package func synchronize() {
-        // A short file that is still incomplete, or was paused.
+        // Write the bytes of a short file from memory if the file is still incomplete or was paused.
         let isInMemory = state.withLock {
             $0.keepsInMemory && !$0.isMemoryOld && !$0.memory.isEmpty && $0.representation != nil && !$0.isEnding
         }
@@ -104,7 +104,7 @@ extension DownloadFile {
                     state.safe = written
                     return true
                 }
-                // Ignore a failure: without an entry fewer bytes can be resumed, but the file is still correct.
+                // Ignore a failure: without an entry, fewer bytes can be resumed, but the file is still correct.
                 guard isCurrent, (try? writeEntry()) != nil else { return -1 }
                 return state.withLock { $0.journal < 0 ? -1 : calls.duplicate($0.journal) }
             }
@@ -119,8 +119,8 @@ extension DownloadFile {
         }
     }
 
-    /// Renames the replacement to the partial file once it has more bytes and the journal claims them. Call with the
-    /// journal lock held. Returns whether it was renamed.
+    /// Renames the replacement to the name of the partial file once the replacement has more bytes and the journal
+    /// claims them. Call with the journal lock held. Returns whether the file was renamed.
     private func takeName(_ generation: Int) -> Bool {
         let isDue = state.withLock { $0.kept != nil && !$0.isEnding && generation == $0.generation }
         guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }
@@ -167,7 +167,7 @@ extension DownloadFile {
         state.withLock { state in
             guard state.kept == nil else { return }
             state.claimed = entry.bytes.count
-            // More bytes may have been forgotten in the meantime.
+            // In the meantime, `forget(_:)` may have marked more bytes as wrong.
             if state.safe == entry.bytes { state.claimsWrongBytes = false }
         }
     }
@@ -178,7 +178,7 @@ extension DownloadFile {
         repeat { result = synchronize(descriptor) } while result != 0 && errno == EINTR
         guard result != 0 else { return true }
         let code = errno
-        // These errors mean that the file cannot be synchronized, so nothing was lost.
+        // With these errors, the file does not support synchronization, so no bytes were lost.
         guard ![EINVAL, ENOSYS, ENOTSUP, EROFS].contains(code) else { return false }
         state.withLock { $0.lossCode = code }
         errno = code

@@ -2,8 +2,9 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A new file is opened when its first bytes are written. A short one is kept in memory until complete, then written to
-/// an unnamed file, which gets its name once it is on the disk. A killed process leaves no trace of it.
+/// Deferred opening of new files. A new file is opened when its first bytes are written. A short file is kept in memory
+/// until complete, then written to an unnamed file, which is named once it is on the disk. If the process is killed, no
+/// trace of a short file remains.
 extension DownloadFile {
     /// The maximum length, in bytes, of a file kept in memory.
     package static let longestInMemory: Int64 = 64 << 10
@@ -30,11 +31,12 @@ extension DownloadFile {
     /// Keeps the following bytes in memory, unless the file is open. Call after ``begin(_:keeping:)``.
     package func keepInMemory() { state.withLock { $0.keepsInMemory = $0.file.descriptor < 0 } }
 
-    /// Call with the journal lock held.
+    /// Opens the file whose opening was deferred. Call with the journal lock held.
     func openLate() throws(FileWritingError) {
         do throws(FileWritingError) {
             _ = try open()
-            // Another download may have committed its file there, which also frees the name of the partial file.
+            // Another download may have committed its file to the destination, which also frees the name of the partial
+            // file.
             if let destination = state.withLock({ $0.destination }), FileIdentity(destination) != nil {
                 throw FileWritingError(.exists, destination, EEXIST)
             }
@@ -82,7 +84,7 @@ extension DownloadFile {
         try write(state.withLock { $0.isMemoryOld ? [] : $0.memory }, at: 0, to: descriptor)
     }
 
-    /// Gives the unnamed file its name. Returns false if the file system does not support it.
+    /// Names the unnamed file. Returns false if the file system does not support this.
     func nameUnnamed(_ name: String) throws(FileWritingError) -> Bool {
         let unnamed = state.withLock { $0.unnamed }
         let isNamed = calls.name(unnamed, name) == 0

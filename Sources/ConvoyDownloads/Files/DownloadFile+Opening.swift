@@ -4,9 +4,9 @@ import Foundation
 
 /// Opening the existing partial file and its journal.
 extension DownloadFile {
-    /// Opens and locks the partial file, or creates it. Its contents stay until the first byte is written.
+    /// Opens and locks the partial file, or creates it. Its contents remain until the first byte is written.
     ///
-    /// - Returns: The bytes that the journal claims and what they belong to, if any.
+    /// - Returns: The bytes that the journal claims, and their representation; nil if the journal claims no bytes.
     package func open() throws(FileWritingError) -> (representation: Representation, written: ByteRanges)? {
         let isNew = try openPartial()
         isOnLocalFileSystem = FileSystem.isLocal(descriptor)
@@ -30,8 +30,8 @@ extension DownloadFile {
         return (entry.representation, bytes)
     }
 
-    /// Removes the replacement left by a killed process. It is unused, because its name belongs to the holder of the
-    /// lock.
+    /// Removes the replacement left by a killed process. No other process uses it, because only the holder of the lock
+    /// may use its name.
     func removeReplacement() throws(FileWritingError) {
         guard calls.unlink(paths.replacement) == 0 || errno == ENOENT else {
             throw failure(.cannotCreate, paths.replacement)
@@ -50,14 +50,14 @@ extension DownloadFile {
             if descriptor < 0, errno == EEXIST {
                 isNew = false
                 descriptor = opened(path, flags)
-                // Another process has just moved it to its final name.
+                // Another process has just moved the file to its final name.
                 if descriptor < 0, errno == ENOENT { continue }
             }
             guard descriptor >= 0 else { throw failure(.cannotCreate, path) }
             let opened = descriptor
             state.withLock { $0.file.descriptor = opened }
             guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
-            // The file has another hard link, for example from a backup, and stays unchanged under that name.
+            // The file has another hard link, for example in a backup, and must stay unchanged under that name.
             if found.isOwn, !found.isPlain, found.isRegular, found == FileIdentity(path) {
                 if calls.lock(descriptor) != 0, errno == EWOULDBLOCK {
                     throw FileWritingError(.partialIsShared, path, EBUSY)
@@ -76,7 +76,7 @@ extension DownloadFile {
                     state.withLock { $0.file.identity = found }
                     return isNew
                 }
-                // Without locks the file may still be in use: leave it to its user, but take its name.
+                // Without locks, the file may still be in use. Leave it to its user, but free its name.
                 guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
             }
             // Another process has renamed or removed the file in the meantime.
@@ -118,8 +118,8 @@ extension DownloadFile {
         return entry
     }
 
-    /// The journal entry for a file, which may no longer be the partial file, and the length of the file; nil if the
-    /// journal does not claim any of its bytes.
+    /// Returns the journal entry for a file, which may no longer be the partial file, and the length of the file; nil
+    /// if the journal does not claim any of its bytes.
     func entry(ofFileAt path: String) -> (entry: JournalEntry, length: Int64)? {
         let file = opened(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard file >= 0 else { return nil }
@@ -151,7 +151,7 @@ extension DownloadFile {
 
     /// Removes a journal durably, so that it cannot reappear beside another partial file.
     func removeJournal() throws(FileWritingError) {
-        // Open the directory before anything changes, because no descriptor may be left for it.
+        // Open the directory before changing anything, because later no descriptor may be available.
         let folder = try openDirectory()
         defer { _ = calls.close(folder) }
         guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }

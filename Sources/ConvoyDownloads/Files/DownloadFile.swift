@@ -7,8 +7,8 @@ import Foundation
 /// At any time, even after `kill -9` or a power failure, the disk has the old file, the new file, or a partial file
 /// whose journal claims only bytes that it contains. This is guaranteed as follows:
 ///
-/// - The partial file is locked from when it is opened until it has its final name. The journal is used only by the
-///   process that holds that lock.
+/// - The partial file is locked from the moment it is opened until it has its final name. The journal is used only by
+///   the process that holds that lock.
 /// - A journal entry claims only bytes that were on the disk before it was written. It identifies the file that
 ///   contains them, so it does not apply to another file with the same name.
 /// - Bytes claimed by the journal are never overwritten by those of another representation. The new bytes are written
@@ -24,7 +24,8 @@ package final class DownloadFile: @unchecked Sendable {
     let calls: FileCalls
     let clock: @Sendable () -> UInt64
 
-    // Set by `open()`, before any bytes are written, and when the files are closed, after the last write.
+    // These properties are set by `open()`, before any bytes are written, and when the files are closed, after the last
+    // write.
     /// Whether the file system supports locks. Without them the partial file has no journal, because another process
     /// might use both.
     var hasLock = false
@@ -39,7 +40,7 @@ package final class DownloadFile: @unchecked Sendable {
     struct Condition {
         /// The file being written.
         var file = OpenFile()
-        /// The partial file, if the file being written is to replace it; nil if they are the same file.
+        /// The partial file, if the file being written will replace it; nil if both are the same file.
         var kept: OpenFile?
         /// Whether the file has been prepared for writing.
         var isPrepared = false
@@ -76,12 +77,12 @@ package final class DownloadFile: @unchecked Sendable {
         var modified: Int64?
         /// Whether only the rename is left.
         var isSecured = false
-        /// Keeps descriptors reserved for the file until it is open.
+        /// An object that keeps descriptors reserved for the file until it is open.
         var claim: (any AnyObject & Sendable)?
         /// The path at which no file may exist when the file is opened later.
         var destination: String?
-        /// The error of a failed synchronization. Bytes may have been lost, and the system reports it only once: later
-        /// synchronizations succeed.
+        /// The error code of a failed synchronization. Bytes may have been lost, and later synchronizations succeed,
+        /// because the system reports the error only once.
         var lossCode: Int32?
 
         /// Whether the journal is out of date. A replacement is claimed only once it has more bytes than the partial
@@ -93,9 +94,9 @@ package final class DownloadFile: @unchecked Sendable {
 
     let state = Locked(Condition())
     var descriptor: Int32 { state.withLock { $0.file.descriptor } }
-    /// Held while the file is prepared or renamed, or an entry is written.
+    /// The lock held while the file is prepared or renamed, or while an entry is written.
     let journalLock = Locked(false)
-    /// Held during a synchronization, so that an entry is on the disk before its predecessor is overwritten.
+    /// The lock held during a synchronization, so that an entry is on the disk before its predecessor is overwritten.
     let synchronizationLock = Locked(false)
 
     package init(
@@ -132,8 +133,8 @@ package final class DownloadFile: @unchecked Sendable {
     /// Sets the representation of the following bytes. The file does not change until the first of them is written.
     ///
     /// - Parameters:
-    ///   - representation: What the bytes belong to; nil if they cannot be resumed later, in which
-    ///     case there is no journal.
+    /// - representation: The representation of the bytes; nil if they cannot be resumed later, in which case there is
+    ///   no journal.
     ///   - kept: The bytes of the representation that the file already contains; empty to start
     ///     over.
     package func begin(_ representation: Representation?, keeping kept: ByteRanges = ByteRanges()) {
@@ -181,6 +182,8 @@ package final class DownloadFile: @unchecked Sendable {
         synchronizeIfDue()
     }
 
+    /// Writes bytes at an offset to a descriptor.
+    ///
     /// - Parameter then: Called with each range written, once per system call.
     func write(
         _ bytes: UnsafeRawBufferPointer, at offset: Int64, to descriptor: Int32, then: (Range<Int64>) -> Void = { _ in }
@@ -241,7 +244,7 @@ package final class DownloadFile: @unchecked Sendable {
         try removeReplacement()
         let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(.cannotCreate, paths.replacement) }
-        // It may become the partial file.
+        // Lock the replacement, because it may become the partial file.
         _ = calls.lock(descriptor)
         let file = OpenFile(descriptor: descriptor, identity: FileIdentity(descriptor))
         state.withLock { ($0.kept, $0.file, $0.safe) = ($0.file, file, ByteRanges()) }

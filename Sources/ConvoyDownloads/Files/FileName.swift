@@ -72,10 +72,10 @@ public enum FileName {
 
     // MARK: Reserved names
 
-    /// The index of the last dot, if the suffix is reserved for a file beside a download; otherwise nil. A name sent by
-    /// a server must never match a file from which a later download resumes.
+    /// Returns the index of the last dot if the suffix is reserved for a file beside a download; otherwise nil. A name
+    /// sent by a server must never match a file from which a later download resumes.
     ///
-    /// Some file systems ignore case and invisible characters.
+    /// Case and invisible characters are ignored, as some file systems do.
     package static func reservedDot(in name: ArraySlice<Unicode.Scalar>) -> Int? {
         guard let dot = name.lastIndex(of: ".") else { return nil }
         let suffix = String(String.UnicodeScalarView(name[dot...].filter { !$0.properties.isDefaultIgnorableCodePoint }))
@@ -120,8 +120,8 @@ extension FileName {
         return prefix(stem, maximumLength - suffix.utf8.count) + suffix
     }
 
-    /// The longest prefix that fits. It ends between two characters, unless the last character is very long, because a
-    /// letter may have any number of accents.
+    /// Returns the longest prefix that fits. The prefix ends between two characters, unless the last character is very
+    /// long, because a letter may have any number of accents.
     private static func prefix(_ text: Substring, _ limit: Int) -> String {
         var (used, end) = (0, text.unicodeScalars.startIndex)
         for index in text.unicodeScalars.indices {

@@ -3,12 +3,15 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// A journal entry for a partial file: what its bytes belong to, and which of them are on the disk.
+/// A journal entry for a partial file. The entry records the representation of the bytes, and which of them are on the
+/// disk.
 ///
 /// The text consists of a header line and a line of JSON:
 ///
-///  convoy-journal 2 42 183 9f86d081884c7d65
-///  {"url":"https://…","place":"…","etag":"…","modified":"…","type":"…","length":1048576,"file":"…","bytes":[0,524288]}
+/// ```
+/// convoy-journal 2 42 183 9f86d081884c7d65
+/// {"url":"https://…","place":"…","etag":"…","modified":"…","type":"…","length":1048576,"file":"…","bytes":[0,524288]}
+/// ```
 ///
 /// The header contains the version, a number that increases with each entry, the length of the JSON text in bytes, and
 /// a prefix of its SHA-256 digest, which detects torn entries. Journals of other versions claim nothing.
@@ -54,7 +57,7 @@ package struct JournalEntry: Sendable, Equatable {
         return Array("\(Self.magic) \(number) \(json.count) \(digest)\n".utf8) + Array(json) + [UInt8(ascii: "\n")]
     }
 
-    /// Parses the entry at the start of some bytes; nil if it is missing or torn.
+    /// Parses the entry at the start of a slot; nil if the entry is missing or torn.
     package init?(text: ArraySlice<UInt8>) {
         guard let end = text.prefix(200).firstIndex(of: UInt8(ascii: "\n")) else { return nil }
         let header = String(decoding: text[..<end], as: UTF8.self)
@@ -110,8 +113,8 @@ package enum JournalLayout {
     /// The offset of the slot for an entry.
     package static func offset(of number: UInt64) -> Int64 { Int64(number % UInt64(placeCount)) * Int64(placeSize) }
 
-    /// The latest complete entry for a file in the contents of a journal. The other slot can contain an entry for
-    /// another file, if a replacement has become the partial file or has failed to.
+    /// Returns the latest complete entry for a file in the contents of a journal. The other slot can contain an entry
+    /// for another file, if a replacement has become the partial file or has failed to.
     package static func latest(in bytes: [UInt8], of mark: String) -> JournalEntry? {
         (0..<placeCount).map { $0 * placeSize }.filter { $0 < bytes.count }
             .compactMap { JournalEntry(text: bytes[$0..<min($0 + placeSize, bytes.count)]) }
@@ -127,16 +130,16 @@ package struct PartialPaths: Sendable, Equatable {
     package let directory: String
     package var partial: String { stem + Self.partialSuffix }
     package var journal: String { stem + Self.journalSuffix }
-    /// The path of a file that is to replace the partial file, which is kept in the meantime.
+    /// The path of the file that will replace the partial file, which is kept in the meantime.
     package var replacement: String { stem + Self.replacementSuffix }
 
     package static let partialSuffix = ".convoypart"
     package static let journalSuffix = ".convoyjournal"
     package static let replacementSuffix = ".convoynew"
-    /// No name created from untrusted text ends with one of these; see `FileName`.
+    /// The suffixes of these files. No name created from untrusted text ends with one of them; see `FileName`.
     package static let suffixes = [partialSuffix, journalSuffix, replacementSuffix]
 
-    /// The paths for a destination.
+    /// Creates the paths for a destination.
     package init(destination path: String) {
         let name = PathText.name(of: path)
         let short = Self.shortened(name)
@@ -144,11 +147,11 @@ package struct PartialPaths: Sendable, Equatable {
         stem = name.utf8.count == short.utf8.count ? path : PathText.join(directory, short)
     }
 
-    /// The paths for a file, or for the target of a symbolic link. Blocks.
+    /// Creates the paths for a file, or for the target of a symbolic link. Blocks.
     package init(following path: String) { self.init(destination: (try? FileRenaming.target(of: path)) ?? path) }
 
-    /// The paths in a directory for a file that the server will name. They are derived from the URL, so that a later
-    /// download of the same URL finds them.
+    /// Creates the paths in a directory for a file that the server will name. They are derived from the URL, so that a
+    /// later download of the same URL finds the files.
     package init(directory: String, url: URL) {
         self.init(directory: directory, name: "convoy-\(ResourcePlace(url).digest.prefix(24))")
     }
@@ -157,7 +160,7 @@ package struct PartialPaths: Sendable, Equatable {
         (self.directory, stem) = (directory, PathText.join(directory, Self.shortened(name)))
     }
 
-    /// A name short enough for the suffixes. Most file systems allow 255 bytes.
+    /// Returns a name short enough for the suffixes. Most file systems allow 255 bytes.
     private static func shortened(_ name: String) -> String {
         let limit = 255 - journalSuffix.utf8.count
         guard name.utf8.count > limit else { return name }

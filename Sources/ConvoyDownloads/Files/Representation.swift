@@ -3,18 +3,18 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Identifies what the bytes of a partial file belong to, which decides whether later bytes can be added to them.
+/// The identity of the data in a partial file, which determines whether later bytes can be added to the file.
 package struct Representation: Sendable, Equatable {
     package var place: ResourcePlace
     /// The URL; nil if read from a journal, which stores it without its secrets.
     private var url: URL?
     private var shown: String?
-    /// Classifies the secret parts of the URL.
+    /// The classifier for the secret parts of the URL.
     private var secrets = SecretClassifier.standard
     package var validators: RepresentationFacts.Validators
     /// The media type, without parameters; nil if no response has specified it.
     package var type: String?
-    /// Whether some of the bytes belong to the representation only if a checksum confirms them.
+    /// Whether some of the bytes are valid only if a checksum confirms them.
     package var isCombined = false
     /// The complete length, in bytes.
     package var total: Int64
@@ -40,12 +40,12 @@ package struct Representation: Sendable, Equatable {
     /// The URL for display, without its secrets.
     package var shownURL: String { shown ?? url.map { Redaction.url($0.absoluteString, secrets) } ?? "" }
 
-    /// The media type in a `Content-Type`, if any.
+    /// Returns the media type in a `Content-Type`; nil if it is missing.
     static func type(_ value: String?) -> String? {
         guard let type = value.map({ ASCII.trimmed($0.utf8.prefix { $0 != UInt8(ascii: ";") }) }), !type.isEmpty else {
             return nil
         }
-        // The usual case.
+        // Servers usually send types in lowercase.
         if type.allSatisfy({ $0 == ASCII.lowercased($0) }) { return String(Substring(type)) }
         return String(decoding: type.map(ASCII.lowercased), as: UTF8.self)
     }
@@ -56,8 +56,8 @@ package struct Representation: Sendable, Equatable {
 }
 
 /// The location of a resource: its URL without the parts that only authorize access for some time.
-///
-/// Validators are meaningless at another URL. But a redirect to cloud storage has a new signature in its URL each time,
+/// Validators apply only to one URL. However, a redirect to cloud storage leads to the same resource with a new
+/// signature in the URL each time.
 /// and still leads to the same resource.
 package struct ResourcePlace: Sendable, Equatable {
     private enum Form {
@@ -68,7 +68,7 @@ package struct ResourcePlace: Sendable, Equatable {
 
     private let form: Form
 
-    /// The place of a URL.
+    /// Creates the place of a URL.
     package init(_ url: URL) { form = .url(url) }
 
     /// Creates a place from its digest.
@@ -106,7 +106,7 @@ package struct ResourcePlace: Sendable, Equatable {
             + kept.map { String(decoding: $0.0, as: UTF8.self) }.joined(separator: "&")
     }
 
-    /// A scheme for signing URLs. Ordinary queries use the same names, so they are removed only if all of the required
+    /// A scheme for signing URLs. Because ordinary queries use the same names, items are removed only if all required
     /// ones are present.
     private struct Signature {
         let required: Set<String>

@@ -4,7 +4,7 @@ import Foundation
 
 /// The name under which a response is saved if none is specified.
 public enum SuggestedName {
-    /// The name if neither the response nor the URL contains one: usually, the URL is that of a directory.
+    /// The name if neither the response nor the URL contains one, usually because the URL is that of a directory.
     public static let fallback = "index.html"
 
     /// Returns a safe file name for the body of a response: the name in `Content-Disposition` (RFC 6266), otherwise the
@@ -89,7 +89,7 @@ struct ParameterList {
         rest = bytes[end...].dropFirst()
     }
 
-    /// The next parameter with a value. If the closing quote is missing, that parameter and all that follow are
+    /// Returns the next parameter with a value. A parameter without a closing quote and all parameters after it are
     /// skipped.
     mutating func next() -> Parameter? {
         while !rest.isEmpty {
@@ -115,8 +115,8 @@ struct ParameterList {
 
 /// The value of a parameter with a charset (RFC 8187, section 3.2): `UTF-8''na%C3%AFve.txt`.
 enum ExtendedValue {
-    /// The decoded text; nil if the charset is neither UTF-8 nor ISO-8859-1, a `%` is invalid, or the bytes are not
-    /// valid text.
+    /// Returns the decoded text; nil if the charset is neither UTF-8 nor ISO-8859-1, a `%` is invalid, or the bytes are
+    /// not valid text.
     static func text(of value: ArraySlice<UInt8>) -> String? {
         let parts = value.split(separator: UInt8(ascii: "'"), maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count == 3, let bytes = decoded(parts[2]) else { return nil }

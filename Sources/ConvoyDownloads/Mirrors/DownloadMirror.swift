@@ -6,7 +6,7 @@ import Foundation
 public struct DownloadMirror: Sendable, Hashable {
     /// The http or https URL of the file, without user information.
     public let url: URL
-    /// The priority, from 1 (highest) to 999999; nil, if not specified, ranks last.
+    /// The priority, from 1 (highest) to 999999; nil if not specified, which ranks last.
     public let priority: Int?
     /// The country of the server (ISO 3166-1), in lowercase; nil if not specified.
     public let location: String?
@@ -35,7 +35,8 @@ public struct DownloadMirror: Sendable, Hashable {
             location: location.flatMap { $0.isEmpty ? nil : String($0.lowercased().prefix(16)) })
     }
 
-    /// The mirrors from best to worst, in their original order if they have the same priority, without duplicate URLs.
+    /// Returns the mirrors from best to worst, in their original order if they have the same priority, without
+    /// duplicate URLs.
     static func sorted(_ mirrors: [DownloadMirror]) -> [DownloadMirror] {
         let ordered = mirrors.enumerated().sorted {
             let (one, other) = ($0.element.priority ?? .max, $1.element.priority ?? .max)
@@ -49,7 +50,7 @@ public struct DownloadMirror: Sendable, Hashable {
         Array((HTTPAddress(url.absoluteString)?.text ?? url.absoluteString).utf8)
     }
 
-    /// RFC 5854, section 4.2.16.1, and RFC 6249, section 3.1.
+    /// The valid priorities (RFC 5854, section 4.2.16.1, and RFC 6249, section 3.1).
     private static let priorities = 1...999_999
 }
 
@@ -61,7 +62,7 @@ public struct MirrorLinks: Sendable, Hashable {
     /// to worst.
     public let metalinks: [URL]
 
-    /// The maximum number of each; those with the best priorities are kept.
+    /// The maximum number of mirrors, and of Metalink documents. Those with the best priorities are kept.
     public static let limit = 64
 
     /// Parses the fields of a response. Relative references are resolved against its URL (RFC 8288, section 3.1). Links
@@ -100,7 +101,7 @@ struct LinkField {
     /// The value of a parameter; the first one if its name is repeated (section 3.3).
     subscript(name: String) -> String? { parameters.first { $0.name == name }?.value }
 
-    /// Whether the space-separated relation types (section 2.1) contain this one, given in lowercase.
+    /// Returns whether the space-separated relation types (section 2.1) contain `type`, given in lowercase.
     func hasRelation(_ type: String) -> Bool {
         guard let types = self["rel"] else { return false }
         return types.utf8.split(separator: UInt8(ascii: " ")).contains { ASCII.equalIgnoringCase($0, type.utf8) }
@@ -135,7 +136,7 @@ private struct LinkScanner {
         return nil
     }
 
-    /// The parameters up to the end of the link.
+    /// Reads the parameters up to the end of the link.
     private mutating func parameters() -> [(name: String, value: String)] {
         var parameters: [(name: String, value: String)] = []
         while true {

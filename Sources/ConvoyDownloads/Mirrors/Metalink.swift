@@ -55,11 +55,11 @@ public struct Metalink: Sendable, Hashable {
     }
 }
 
-/// Why a Metalink document was rejected. Line numbers start at 1.
+/// A reason for rejecting a Metalink document. Line numbers start at 1.
 public enum MetalinkError: Error, Sendable, Hashable {
     /// The document is larger than this limit, in bytes.
     case tooLarge(limit: Int)
-    /// The document is not well-formed XML, or is nested more deeply, or contains longer text, than any Metalink needs.
+    /// The document is not well-formed XML, or its nesting or a text in it exceeds what any Metalink needs.
     case malformed(reason: String, line: Int)
     /// The document has a document type, which could declare entities. No Metalink needs one.
     case documentType(line: Int)
@@ -82,7 +82,7 @@ public enum MetalinkError: Error, Sendable, Hashable {
 }
 
 extension MetalinkError: CustomStringConvertible {
-    /// The reason in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
         case .tooLarge(let limit): "The Metalink is larger than \(limit >> 20) MiB."

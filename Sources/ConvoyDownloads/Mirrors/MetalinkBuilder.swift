@@ -83,7 +83,7 @@ struct MetalinkBuilder {
         text = []
     }
 
-    /// Whether the root element is that of version 3.
+    /// Returns whether the root element is that of version 3.
     private func isOldRoot(_ name: String, _ namespace: String?, version: String?) throws(MetalinkError) -> Bool {
         guard name == "metalink" else { throw .notMetalink }
         if namespace == Self.namespace { return false }
@@ -93,7 +93,7 @@ struct MetalinkBuilder {
 
     private static func isOld(_ namespace: String?) -> Bool { namespace?.hasPrefix(oldNamespace) ?? true }
 
-    /// Converts a preference, from 1 to 100 (best), to a priority.
+    /// Converts a preference, from 1 to 100 (best), to a priority; nil if the preference is invalid.
     private static func priority(ofPreference text: String?) -> String? {
         guard let preference = text.flatMap({ Int($0) }), (1...100).contains(preference) else { return nil }
         return String(101 - preference)
@@ -107,7 +107,7 @@ struct MetalinkBuilder {
         case (.file, "verification") where isVersion3: return .verification
         case (.file, "resources") where isVersion3: return .resources
         case (.resources, "url"):
-            // The others are torrents or unsupported protocols.
+            // Other URLs are those of torrents or of unsupported protocols.
             guard ["http", "https"].contains(attributes["type"] ?? "http") else { return .other }
             return .url(
                 priority: Self.priority(ofPreference: attributes["preference"]), location: attributes["location"])
@@ -216,7 +216,7 @@ struct MetalinkDraft {
         for pieces in pieces.values {
             guard let size else { break }
             let expected = size == 0 ? 0 : (size - 1) / pieces.length + 1
-            // For an empty file, some programs write one digest, of zero bytes.
+            // Some programs write one digest, of zero bytes, for an empty file.
             guard pieces.checksums.count == expected || (size == 0 && pieces.checksums.count == 1) else {
                 throw .wrongPieceCount(found: pieces.checksums.count, expected: expected, line: line)
             }
@@ -263,7 +263,7 @@ struct MetalinkAttributes {
         return value
     }
 
-    /// A prefix of a text, for an error.
+    /// Returns a prefix of a text, for an error.
     static func shown(_ text: some Collection<UInt8>) -> String { String(decoding: text.prefix(100), as: UTF8.self) }
 }
 
@@ -293,7 +293,8 @@ enum MetalinkPath {
 
 /// Parses the numbers in a document.
 enum DecimalNumber {
-    /// The number in ASCII digits; nil if there are other characters, such as a sign, or if the number is too large.
+    /// Parses a number in ASCII digits; nil if there are other characters, such as a sign, or if the number is too
+    /// large.
     static func parse(_ digits: some Collection<UInt8>) -> Int64? {
         guard !digits.isEmpty else { return nil }
         var value: Int64 = 0

@@ -18,7 +18,7 @@ struct MetalinkParser {
     private var depth = 0
     private var error: MetalinkError?
 
-    /// The files that a document lists.
+    /// Returns the files that a document lists.
     static func files(in data: Data) throws(MetalinkError) -> [Metalink.File] {
         guard data.count <= Metalink.maximumLength else { throw .tooLarge(limit: Metalink.maximumLength) }
         let data = try text(of: data)
@@ -30,7 +30,7 @@ struct MetalinkParser {
         return parser.builder.files
     }
 
-    /// The document in UTF-8.
+    /// Returns the document in UTF-8.
     private static func text(of data: Data) throws(MetalinkError) -> Data {
         do {
             return try XMLEncoding.utf8(of: data, label: nil)
@@ -39,8 +39,8 @@ struct MetalinkParser {
         }
     }
 
-    /// The line of the first run of bytes without `<` that is too long. Because a tag cannot contain `<`, this also
-    /// limits its length.
+    /// Returns the line of the first run of bytes without `<` that is too long. Because a tag cannot contain `<`, this
+    /// check also limits the length of tags.
     private static func lineOfLongRun(in data: Data) -> Int? {
         data.withUnsafeBytes { bytes -> Int? in
             var (line, run) = (1, 0)
@@ -144,7 +144,8 @@ struct MetalinkParser {
 
     private static func text(_ characters: UnsafePointer<xmlChar>) -> String { String(cString: characters) }
 
-    /// The value of an attribute. libxml2 reports an ampersand as a character reference, to be parsed again.
+    /// Returns the value of an attribute. libxml2 reports an ampersand as a character reference, which must be parsed
+    /// again.
     private static func attributeText(_ bytes: UnsafeBufferPointer<xmlChar>) -> String {
         var result: [UInt8] = []
         var rest = bytes[...]

@@ -6,7 +6,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Handling an existing file at the destination.
+/// Handling of an existing file at the destination.
 extension Download {
     /// The existing file that `ExistingFilePolicy.resume` completes.
     struct ExistingFile {
@@ -19,7 +19,7 @@ extension Download {
         var isReplaced = false
     }
 
-    /// Whether an existing file is kept without contacting the server.
+    /// Returns whether an existing file is kept without contacting the server.
     func dealsWithExisting(_ path: String) throws -> Bool {
         var information = stat()
         guard lstat(path, &information) == 0 else { return false }
@@ -42,7 +42,7 @@ extension Download {
         }
     }
 
-    /// Whether a checksum confirms that the file is complete. Otherwise the file is noted as one to resume.
+    /// Returns whether a checksum confirms that the file is complete. If not, records the file as one to resume.
     private func isWhole(_ path: String) -> Bool {
         var information = stat()
         guard stat(path, &information) == 0, information.st_size > 0 else { return false }
@@ -53,8 +53,8 @@ extension Download {
         return false
     }
 
-    /// Whether the file at the destination was committed by an earlier download of the same URL, whose process was
-    /// killed before it removed the journal. Removes the journal.
+    /// Returns whether the file at the destination was committed by an earlier download of the same URL, whose process
+    /// was killed before it removed the journal. Removes that journal.
     private func isLeftWhole(_ path: String) -> Bool {
         let paths = PartialPaths(destination: path)
         guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
@@ -65,7 +65,7 @@ extension Download {
         return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false
     }
 
-    /// The first checksum that does not match the file, and the actual one; nil if all match. Blocks.
+    /// Returns the first checksum that does not match the file, and the actual one; nil if all match. Blocks.
     func mismatch(of path: String, _ checksums: [Checksum]) -> (expected: Checksum, actual: Checksum?)? {
         let digests = Set(checksums.map(\.algorithm)).map { MessageDigest($0) }
         let isRead = read(path) { bytes in for digest in digests { digest.update(bytes) } }
@@ -77,7 +77,7 @@ extension Download {
         return nil
     }
 
-    /// Reads a file to its end. Returns false if that fails or the download is to stop.
+    /// Reads a file to its end. Returns false if reading fails or the download must stop.
     private func read(_ path: String, _ body: (UnsafeRawBufferPointer) throws -> Void) -> Bool {
         let descriptor = settings.calls.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)
         guard descriptor >= 0 else { return false }
@@ -125,7 +125,7 @@ extension Download {
         question.start()
     }
 
-    /// A number that no part has.
+    /// The identifier of the request, which differs from those of all parts.
     private static let questionID = -1
 
     private func didAskAboutExisting(_ question: HTTPRequestOperation) {
@@ -147,7 +147,7 @@ extension Download {
         if let answer, answer.statusCode == 200, !answer.isEncoded, let total = answer.contentLength {
             let known = settings.checksums.isEmpty ? ServerDigests.checksums(in: answer) : settings.checksums
             if isUnfinished(existing.path) {
-                // The length is meaningless, and the contents may have holes.
+                // The file's length is meaningless, because its contents may have holes.
             } else if total == existing.length {
                 // The user's checksum has already been compared.
                 if settings.checksums.isEmpty, mismatch(of: existing.path, known) == nil {
@@ -163,8 +163,8 @@ extension Download {
         fetch()
     }
 
-    /// Whether the control file of another program beside the file marks it as incomplete: aria2 allocates the full
-    /// length first, and axel writes at several offsets.
+    /// Returns whether the control file of another program beside the file marks it as incomplete: aria2 allocates the
+    /// full length first, and axel writes at several offsets.
     private func isUnfinished(_ path: String) -> Bool {
         [".aria2", ".st"].contains { FileIdentity(path + $0) != nil }
     }

@@ -64,7 +64,7 @@ extension Download {
         start(request)
     }
 
-    /// Discards the file. If the operation is retried, it creates another.
+    /// Discards the file. If the operation is retried, the next attempt creates another.
     func discardFile() {
         let file = state.withLock { state in
             state.plan.forgetFile()
@@ -83,7 +83,7 @@ extension Download {
         BlockingWorkers.shared.perform { [self] in for index in whole { _ = check(pieces, index) } }
     }
 
-    /// Whether a piece is correct. If not, it is fetched again, and a source that has sent all of it is no longer used.
+    /// Returns whether a piece is correct. If not, fetches it again, and stops using a source that has sent all of it.
     private func check(_ pieces: PieceChecksums, _ index: Int) -> Bool {
         let (file, total, rejections) = state.withLock { ($0.file, $0.plan.total, $0.rejections[index]) }
         guard let file, let total, let range = pieces.range(of: index, total: total) else { return true }
@@ -91,7 +91,7 @@ extension Download {
         guard let actual = try? FileDigest.checksum(expected.algorithm, of: range, in: file) else { return false }
         if actual == expected { return true }
         let stopped = state.withLock { state -> [HTTPRequestOperation] in
-            // Another check has rejected the piece in the meantime, so some of the bytes read may be newer.
+            // If another check has rejected the piece in the meantime, some of the bytes read may be newer.
             guard state.rejections[index] == rejections else { return [] }
             state.rejections[index, default: 0] += 1
             file.forget(range)
@@ -101,8 +101,8 @@ extension Download {
         return false
     }
 
-    /// Whether all pieces are correct; wrong ones are fetched again. Pieces that have already passed are checked as
-    /// well, because bytes requested by two parts may have been overwritten.
+    /// Returns whether all pieces are correct; wrong ones are fetched again. Pieces that have already passed are
+    /// checked as well, because bytes requested by two parts may have been overwritten.
     private func verifyAllPieces(_ total: Int64) -> Bool {
         guard let pieces = settings.pieces else { return true }
         guard pieces.lengths.contains(total) else {
@@ -150,7 +150,7 @@ extension Download {
         secure(file, total, nil)
     }
 
-    /// Writes the bytes to the disk, which may take long, and then commits the file.
+    /// Writes the bytes to the disk, which may take a long time, and then commits the file.
     ///
     /// - Parameter claim: The claim of an earlier call that lacked a descriptor.
     private func secure(_ file: DownloadFile, _ total: Int64, _ claim: DescriptorClaim?) {
@@ -180,7 +180,7 @@ extension Download {
         do {
             guard let url, let path = known else { throw DownloadError.noDestination }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
-            // The operation was cancelled at the last moment: it has finished, and its files are closed.
+            // If the operation was cancelled at the last moment, it has finished, and its files are closed.
             guard let work = state.withLock({ $0.work }), work.beginCommit() else { return forgetWork() }
             let outcome = try commit(file, as: (url, path), total, operation)
             state.withLock { $0.outcome = outcome }
@@ -201,8 +201,8 @@ extension Download {
         }
     }
 
-    /// Moves the file to its destination. If the operation no longer waits for that, finishing it does not touch the
-    /// file.
+    /// Moves the file to its destination. If the operation finishes in the meantime, it leaves the file alone, and the
+    /// files are closed here.
     private func commit(
         _ file: DownloadFile, as place: (url: URL, path: String), _ total: Int64, _ operation: DownloadOperation
     ) throws -> DownloadOutcome {
@@ -233,7 +233,7 @@ extension Download {
         withExtendedLifetime(work) {}
     }
 
-    /// The destination for a file named by its response or URL; nil if the name is already known.
+    /// Returns the destination for a file named by its response or URL; nil if the name is already known.
     func place(for head: ResponseHead) -> URL? {
         guard case .directory(let directory) = settings.place else { return nil }
         return directory.appendingPathComponent(SuggestedName.name(for: head), isDirectory: false)
@@ -241,7 +241,7 @@ extension Download {
 
     /// Completes the attempt successfully. Call on a thread that may block.
     func succeed() {
-        // An existing file that is kept is also verified. With `.resume` this has already been done.
+        // An existing file that is kept is also verified. With `.resume`, it has already been verified.
         let (kept, path) = state.withLock { ($0.outcome != .downloaded && settings.existing != .resume, $0.finalPath) }
         if kept, !settings.checksums.isEmpty, let path, let (expected, actual) = mismatch(of: path, settings.checksums) {
             if endsIfStopped() { return }

@@ -26,7 +26,7 @@ extension Download {
         part.start()
     }
 
-    /// The request for a part.
+    /// Returns the request for a part.
     func urlRequest(_ part: PartRequest) -> URLRequest {
         var request = self.request
         let isOwn = part.url == request.url
@@ -58,7 +58,7 @@ extension Download {
 
     // MARK: Heads
 
-    /// Whether to write the body of a response to the file. Called on the network thread.
+    /// Returns whether to write the body of a response to the file. Called on the network thread.
     func accepts(_ head: ResponseHead, for id: Int) -> Bool {
         let found = state.withLock { state -> (DownloadPlan.Verdict, HTTPRequestOperation)? in
             guard !state.isStopping, !state.plan.isRestarting, state.fatal == nil, let part = state.operations[id] else {
@@ -81,7 +81,7 @@ extension Download {
         let (work, isFirst, shown) = state.withLock { state in
             let isFirst = state.head == nil || verdict == .startsOver
             if isFirst { state.head = head }
-            // As with other operations, a response that continues an earlier one is not the one exposed.
+            // As with other operations, expose an earlier response rather than the one that continues it.
             if verdict == .startsOver { state.earlierHead = nil }
             return (state.work, isFirst, head.statusCode == 206 ? state.earlierHead ?? head : head)
         }
@@ -116,7 +116,7 @@ extension Download {
             state.plan.refuse(id)
             return .useless
         }
-        // For example, HTML instead of the file.
+        // The type is wrong if, for example, the server sends HTML instead of the file.
         let wrongType = isSuccess ? typeError(of: head) : nil
         if let error = wrongType ?? contentError(of: head, for: id, state) {
             state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
@@ -144,8 +144,9 @@ extension Download {
         return verdict
     }
 
-    /// Returns why a successful response cannot be the file: it has no content, or cannot be the resource whose bytes are
-    /// stored already. A network that asks for a login answers every request with its page, for instance.
+    /// Returns the reason why a successful response cannot be the file: it has no content, or cannot be the resource
+    /// whose bytes are already stored. For example, a network that requires a login answers every request with its
+    /// login page.
     private func contentError(of head: ResponseHead, for id: Int, _ state: DownloadState) -> DownloadError? {
         switch head.statusCode {
         case 204, 205: state.plan.parts[id]?.asksForRange == true ? nil : .noContent(status: head.statusCode)
@@ -163,15 +164,16 @@ extension Download {
         if hasBegun, let expected = state.plan.representation?.type {
             return actual == expected ? nil : .changedType(expected: expected, actual: actual)
         }
-        // Only the name says what the stored bytes are. Servers name many types in several ways, but not HTML.
+        // Only the file name indicates the type of the stored bytes. Servers use several names for many types, but not
+        // for HTML.
         guard actual == "text/html" || actual == "application/xhtml+xml", let path = state.finalPath else { return nil }
         let expected = MIMEType.type(forPathExtension: (path as NSString).pathExtension)
         return expected == MIMEType.unknown || expected == "text/html" || expected == "application/xhtml+xml"
             ? nil : .changedType(expected: expected, actual: actual)
     }
 
-    /// A checksum settles whether a shorter file is the right one, and other parts that are being received outweigh a
-    /// response of this length.
+    /// Returns an error if the announced file is shorter than the stored bytes. Returns nil if a checksum will verify
+    /// the file, or if other parts are being received, because their responses outweigh this one.
     private func lengthChange(in head: ResponseHead, for id: Int, _ state: DownloadState) -> DownloadError? {
         let stored = max(state.plan.done.count, state.existing?.length ?? 0)
         guard let actual = head.isEncoded ? nil : head.contentLength, actual < stored, !state.plan.isVerified,
@@ -180,7 +182,7 @@ extension Download {
         return .changedLength(stored: stored, actual: actual)
     }
 
-    /// Why a status is not a success, even if it is acceptable.
+    /// Returns the reason why a status is not a success, even if it is acceptable.
     private func statusError(of head: ResponseHead) -> (any Error)? {
         var strict = serializer
         strict.acceptableStatusCodes = .successful
@@ -205,7 +207,7 @@ extension Download {
     /// The maximum length, in bytes, for which the available space is not checked.
     private static let smallLength: Int64 = 256 << 10
 
-    /// Whether an accepted file cannot be written: there is not enough space, or its name is taken.
+    /// Returns whether an accepted file cannot be written: there is not enough space, or its name is taken.
     private func isUnwanted(_ head: ResponseHead) -> Bool {
         let (file, total) = state.withLock { ($0.file, $0.plan.total) }
         if let total, total > Self.smallLength, let file, let available = file.availableSpace, total > available {
@@ -285,7 +287,8 @@ extension Download {
         if flow == .stop { cancelPart(id) }
     }
 
-    /// A cancelled part does not wait for its write, but it must not complete before the write has returned.
+    /// Ends the claim of a part whose write has returned. If the part was cancelled during the write, handles its
+    /// completion.
     private func endClaim(of id: Int) {
         let ended = state.withLock { state in
             state.plan.endClaim(of: id)
@@ -358,7 +361,7 @@ extension Download {
                 state.file?.begin(state.plan.representation, keeping: state.plan.done)
                 (state.head, state.expected) = (nil, settings.checksums)
             }
-            // A part in the plan without an operation is about to start, and will check first.
+            // A part in the plan that has no operation yet is about to start, and will check this state first.
             let isLast = state.operations.isEmpty && state.plan.parts.isEmpty
             let others = Array(state.operations.values)
             if state.outcome != nil { return isLast ? .succeeded : .stopAll(others) }
@@ -420,7 +423,7 @@ final class PartSink: BodySink {
     init(of download: Download, id: Int) { (self.download, self.id) = (download, id) }
 
     var isImmediate: Bool { download.writesAtOnce }
-    /// The first bytes open the file.
+    /// Always true, because the first bytes open the file.
     var opensFile: Bool { true }
 
     func accepts(_ response: ResponseHead) -> Bool? { download.accepts(response, for: id) }

@@ -13,16 +13,16 @@ final class Download: @unchecked Sendable {
     let settings: DownloadSettings
     let request: URLRequest
     private(set) weak var operation: DownloadOperation?
-    /// Determines the acceptable statuses and types.
+    /// The serializer that determines the acceptable statuses and types.
     let serializer: HTTPResponseSerializer
     let state: Locked<DownloadState>
     /// Whether to decode an encoded body. False if the user has requested an encoding, and for archives that many
     /// servers send as encoded contents.
     let decodes: Bool
-    /// Whether the user has left the encoding to the download, which requests none.
+    /// Whether the download requests no content encoding, because the user has not set `Accept-Encoding`.
     let asksForIdentity: Bool
-    /// Whether a short file may be kept in memory until complete, because it is new and nothing needs it, or its
-    /// partial file, earlier.
+    /// Whether a short file may be kept in memory until complete, because it is new, and neither the file nor its
+    /// partial file is needed earlier.
     private let mayKeepInMemory: Bool
     let digest: Locked<FileDigest?> = Locked(nil)
 
@@ -170,7 +170,7 @@ final class Download: @unchecked Sendable {
         // A file opened later does not replace anything.
         if state.withLock({ $0.file?.isOpen == false }) { return }
         // Check again now that the partial file is locked: another download may have committed its file since the first
-        // check, which also freed the name of the partial file. From here on, none can.
+        // check, which also freed the name of the partial file. From now on, no other download can.
         guard settings.existing == .fail || settings.existing == .skip, let path = state.withLock({ $0.finalPath }) else {
             return
         }
@@ -244,7 +244,7 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    /// Converts an error of the file layer to one for the operation.
+    /// Converts an error of the file layer to one of the operation.
     func error(_ error: FileWritingError) -> any Error {
         let file = finalURL ?? URL(fileURLWithPath: error.path)
         switch error.reason {
@@ -290,18 +290,18 @@ struct DownloadFailure: @unchecked Sendable {
 
 /// The mutable state of a download, guarded by its lock.
 struct DownloadState: @unchecked Sendable {
-    /// Whether the attempt has sent requests, whose responses determine what follows.
+    /// Whether the attempt has started to send requests, whose completion determines the next step.
     var isFetching = false
     var work: AttemptContext?
-    /// Whether the operation wants the attempt to stop.
+    /// Whether the attempt must stop.
     var isStopping = false
     var plan: DownloadPlan
     var operations: [Int: HTTPRequestOperation] = [:]
     /// The operations that completed while their bytes were being written.
     var endedWhileWriting: [Int: HTTPRequestOperation] = [:]
-    /// The failures of parts.
+    /// The failures of parts, by the identifiers of the parts.
     var failures: [Int: DownloadFailure] = [:]
-    /// The reason why the attempt fails, whatever else happens.
+    /// The failure of the attempt, which takes precedence over all later results.
     var fatal: DownloadFailure?
     var file: DownloadFile?
     /// The destination; nil until the name is known.

@@ -25,17 +25,17 @@ public struct DownloadError: Error, Equatable, Sendable {
         /// The length of the file, in bytes, is not the expected one; the actual length is nil if the server did not
         /// report it.
         case unexpectedLength(expected: Int64, actual: Int64?)
-        /// The server sends another media type than that of the stored bytes: a login page, for example. The stored bytes are
-        /// kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after ``DownloadOperation/removePartialFile(of:)``, the
-        /// download starts over.
+        /// The server sends a media type that differs from that of the stored bytes, for example for a login page. The
+        /// stored bytes are kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after
+        /// ``DownloadOperation/removePartialFile(of:)``, the download starts over.
         case changedType(expected: String, actual: String)
-        /// The server's file is shorter than the stored bytes, in bytes, so they cannot be part of it. They are kept, as for
-        /// ``changedType(expected:actual:)``.
+        /// The server's file is shorter than the stored bytes, so they cannot be part of it. Both lengths are in bytes.
+        /// The stored bytes are kept, as for ``changedType(expected:actual:)``.
         case changedLength(stored: Int64, actual: Int64)
         /// The server has responded with a status that has no body, 204 or 205.
         case noContent(status: Int)
-        /// The server keeps starting to send another file, or the file contradicts earlier responses: for example, the
-        /// same entity tag with another length. The next download starts over.
+        /// The server repeatedly starts to send a different file, or the file contradicts earlier responses: for
+        /// example, the same entity tag with another length. The next download starts over.
         case keepsChanging
         /// The request is not suitable for a download: its method is not GET, or it has a body or a `Range` field.
         case unsuitableRequest
@@ -49,7 +49,7 @@ public struct DownloadError: Error, Equatable, Sendable {
     init(_ reason: Reason, _ url: URL? = nil) { (self.reason, self.url) = (reason, url) }
 }
 
-// The errors as thrown; the operation adds its URL.
+// These errors are thrown without a URL; the operation adds it.
 extension DownloadError {
     static let noDestination = DownloadError(.noDestination)
     static let noSource = DownloadError(.noSource)
@@ -82,13 +82,13 @@ extension DownloadError: URLNaming {
 }
 
 extension DownloadError: SelfDescribingError {
-    /// The failure in a sentence, and the URL without its secrets.
+    /// A sentence that describes the failure, and the URL without its secrets.
     public var description: String {
         guard let url else { return sentence }
         return "\(sentence) (\(Redaction.url(url.absoluteString)))"
     }
 
-    /// The failure in a sentence, without the URL.
+    /// A sentence that describes the failure, without the URL.
     package var sentence: String {
         switch reason {
         case .noDestination: "The download has no destination."

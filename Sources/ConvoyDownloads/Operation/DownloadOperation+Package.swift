@@ -3,14 +3,14 @@ import Foundation
 import FoundationNetworking
 
 extension DownloadOperation {
-    /// Moves a complete file from its destination to another URL, and calls back with that URL. Called on a thread that
-    /// may block; calls back once, now or later, on any thread.
+    /// A closure that moves a complete file from its destination to another URL, and calls `answer` with that URL once,
+    /// now or later, on any thread. Called on a thread that may block.
     package typealias Relocation =
         @Sendable (
             _ file: URL, _ response: HTTPURLResponse?, _ answer: @escaping @Sendable (Result<URL, any Error>) -> Void
         ) -> Void
 
-    /// Called before the operation finishes with a downloaded file; nil for none.
+    /// The closure called before the operation finishes with a downloaded file, if any.
     package final var relocation: Relocation? {
         get { downloadSettings.withLock { $0.relocation } }
         set { downloadSettings.withLock { $0.relocation = newValue } }
@@ -32,7 +32,7 @@ extension DownloadOperation {
     ///
     /// - Throws: The error with which the download would fail before sending a request.
     package func firstRequest() throws -> URLRequest? {
-        // Remove nothing, not even an unrelated file: that is up to the download itself.
+        // Do not remove anything, not even an unrelated file, because only the download itself may do so.
         let calls = fileCalls
         fileCalls.unlink = { _ in 0 }
         defer { fileCalls = calls }

@@ -77,13 +77,15 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.usesServerFileName = newValue } }
     }
 
-    /// Whether the download restarts from the beginning with content that cannot be the resource whose bytes are stored: the
-    /// media type has changed, or the whole file is shorter than the stored bytes. False by default, so that the login page
-    /// of a network does not replace an interrupted download: it fails with ``DownloadError/Reason/changedType(expected:actual:)``
-    /// or ``DownloadError/Reason/changedLength(stored:actual:)``, and the stored bytes are kept.
+    /// Whether the download restarts from the beginning with content that cannot be the resource whose bytes are
+    /// stored: the media type has changed, or the complete file is shorter than the stored bytes. False by default, so
+    /// that the login page of a network does not replace an interrupted download: the download fails with
+    /// ``DownloadError/Reason/changedType(expected:actual:)`` or
+    /// ``DownloadError/Reason/changedLength(stored:actual:)``, and the stored bytes are kept.
     ///
-    /// The rule also protects a file that ``ExistingFilePolicy/resume`` continues. Where only the file's name says what
-    /// type it has (there, and with ``ExistingFilePolicy/revalidate``), only HTML counts as a change.
+    /// The rule also protects a file that ``ExistingFilePolicy/resume`` completes. With this policy and
+    /// ``ExistingFilePolicy/revalidate``, the type of the existing file is known only from its name, so only HTML
+    /// counts as a change.
     public final var acceptsUnrelatedContent: Bool {
         get { downloadSettings.withLock { $0.acceptsUnrelatedContent } }
         set { downloadSettings.withLock { $0.acceptsUnrelatedContent = newValue } }
@@ -193,7 +195,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         }
     }
 
-    /// Removes what an incomplete download has left beside a destination.
+    /// Removes the files that an incomplete download has left beside a destination.
     ///
     /// - Throws: ``DownloadError/Reason/inUse(_:)`` while another download is writing, or `URLError.cannotWriteToFile`.
     public static func removePartialFile(of destination: URL) throws {
@@ -209,8 +211,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         file.discard()
     }
 
-    /// Called once with the destination of a file named by the response; returns the destination to use, in the same
-    /// directory. Called on the network thread: it must not block.
+    /// The closure that is called once with the destination of a file named by the response, and returns the
+    /// destination to use, in the same directory. Called on the network thread: it must not block.
     package final var placeFilter: (@Sendable (URL) -> URL)? {
         get { downloadSettings.withLock { $0.placeFilter } }
         set { downloadSettings.withLock { $0.placeFilter = newValue } }
@@ -236,7 +238,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     /// download fails.
     package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?(partialFile, place) }
 
-    /// Called when the file is complete, like ``willCommit(partialFile:as:)``, for other modules.
+    /// The closure that other modules provide for a complete file, called like ``willCommit(partialFile:as:)``.
     package final var commitCheck: (@Sendable (_ partialFile: String, _ place: URL) throws -> Void)? {
         get { downloadSettings.withLock { $0.commitCheck } }
         set { downloadSettings.withLock { $0.commitCheck = newValue } }
@@ -268,7 +270,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 }
 
-/// Downloads that a Metalink describes.
+/// Downloads described by a Metalink.
 extension DownloadOperation {
     /// Creates a download of a file in a Metalink (RFC 5854) to a directory, with its mirrors, checksums and length.
     /// Directories in the file's name are not created.
@@ -302,14 +304,14 @@ extension DownloadOperation {
         return request
     }
 
-    /// Whether to decode a body that is encoded nevertheless. False if the user has requested an encoding, and for
-    /// archives that many servers send as encoded contents.
+    /// Returns whether to decode a body that is encoded nevertheless. False if the user has requested an encoding, and
+    /// for archives that many servers send as encoded contents.
     package static func decodesBody(of request: URLRequest) -> Bool {
         request.value(forHTTPHeaderField: "Accept-Encoding") == nil && !isCompressedFile(request.url)
     }
 
     static func isCompressedFile(_ url: URL?) -> Bool {
-        // Many URLs have no extension, which is found faster here than by Foundation.
+        // Many URLs have no extension. This check is faster than Foundation's.
         guard let url,
             url.absoluteString.utf8.reversed().prefix(while: { $0 != UInt8(ascii: "/") })
                 .contains(where: {

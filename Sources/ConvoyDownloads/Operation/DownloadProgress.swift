@@ -17,7 +17,7 @@ public struct DownloadProgress: Sendable, Hashable {
         return bytesExpected > 0 ? min(1, Double(bytesReceived) / Double(bytesExpected)) : 1
     }
 
-    /// The estimated remaining time, in seconds, at the current rate; nil if it is unknown or nothing is arriving.
+    /// The estimated remaining time, in seconds, at the current rate; nil if unknown or if no bytes are arriving.
     public var timeRemaining: TimeInterval? {
         guard let bytesExpected, let bytesPerSecond else { return nil }
         if bytesReceived >= bytesExpected { return 0 }
@@ -56,7 +56,7 @@ package struct RateMeter: Sendable {
         if samples.count > 80 { samples.removeAll { now &- $0.time > Self.window } }
     }
 
-    /// The rate in bytes per second; nil during the first fifth of a second.
+    /// Returns the rate in bytes per second; nil during the first fifth of a second.
     package func rate(at now: UInt64) -> Double? {
         guard let began, now > began else { return nil }
         let span = min(now - began, Self.window)

@@ -29,7 +29,7 @@ struct DownloadSettings: Sendable {
     var relocation: DownloadOperation.Relocation?
     /// The valid lengths of the file.
     var lengths: ClosedRange<Int64>? { expectedLength.map { $0...$0 } ?? pieces?.lengths }
-    /// The error for any other length.
+    /// Returns the error for any other length.
     func error(ofLength length: Int64?) -> DownloadError? {
         if let expectedLength { return .unexpectedLength(expected: expectedLength, actual: length) }
         return pieces == nil ? nil : .piecesMismatch
@@ -39,7 +39,7 @@ struct DownloadSettings: Sendable {
     var clock: @Sendable () -> UInt64 = { MonotonicClock.now }
 }
 
-/// What a download does if its destination exists.
+/// The behavior of a download if its destination exists.
 public enum ExistingFilePolicy: Sendable, Hashable, Codable {
     /// Fails with ``DownloadError/Reason/fileExists(_:)``, before sending a request if the name is already known.
     case fail

@@ -67,7 +67,7 @@ extension HTTPManager {
         return try await finish(download.reporting(to: progress), as: .download)
     }
 
-    /// Downloads a file and calls handlers. See the async version.
+    /// Downloads a file and calls handlers. Otherwise the same as the async version.
     @discardableResult
     public func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,

@@ -8,11 +8,14 @@ import FoundationNetworking
 ///
 /// The data is JSON of a few hundred bytes:
 ///
-///  {"digest":"…","file":"…","journal":"convoy-journal 2 …","url":"https://…","version":1}
+/// ```
+/// {"digest":"…","file":"…","journal":"convoy-journal 2 …","url":"https://…","version":1}
+/// ```
 ///
 /// `file` is the name of the partial file in the directory of a session's downloads, never a path. `journal` has the
-/// contents of the ``DownloadOperation``'s journal: what the bytes belong to, and which of them have been stored. `url`
-/// is that of the request, with its query. `digest` is the SHA-256 digest of the other members, which detects damage.
+/// contents of the ``DownloadOperation``'s journal, which identifies the file and the bytes that have been stored.
+/// `url` is that of the request, with its query. `digest` is the SHA-256 digest of the other members, which detects
+/// damage.
 ///
 /// The data contains no header fields, and no secrets except those in the URL.
 ///
@@ -62,7 +65,7 @@ public struct ResumeData: Sendable, Hashable {
         return (try? encoder.encode(self)) ?? Data()
     }
 
-    /// - Returns: nil if there is nothing to resume.
+    /// Creates resume data for a partial file; nil if there is nothing to resume.
     package init?(url: URL, name: String, _ representation: Representation, _ bytes: ByteRanges) {
         // The journal identifies the file with these bytes.
         let entry = JournalEntry(number: 1, mark: "", representation: representation, bytes: bytes)
@@ -107,7 +110,7 @@ public struct ResumeData: Sendable, Hashable {
         }
     }
 
-    /// Whether a URL is that of the same resource. Signatures in the query, which change with each request, are
+    /// Returns whether a URL is that of the same resource. Signatures in the query, which change with each request, are
     /// ignored.
     public func isOf(_ other: URL) -> Bool { ResourcePlace(url) == ResourcePlace(other.absoluteURL) }
 }
@@ -133,7 +136,7 @@ extension ResumeData: Codable {
             self.digest = digest
         }
 
-        /// The digest of the members in the order of their names, each preceded by its length.
+        /// Returns the digest of the members in the order of their names, each preceded by its length.
         static func digest(_ version: Int, _ url: String, _ file: String, _ journal: String) -> String? {
             let digest = MessageDigest()
             for member in [file, journal, url, "\(version)"] { digest.update(Data("\(member.utf8.count):\(member)".utf8)) }
@@ -143,6 +146,8 @@ extension ResumeData: Codable {
 
     private struct Version: Decodable { var version: Int }
 
+    /// Decodes the members of the JSON form.
+    ///
     /// - Throws: ``ResumeDataError``, or the decoder's error.
     public init(from decoder: any Decoder) throws {
         let version = try Version(from: decoder).version
@@ -155,7 +160,7 @@ extension ResumeData: Codable {
         try self.init(members)
     }
 
-    /// Encodes the members listed above.
+    /// Encodes the members of the JSON form.
     public func encode(to encoder: any Encoder) throws {
         try Members(Self.currentVersion, url.absoluteString, name, journal).encode(to: encoder)
     }
@@ -169,13 +174,13 @@ extension ResumeData: CustomStringConvertible {
 }
 
 extension ResumeData: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Why resume data was rejected.
+/// A reason for rejecting resume data.
 public enum ResumeDataError: Error, Equatable, Sendable {
-    /// The data is invalid or was changed; the reason as a sentence.
+    /// The data is invalid or was changed. The value is the reason, as a sentence.
     case malformed(String)
     /// The data was written by a later version of this library.
     case unsupportedVersion(Int)
@@ -184,10 +189,10 @@ public enum ResumeDataError: Error, Equatable, Sendable {
 }
 
 extension ResumeDataError: LocalizedError, CustomStringConvertible {
-    /// The problem in a sentence.
+    /// A sentence that describes the problem.
     public var errorDescription: String? { description }
 
-    /// The problem in a sentence.
+    /// A sentence that describes the problem.
     public var description: String {
         switch self {
         case .malformed(let reason): "The resume data cannot be read. \(reason)"

@@ -14,10 +14,11 @@ extension DownloadQueue {
         case paused
         case running
         case finished
-        /// Failed permanently: no retry is left, or none can help. The entry is kept. See ``DownloadQueue/retry(_:)``.
+        /// Failed permanently: the retries are exhausted, or would not help. The entry is kept. See
+        /// ``DownloadQueue/retry(_:)``.
         case failed
-        /// Interrupted while being sent, by the end of the process or a lost connection, and not to be sent again
-        /// automatically: see ``OutboxRequest/sendsAgainWhenUnknown``.
+        /// Interrupted by the end of the process or a lost connection while the request was being sent. The request is
+        /// not sent again automatically: see ``OutboxRequest/sendsAgainWhenUnknown``.
         case outcomeUnknown
         /// Cancelled and removed. Occurs only in ``DownloadQueue/updates``.
         case cancelled
@@ -40,14 +41,14 @@ extension DownloadQueue {
         public let tag: String?
         /// The current state.
         public let state: State
-        /// The priority of its operation.
+        /// The priority of the entry's operation.
         public let priority: Operation.QueuePriority
-        /// The entries it depends on.
+        /// The identifiers of the entries that must finish first.
         public let dependencies: Set<UUID>
         /// The number of attempts in all processes. A pause does not count.
         public let attempts: Int
         /// For a download, the number of bytes of the file that have been stored; otherwise, the number of bytes of the
-        /// body that have been sent. If the entry is not running, the number when it last stopped.
+        /// body that have been sent. If the entry is not running, this is the number when it last stopped.
         public let bytesCompleted: Int64
         /// The total number of bytes; nil if unknown.
         public let bytesExpected: Int64?
@@ -63,7 +64,7 @@ extension DownloadQueue {
         public let statusCode: Int?
         /// The time of the `enqueue` call.
         public let enqueuedAt: Date
-        /// The time at which it last started or ended.
+        /// The time at which the entry last started or ended.
         public let changedAt: Date
     }
 
@@ -73,8 +74,8 @@ extension DownloadQueue {
         return records.filter { !$0.isNew }.map { Entry($0, operations[$0.row.id], nil) }
     }
 
-    /// The identifiers of entries that this version cannot read, as far as these are readable: they were written by a
-    /// later version, or the disk was damaged. They stay in the database unchanged, and do not run.
+    /// The identifiers of entries that this version cannot read, because a later version wrote them or the disk was
+    /// damaged; nil for an unreadable identifier. The entries stay in the database unchanged, and do not run.
     public var unreadableEntries: [UUID?] { core.state.withLock { $0.unreadable } }
 
     /// Returns an entry; nil if no entry has this identifier.
@@ -105,7 +106,7 @@ extension DownloadQueue {
         return stream
     }
 
-    /// Waits until no entry is waiting or running: each has finished or failed, or is paused or blocked.
+    /// Waits until no entry is waiting or running: each entry has finished or failed, or is paused or blocked.
     ///
     /// - Throws: ``DownloadQueueError/closed`` if the queue is closed in the meantime; `CancellationError`.
     public func waitUntilAllFinished() async throws {
@@ -128,6 +129,8 @@ extension DownloadQueue {
 }
 
 extension DownloadQueue.Entry {
+    /// Creates a snapshot of an entry.
+    ///
     /// - Parameters:
     ///   - operation: The operation, which provides the progress.
     ///   - shown: A state that overrides the record's.
@@ -167,7 +170,7 @@ extension DownloadQueue.Entry {
 }
 
 extension DownloadQueue.Entry: CustomReflectable {
-    /// The entry and its progress, without secrets in its URL.
+    /// A mirror of the entry and its progress, without secrets in the URL.
     public var customMirror: Mirror {
         Mirror(
             self,

@@ -8,7 +8,7 @@ import Foundation
 ///
 /// ```swift
 /// let queue = try DownloadQueue(directory: folder, manager: manager) { operation, entry in
-///  operation.setCompletionHandler(success: { _, file in … }, failure: { _, error in … })
+///     operation.setCompletionHandler(success: { _, file in … }, failure: { _, error in … })
 /// }
 /// queue.start()
 ///
@@ -18,40 +18,50 @@ import Foundation
 /// try queue.enqueue([photo, receipt])
 /// ```
 ///
-/// ### Guarantees When `enqueue` returns, the entry is on the disk, and survives the end of the process or of the
-/// system at any moment. Entries are restored in order, with their dependencies, priorities, tags, pauses and numbers
-/// of attempts. A download resumes where it stopped, under the rules of ``DownloadOperation``. A finished request is
-/// not sent again: the queue records that it is about to be sent before its first byte can be sent, and its result
-/// before its operation reports completion. A request that was in progress when the process ended is sent again
-/// according to ``OutboxRequest``.
+/// ### Guarantees
 ///
-/// ### Entries and operations Each entry that has not ended has an operation, which runs in the manager's queue when
-/// its dependencies have finished. The operation can be awaited, paused and cancelled like any other; this pauses or
-/// removes the entry. An operation has the manager's settings, and the plain `HTTPResponseSerializer`. Everything else
-/// is set by the `configure` block of the initializer, for new and restored entries alike: handlers, another
-/// serializer, and secrets, which are not stored.
+/// When `enqueue` returns, the entry is on the disk, and survives the end of the process or of the system at any
+/// moment. Entries are restored in order, with their dependencies, priorities, tags, pauses and numbers of attempts. A
+/// download resumes where it stopped, under the rules of ``DownloadOperation``. A finished request is not sent again:
+/// the queue records that the request is about to be sent before its first byte can be sent, and its result before its
+/// operation reports completion. A request that was in progress when the process ended is sent again according to
+/// ``OutboxRequest``.
 ///
-/// ### Retries If an entry fails in a way that its `RetryPolicy` considers temporary, the same operation retries it
-/// after a delay. Its handlers run when it has succeeded or failed permanently. The time of the next attempt and the
-/// number of retries are stored, so the next process waits for the remaining time and continues counting. An entry that
-/// has failed permanently stays as ``State/failed`` until ``retry(_:)`` or ``cancel(_:)``. Entries that depend on it
-/// stay ``State/blocked``, and run once it has succeeded.
+/// ### Entries and operations
 ///
-/// ### Secrets The values of `Authorization`, `Cookie`, `Proxy-Authorization` and other secret header fields are not
-/// stored. This includes the fields in the manager's `sensitiveHeaders`, and those that contain a URL with a secret.
-/// They are sent as long as the process lasts. In a later process, a request fails with
-/// ``DownloadQueueError/missingSecrets(_:)`` before anything is sent, unless `configure` provides the values. A URL
-/// with a secret is rejected. Bodies and tags are stored as they are. All files have mode 0600.
+/// Each entry that has not ended has an operation, which runs in the manager's queue when its dependencies have
+/// finished. The operation can be awaited, paused and cancelled like any other; this pauses or removes the entry. An
+/// operation has the manager's settings, and the plain `HTTPResponseSerializer`. Everything else is set by the
+/// `configure` block of the initializer, for new and restored entries alike: handlers, another serializer, and secrets,
+/// which are not stored.
 ///
-/// ### Files The directory contains the database `queue.sqlite` with its log, `queue.lock`, and the folder `bodies`.
-/// Only one queue can have it open. Opening another, in this process or another, throws
+/// ### Retries
+///
+/// If an entry fails in a way that its `RetryPolicy` considers temporary, the same operation retries it after a delay.
+/// Its handlers run when it has succeeded or failed permanently. The time of the next attempt and the number of retries
+/// are stored, so the next process waits for the remaining time and continues counting. An entry that has failed
+/// permanently stays as ``State/failed`` until ``retry(_:)`` or ``cancel(_:)``. Entries that depend on it stay
+/// ``State/blocked``, and run once it has succeeded.
+///
+/// ### Secrets
+///
+/// The values of `Authorization`, `Cookie`, `Proxy-Authorization` and other secret header fields are not stored. This
+/// includes the fields in the manager's `sensitiveHeaders`, and those that contain a URL with a secret. They are sent
+/// as long as the process lasts. In a later process, a request fails with ``DownloadQueueError/missingSecrets(_:)``
+/// before anything is sent, unless `configure` provides the values. A URL with a secret is rejected. Bodies and tags
+/// are stored as they are. All files have mode 0600.
+///
+/// ### Files
+///
+/// The directory contains the database `queue.sqlite` with its log, `queue.lock`, and the folder `bodies`. Only one
+/// queue can have the directory open. Opening another, in this process or another, throws
 /// ``DownloadQueueError/inUse(_:process:)``.
 ///
 /// All members can be used on any thread. Only the initializer and `enqueue` wait for the disk. Other changes are
 /// written shortly afterwards: see ``flush()``.
 public final class DownloadQueue: Sendable {
-    /// Called with each operation created by the queue before any of them starts, on the thread that enqueues, opens or
-    /// retries.
+    /// A closure called with each operation created by the queue before any of them starts, on the thread that
+    /// enqueues, opens or retries.
     public typealias Configure = @Sendable (_ operation: HTTPRequestOperation, _ entry: Entry) -> Void
 
     let core: QueueCore
@@ -61,10 +71,10 @@ public final class DownloadQueue: Sendable {
     /// - Parameters:
     ///   - directory: The directory of the queue, created if it does not exist.
     ///   - manager: Provides the settings and credentials of the operations, and their queue.
-    ///   - operationQueue: The queue in which they run, if not the manager's.
+    /// - operationQueue: The queue in which the operations run; nil for the manager's.
     ///   - retryPolicy: The policy for failed entries; nil for the manager's, which usually does
     ///     not retry.
-    ///   - configure: Configures each operation, also of restored entries.
+    /// - configure: Configures each operation, including those of restored entries.
     /// - Throws: ``DownloadQueueError``. A database that is damaged or does not belong to a queue is left unchanged.
     public init(
         directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue? = nil,
@@ -73,9 +83,9 @@ public final class DownloadQueue: Sendable {
         core = try QueueCore.open(directory, manager, operationQueue, retryPolicy, configure)
     }
 
-    /// A policy for requests that are not urgent: at most 30 consecutive retries without progress, with delays of at
-    /// most 2, 4, 8 seconds and so on up to an hour, which end after half a day on average, and a retry as soon as a
-    /// network becomes available.
+    /// A policy for requests that are not urgent. It allows at most 30 consecutive retries without progress, with
+    /// delays of at most 2, 4, 8 seconds and so on up to an hour, which end after half a day on average. It also
+    /// retries as soon as a network becomes available.
     public static var standardRetryPolicy: RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: 30)
         (policy.initialDelay, policy.maximumDelay) = (2, 3600)
@@ -226,16 +236,16 @@ public final class DownloadQueue: Sendable {
         if let error = error ?? core.writer.failure { throw error }
     }
 
-    /// Why the last changes could not be written; nil once all are written.
+    /// The error of the last failed write; nil once all changes are written.
     public var failure: DownloadQueueError? { core.writer.failure }
 }
 
 extension DownloadQueue: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Why a ``DownloadQueue`` could not be opened, or has rejected a call.
+/// The reason why a ``DownloadQueue`` could not be opened or has rejected a call.
 public enum DownloadQueueError: Error, Hashable, Sendable {
     /// The directory is open in another queue, by this process or another, whose identifier is included if known.
     case inUse(URL, process: Int32?)
@@ -250,7 +260,7 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     /// Another user may have prepared the directory or a file in it, or can change it. It was left unchanged. The text
     /// describes the problem and what to do.
     case unsafe(String)
-    /// The disk, or the quota, is full.
+    /// The disk is full, or the quota is exhausted.
     case diskFull(String)
     /// Another disk error occurred.
     case cannotWrite(String)
@@ -265,11 +275,11 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     /// Requests depend on each other in a cycle that includes this one.
     case dependencyCycle(UUID)
     /// The URL contains a secret, which would be stored: a user name or password, or a query item such as
-    /// `access_token`. It is shown without the secret. See ``DownloadRequest/storesSecretsInURL``.
+    /// `access_token`. The value is the URL without the secret. See ``DownloadRequest/storesSecretsInURL``.
     case secretInURL(String)
-    /// The request cannot be stored; the reason.
+    /// The request cannot be stored. The value is the reason.
     case unsuitableRequest(String)
-    /// The file to send cannot be read; the reason.
+    /// The file to send cannot be read. The text is the reason.
     case unreadableBody(URL, String)
     /// The stored body of an entry is missing or has another length.
     case bodyMissing(UUID)
@@ -277,17 +287,18 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     /// ``FailedDependencyPolicy/fail``.
     case dependencyFailed(UUID)
     /// The request lacks header fields with secrets, which are not stored, and the program has not set them again: with
-    /// `prepare`, in the `configure` block, or with credentials. The names of the fields. Nothing was sent.
+    /// `prepare`, in the `configure` block, or with credentials. The values are the names of the fields. Nothing was
+    /// sent.
     case missingSecrets([String])
     /// The entry is not in a state that can be retried.
     case cannotRetry(UUID)
 }
 
 extension DownloadQueueError: LocalizedError, CustomStringConvertible {
-    /// The error in a sentence.
+    /// A sentence that describes the error.
     public var errorDescription: String? { description }
 
-    /// The error in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
         case .inUse(let url, let process):

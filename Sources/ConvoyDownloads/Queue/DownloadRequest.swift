@@ -8,7 +8,7 @@ public struct DownloadRequest: DurableRequest {
     public var id = UUID()
     /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// The policy if one of them has failed. The default is `.hold`.
+    /// The policy if a dependency has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
@@ -22,28 +22,28 @@ public struct DownloadRequest: DurableRequest {
     /// The directory for a file named by the server; nil if the name is known.
     public var directory: URL?
 
-    /// See ``DownloadOperation/existingFilePolicy``.
+    /// The behavior if the destination exists; see ``DownloadOperation/existingFilePolicy``.
     public var existingFilePolicy = ExistingFilePolicy.fail
-    /// See ``DownloadOperation/usesServerFileName``.
+    /// Whether to use the name suggested by the server; see ``DownloadOperation/usesServerFileName``.
     public var usesServerFileName = true
-    /// See ``DownloadOperation/checksums``.
+    /// The expected digests of the file; see ``DownloadOperation/checksums``.
     public var checksums: [Checksum] = []
-    /// See ``DownloadOperation/pieceChecksums``.
+    /// The digests of the file's pieces; see ``DownloadOperation/pieceChecksums``.
     public var pieceChecksums: PieceChecksums?
-    /// See ``DownloadOperation/expectedLength``. In bytes.
+    /// The expected length of the file, in bytes; see ``DownloadOperation/expectedLength``.
     public var expectedLength: Int64?
-    /// See ``DownloadOperation/segmentCount``.
+    /// The number of connections; see ``DownloadOperation/segmentCount``.
     public var segmentCount = 1
-    /// See ``DownloadOperation/minimumSegmentLength``. In bytes.
+    /// The minimum length of a segment, in bytes; see ``DownloadOperation/minimumSegmentLength``.
     public var minimumSegmentLength: Int64 = 1 << 20
-    /// See ``DownloadOperation/mirrors``.
+    /// Other URLs of the same file; see ``DownloadOperation/mirrors``.
     public var mirrors: [URL] = []
-    /// See ``DownloadOperation/usesServerMirrors``.
+    /// Whether to also use the mirrors that the server lists; see ``DownloadOperation/usesServerMirrors``.
     public var usesServerMirrors = false
-    /// Has no effect: a queue synchronizes every file before it records that the file exists. Kept for source
-    /// compatibility.
+    /// A setting without effect, because a queue synchronizes every file before it records that the file exists. Kept
+    /// for source compatibility.
     public var synchronizesFile = false
-    /// See ``DownloadOperation/keepsModificationDate``.
+    /// Whether the file gets the modification time in `Last-Modified`; see ``DownloadOperation/keepsModificationDate``.
     public var keepsModificationDate = true
 
     /// Whether to store a URL with a secret in its query, such as a signed URL of cloud storage. The default is false:
@@ -99,7 +99,7 @@ extension DownloadRequest: StorableRequest {
 }
 
 extension DownloadRequest: CustomReflectable {
-    /// The name, the method and the URL, without secrets.
+    /// A mirror with the identifier, the method and the URL, without secrets.
     public var customMirror: Mirror { shownMirror }
 }
 
@@ -114,9 +114,9 @@ extension DownloadRequest: CustomReflectable {
 public struct OutboxRequest: DurableRequest {
     /// The body of a request.
     public enum Body: Sendable {
-        /// These bytes.
+        /// The bytes of the body.
         case data(Data)
-        /// The contents of a file, copied when the request is enqueued.
+        /// A file whose contents are copied when the request is enqueued.
         case file(URL)
     }
 
@@ -124,7 +124,7 @@ public struct OutboxRequest: DurableRequest {
     public var id: UUID
     /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// The policy if one of them has failed. The default is `.hold`.
+    /// The policy if a dependency has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
@@ -153,7 +153,7 @@ public struct OutboxRequest: DurableRequest {
         self.body = body ?? request.httpBody.map { .data($0) }
         self.request.httpBody = nil
         if request.value(forHTTPHeaderField: Self.keyField) == nil {
-            // A string as defined in RFC 8941, which the draft requires.
+            // The draft requires a string as defined in RFC 8941.
             self.request.setValue("\"\(UUID().uuidString.lowercased())\"", forHTTPHeaderField: Self.keyField)
         }
     }
@@ -176,7 +176,7 @@ extension OutboxRequest: StorableRequest {
 }
 
 extension OutboxRequest: CustomReflectable {
-    /// The name, the method and the URL, without secrets.
+    /// A mirror with the identifier, the method and the URL, without secrets.
     public var customMirror: Mirror { shownMirror }
 }
 
@@ -186,18 +186,18 @@ public protocol DurableRequest: Sendable {
     var id: UUID { get set }
     /// The entries that must finish before this one starts. They must be in the queue already, or be enqueued with it.
     var dependencies: Set<UUID> { get set }
-    /// What to do if a dependency failed or was cancelled.
+    /// The policy if a dependency failed or was cancelled.
     var failedDependencyPolicy: FailedDependencyPolicy { get set }
     /// The priority among the entries that are ready to start.
     var priority: Operation.QueuePriority { get set }
-    /// A text for your own use, from which a later process knows the purpose of the entry. It is stored as it is, so do
-    /// not put secrets in it.
+    /// A label for the program's own use, by which a later process can recognize the purpose of the entry. It is stored
+    /// as it is, so do not put secrets in it.
     var tag: String? { get set }
 }
 
-/// What a ``DownloadQueue`` does with an entry if a dependency failed or was cancelled.
+/// The policy of a ``DownloadQueue`` for an entry with a dependency that failed or was cancelled.
 public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
-    /// The entry is ``DownloadQueue/State/blocked`` until the dependency succeeds after all, or until it is itself
+    /// The entry is ``DownloadQueue/State/blocked`` until the dependency succeeds after all, or until the entry is
     /// retried, which runs it without the dependency.
     case hold = 0
     /// The entry runs, as in AFNetworking and in Foundation.
@@ -210,7 +210,7 @@ public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
 package protocol StorableRequest: DurableRequest {
     var request: URLRequest { get }
     var storesSecretsInURL: Bool { get }
-    /// The other stored URLs.
+    /// The URLs to store in addition to that of the request.
     var otherURLs: [URL] { get }
     func work() throws(DownloadQueueError) -> StoredRequest.Work
     /// The body to send; nil for none.
@@ -218,7 +218,7 @@ package protocol StorableRequest: DurableRequest {
 }
 
 extension StorableRequest {
-    /// The mirror for `dump`.
+    /// A mirror for `dump` with the identifier, the method and the URL, without secrets.
     var shownMirror: Mirror {
         let url = Redaction.url(request.url?.absoluteString ?? "")
         return Mirror(self, children: ["id": id, "method": request.httpMethod ?? "GET", "url": url])

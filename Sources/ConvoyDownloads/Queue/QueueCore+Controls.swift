@@ -6,7 +6,7 @@ import Foundation
 extension QueueCore {
     // MARK: Pausing
 
-    /// Starts entries that are ready. None runs before.
+    /// Starts entries that are ready. No entry runs before this call.
     func start() {
         update { state in
             state.isStarted = true
@@ -27,7 +27,7 @@ extension QueueCore {
         for id in ids { applyPauses(id) }
     }
 
-    /// Pauses or resumes an entry, by its operation.
+    /// Pauses or resumes the entry of an operation.
     func setPaused(_ isPaused: Bool, _ id: UUID, by operation: any QueuedOperation) {
         let isCurrent = state.withLock { $0.operations[id] === operation }
         if isCurrent { try? setPaused(isPaused, id) }
@@ -73,7 +73,7 @@ extension QueueCore {
         let operation = state.withLock { $0.operations[id] }
         if let operation {
             operation.cancel()
-            // The operation has finished in the meantime, or was replaced.
+            // If the entry still exists, the operation has finished in the meantime, or was replaced.
             guard state.withLock({ $0.table[id] != nil }) else { return }
         }
         let (row, orphan, isHeld, error) = update {
@@ -98,7 +98,7 @@ extension QueueCore {
 
     /// Removes the entry of an operation that is being cancelled, and calls `cancelNow`, which cancels it.
     func cancel(_ id: UUID, by operation: any QueuedOperation, cancelNow: () -> Void) {
-        // With a reason, the operation was not cancelled by the user, and fails.
+        // An operation with a cancellation reason was not cancelled by the user, and fails.
         guard !operation.isFinished, operation.cancellationReason == nil else { return cancelNow() }
         let isHeld = update { state -> Bool in
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else { return false }
@@ -167,7 +167,7 @@ extension QueueCore {
             state.table.change(id) { record in
                 record.row.status.phase = .waiting
                 (record.row.status.error, record.row.status.statusCode, record.row.status.file) = (nil, nil, nil)
-                // The user accepts that it may be sent twice.
+                // The user accepts that the request may be sent twice.
                 record.row.status.mayHaveBeenSent = false
                 record.row.status.retries = 0
                 record.row.status.changed = Self.now
@@ -292,7 +292,7 @@ extension QueueCore {
         for entry in new {
             if state.table[entry.id] != nil { throw .duplicate(entry.id) }
             for dependency in entry.request.dependencies where !ids.contains(dependency) {
-                // An entry that is just being enqueued may still fail to be stored.
+                // Storing an entry that is being enqueued may still fail.
                 guard let record = state.table[dependency], !record.isNew else {
                     throw .unknownDependency(dependency, of: entry.id)
                 }

@@ -78,7 +78,7 @@ extension QueueCore {
             }
         }
         attach(made)
-        // Entries whose dependencies have failed or no longer exist.
+        // Dependencies of these entries may have failed or no longer exist.
         update { state in state.candidates.formUnion(rows.map(\.id)) }
     }
 }
@@ -91,7 +91,7 @@ extension QueueCore {
         for (id, operation) in made {
             guard let record = state.withLock({ $0.table[id] }), record.isDelayed else { continue }
             let now = Self.now
-            // The system clock may have been set back since.
+            // The system clock may have been set back since the delay was stored.
             let wait = min((record.row.status.next ?? now) - now, Self.longestWait(of: operation.retryPolicy))
             guard wait > 0 else {
                 endDelay(of: id)
@@ -104,7 +104,7 @@ extension QueueCore {
         }
     }
 
-    /// The longest delay that a policy can specify, in microseconds.
+    /// Returns the longest delay that a policy can specify, in microseconds.
     private static func longestWait(of policy: RetryPolicy?) -> Int64 {
         let policy = policy ?? RetryPolicy()
         let seconds = max(policy.maximumDelay, policy.maximumRetryAfter + 1)
@@ -129,7 +129,7 @@ extension QueueRow {
             status.next = nil
             return
         case .finishing where status.file?.isThere == true:
-            // The process ended after the file got its name, but before that was stored.
+            // The process ended after the file had been moved to its destination, but before the queue recorded this.
             status.phase = .finished
             return
         case .waiting, .running, .finishing: break

@@ -8,15 +8,15 @@ import FoundationNetworking
 extension QueueCore {
     // MARK: Starting
 
-    /// Handles the start of an operation. Calls `begin` once it is stored that its request may have been sent. A start
-    /// after a pause or a delay continues immediately.
+    /// Handles the start of an operation. Calls `begin` once the database records that the request may have been sent.
+    /// A start after a pause or a delay continues immediately.
     func operationWillStart(_ operation: any QueuedOperation, _ id: UUID, begin: @escaping @Sendable () -> Void) {
         enum Answer: Sendable { case begins, waits, isTooLate }
         let (retries, key) = (operation.retryCount, ObjectIdentifier(operation))
         let isOver = operation.isCancelled || operation.isFinished
         let answer = update { state -> Answer in
             if let known = state.running[key] {
-                // An earlier start is still being stored, and continues after that.
+                // An earlier start is still being stored. The operation continues after that.
                 guard known.isStored else { return .waits }
                 state.running[key]?.retries = retries
                 return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits
@@ -115,7 +115,7 @@ extension QueueCore {
                 (record.row.status.error, record.row.status.statusCode) = (text, statusCode.map(Int64.init))
                 (record.row.status.bytesReceived, record.row.status.bytesExpected) = bytes
                 record.row.status.changed = Self.now
-                // The policy allows sending it again only because none of it was sent.
+                // The policy allows sending the request again only because none of it was sent.
                 if !record.row.request.sendsAgain { record.row.status.mayHaveBeenSent = false }
             }
             store(id, state)
@@ -135,7 +135,7 @@ extension QueueCore {
             let bytes = isExecuting ? nil : operation.bytes
             update { state in
                 guard state.operations[id] === operation, let record = state.table[id] else { return }
-                // Threads may arrive here in another order than their changes.
+                // Threads may report changes in a different order than the changes were made.
                 if let last = record.changeNumber, Int32(bitPattern: number &- last) <= 0 { return }
                 state.table.change(id) { record in
                     (record.isExecuting, record.changeNumber) = (isExecuting, number)
@@ -169,7 +169,7 @@ extension QueueCore {
     /// The result of an operation.
     private struct Outcome: Sendable {
         var error: (any Error)?
-        /// Whether it was cancelled because the queue is closing.
+        /// Whether the operation was cancelled because the queue is closing.
         var isInterrupted: Bool
         var statusCode: Int?
         var bytes: (done: Int64, expected: Int64?)
@@ -180,17 +180,17 @@ extension QueueCore {
         var isUnknown: Bool
     }
 
-    /// Handles the completion of an operation. It is reported only after its outcome is stored, so that nothing depends
-    /// on a result that the next process would produce again.
+    /// Handles the completion of an operation. The completion is reported only after the outcome is stored, so that
+    /// nothing depends on a result that the next process would produce again.
     private func end(_ operation: any QueuedOperation, _ id: UUID, _ proceed: @escaping @Sendable () -> Void) {
         let (outcome, key) = (outcome(of: operation), ObjectIdentifier(operation))
-        // Its dependents start after it has reported its completion.
+        // Dependents start after the operation has reported its completion.
         let (isCurrent, dependents) = update { state -> (Bool, Set<UUID>) in
             let hasBegun = state.running[key] != nil
             guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }
             state.operations[id] = nil
             state.endingCount += 1
-            // The retry that it is waiting for has not begun.
+            // A retry that the operation is waiting for has not begun.
             let countedRetries = (state.running[key]?.retries ?? 0) + (state.table[id]?.row.status.next == nil ? 0 : 1)
             let dependents = state.table.change(id) { record in
                 (record.isExecuting, record.isStarted) = (false, false)
@@ -216,7 +216,7 @@ extension QueueCore {
         if outcome.isInterrupted, row.status.next != nil { return }
         row.status.next = nil
         if outcome.isInterrupted {
-            // For a phase of `finishing`, the next process checks whether the file has its name.
+            // In the phase `finishing`, the next process checks whether the file is at its destination.
             if row.status.phase == .running { row.status.phase = .waiting }
             return
         }

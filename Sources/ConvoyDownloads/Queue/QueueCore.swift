@@ -34,7 +34,7 @@ final class QueueCore: Sendable {
         /// Whether the last operation has finished while closing, and the files are being closed.
         var hasEnded = false
         var isClosed = false
-        /// Increases with each change of a pause.
+        /// A number that increases with each pause or resumption.
         var pauses: UInt64 = 0
         var listeners: [UUID: AsyncStream<DownloadQueue.Entry>.Continuation] = [:]
         var waiters: [UUID: Waiter] = [:]
@@ -44,9 +44,9 @@ final class QueueCore: Sendable {
     /// An operation that has begun.
     struct RunningEntry: Sendable {
         let operation: any QueuedOperation
-        /// The number of its retries counted so far.
+        /// The number of retries counted so far.
         var retries: Int
-        /// Whether its start has been stored, so that it may continue.
+        /// Whether the start has been stored, so that the operation may continue.
         var isStored = false
     }
 
@@ -116,7 +116,7 @@ final class QueueCore: Sendable {
                     record.row.status.error = DownloadQueueError.dependencyFailed(id).description
                     record.row.status.changed = Self.now
                 }
-                // Nothing else lets the operation finish.
+                // The operation will never start, so it must be finished here.
                 if let operation = state.operations.removeValue(forKey: id) {
                     events.async { self.endUnstarted(operation, because: DownloadQueueError.dependencyFailed(id)) }
                 }
@@ -127,7 +127,7 @@ final class QueueCore: Sendable {
                 starting.append((record.row.sequence, operation))
             }
         }
-        // Sort by priority, because the first ones may start before the last ones are in their queue.
+        // Sort by priority, because the first operations may start before the last ones are enqueued.
         return starting.sorted { one, other in
             let (priority, otherPriority) = (one.operation.queuePriority.rawValue, other.operation.queuePriority.rawValue)
             return priority != otherPriority ? priority > otherPriority : one.sequence < other.sequence
@@ -199,7 +199,7 @@ final class QueueCore: Sendable {
         }
         manager.adopt(operation)
         // The manager's serializer may expect JSON. A file is not JSON, and a request has arrived whatever its response
-        // looks like.
+        // contains.
         operation.responseSerializer = HTTPResponseSerializer()
         operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
         operation.name = id.uuidString
@@ -243,7 +243,7 @@ final class QueueCore: Sendable {
 
     /// Assigns operations to entries, which may start from then on.
     func attach(_ made: [(id: UUID, operation: any QueuedOperation)]) {
-        // Changed by `configure`.
+        // `configure` may have cancelled or paused operations.
         let cancelled = made.filter { $0.operation.isCancelled }, paused = made.filter { $0.operation.isPaused }
         let orphans = update { state in
             made.filter { id, operation in
@@ -286,7 +286,7 @@ final class QueueCore: Sendable {
         reports.async { for listener in listeners { listener.finish() } }
         for (operation, isStarted) in operations {
             if !isStarted, operation.dependencies.isEmpty, !operation.isPaused, !operation.isCancelled {
-                // It was not cancelled by anyone, so it can finish immediately.
+                // The operation has not been cancelled, so it can finish immediately.
                 operation.fail(with: DownloadQueueError.closed)
                 operation.enterCompletionGroup()
                 operation.start()

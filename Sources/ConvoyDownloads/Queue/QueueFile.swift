@@ -40,7 +40,7 @@ final class QueueFile {
 
     // MARK: Reading
 
-    /// Whether the whole queue is paused.
+    /// Returns whether the whole queue is paused.
     func isPaused() throws(DatabaseError) -> Bool { try database.integer("SELECT paused FROM state") == 1 }
 
     /// A row that this version cannot read.
@@ -117,7 +117,7 @@ final class QueueFile {
     /// below it cannot overflow.
     static let largestNumber = Int64(1) << 62
 
-    /// The number in a column, clamped to the range from zero to the limit.
+    /// Returns the number in a column, clamped to the range from zero to the limit.
     private static func number(_ row: Statement, _ column: Int) -> Int64 {
         min(max(0, row.integer(column)), largestNumber)
     }
@@ -168,7 +168,7 @@ final class QueueFile {
         }
     }
 
-    /// Keep the rows of the entries that depend on it: from them these learn that it was cancelled.
+    /// Removes an entry. Keeps the rows of the entries that depend on it, which show that a dependency was cancelled.
     private func remove(_ id: UUID) throws(DatabaseError) {
         try database.run("DELETE FROM entry WHERE id = ?", [Self.blob(id)])
         try database.run("DELETE FROM dependency WHERE entry = ?", [Self.blob(id)])
@@ -225,13 +225,13 @@ final class QueueFile {
 }
 
 extension DownloadQueueError {
-    /// The error for a file or directory that cannot be used.
+    /// Creates the error for a file or directory that cannot be used.
     init(_ error: PrivateFile.Failure, _ path: String) {
         let text = "\(path): \(error.reason)"
         if case .unsafe = error { self = .unsafe(text) } else { self = .cannotOpen(text) }
     }
 
-    /// The error for users.
+    /// Creates the error for users from a database error.
     init(_ error: DatabaseError, isOpening: Bool) {
         self =
             switch error.code {
@@ -246,10 +246,12 @@ extension DownloadQueueError {
 }
 
 /// A lock that allows only one queue to have a directory open: a locked file that contains the identifier of the
-/// process. The system releases the lock when the process ends, for whatever reason.
+/// process. The system releases the lock when the process ends for any reason.
 final class QueueLock: Sendable {
     private let descriptor: Locked<Int32>
 
+    /// Acquires the lock of a directory.
+    ///
     /// - Throws: ``DownloadQueueError/inUse(_:process:)``, or `cannotOpen` if the file system does not support locks.
     init(_ path: String, directory: URL) throws(DownloadQueueError) {
         let opened: Int32

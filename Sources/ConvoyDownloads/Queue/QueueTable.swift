@@ -2,26 +2,26 @@ import Foundation
 
 /// The entries of a queue, their dependencies, and which of them may start: a value without locks, files or operations.
 struct QueueTable: Sendable {
-    /// An entry with the state that is known in this process only.
+    /// An entry with the state that is known only in this process.
     struct Record: Sendable {
         var row: QueueRow
-        /// Whether its row is not on the disk yet, so that it is not reported.
+        /// Whether the row is not on the disk yet, so that the entry is not reported.
         var isNew = false
-        /// Whether it was added to the operation queue.
+        /// Whether the operation was added to the operation queue.
         var isStarted = false
-        /// Whether it is waiting for the time of the next attempt, as stored by an earlier process.
+        /// Whether the entry is waiting for the time of the next attempt, as stored by an earlier process.
         var isDelayed = false
-        /// Whether its operation is executing, and the number of the change that reported this.
+        /// Whether the operation is executing, and the number of the change that reported this.
         var isExecuting = false
         var changeNumber: UInt32?
-        /// The number of its dependencies that have not ended.
+        /// The number of dependencies that have not ended.
         fileprivate(set) var unfinished = 0
-        /// The number of its dependencies that have failed or no longer exist.
+        /// The number of dependencies that have failed or no longer exist.
         fileprivate(set) var failed = 0
 
         var phase: QueueStatus.Phase { row.status.phase }
 
-        /// Whether a failed dependency keeps it from running.
+        /// Whether a failed dependency keeps the entry from running.
         var isBlocked: Bool { phase == .waiting && !isStarted && failed > 0 && row.policy == .hold }
 
         var state: DownloadQueue.State {
@@ -34,7 +34,7 @@ struct QueueTable: Sendable {
             }
         }
 
-        /// Whether it will end automatically once the queue is running.
+        /// Whether the entry will end automatically once the queue is running.
         var isPending: Bool { state == .running || state == .waiting }
     }
 
@@ -42,7 +42,7 @@ struct QueueTable: Sendable {
     private enum DependencyState { case unfinished, succeeded, failed }
 
     private var records: [UUID: Record] = [:]
-    /// The dependents of each entry, even of removed ones.
+    /// The dependents of each entry, including removed entries.
     private var dependents: [UUID: Set<UUID>] = [:]
     /// The number of pending entries.
     private(set) var pendingCount = 0
@@ -75,7 +75,7 @@ struct QueueTable: Sendable {
             let (id, waiting) = (record.row.id, dependents[record.row.id] ?? [])
             records[id] = record
             nextSequence = max(nextSequence, record.row.sequence + 1)
-            // It existed before and was removed.
+            // The entry existed before and was removed.
             move(waiting, from: .failed, to: standing(of: id))
         }
         for record in new {
@@ -196,13 +196,13 @@ struct QueueTable: Sendable {
 /// A stored entry.
 struct QueueRow: Sendable {
     let id: UUID
-    /// The position in the order.
+    /// The position of the entry in the queue.
     let sequence: Int64
     var request: StoredRequest
     var dependencies: Set<UUID>
     let policy: FailedDependencyPolicy
     let tag: String?
-    /// In microseconds since 1970.
+    /// The time of the `enqueue` call, in microseconds since 1970.
     let enqueued: Int64
     var status: QueueStatus
 }
@@ -210,7 +210,7 @@ struct QueueRow: Sendable {
 /// The part of a row that changes.
 struct QueueStatus: Sendable, Equatable {
     enum Phase: Int64, Sendable {
-        /// To be sent, and not in progress.
+        /// The entry is waiting and not in progress.
         case waiting = 0
         /// The operation has begun but not finished.
         case running = 1
@@ -244,10 +244,10 @@ struct QueueStatus: Sendable, Equatable {
     var changed: Int64
 }
 
-/// Identifies the file of a download, even after it was renamed.
+/// The identity of a downloaded file, which does not change when the file is renamed.
 package struct FinishedFile: Sendable, Equatable, Codable {
     package var url: URL
-    /// Its inode number, and its length in bytes.
+    /// The inode number of the file, and its length in bytes.
     package var number: Int64
     package var length: Int64
 
@@ -258,6 +258,8 @@ package struct FinishedFile: Sendable, Equatable, Codable {
         return Int64(bitPattern: UInt64(information.st_ino)) == number && Int64(information.st_size) == length
     }
 
+    /// Identifies the file at a path; nil if its status cannot be read.
+    ///
     /// - Parameter path: The current path of the file.
     package init?(_ path: String, as url: URL) {
         var information = stat()
@@ -276,7 +278,7 @@ enum QueueChange: Sendable {
     case remove(UUID)
     /// Removes a finished entry, which does not block its dependents.
     case removeFinished(UUID)
-    /// The entry no longer depends on these.
+    /// Removes dependencies of an entry.
     case removeDependencies(of: UUID, [UUID])
     case setPaused(Bool)
 }

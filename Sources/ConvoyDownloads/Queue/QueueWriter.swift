@@ -2,12 +2,13 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// Writes the changes of a queue in the order in which they were submitted.
+/// The writer of a queue's changes, which are written in the order in which they were submitted.
 ///
 /// Changes that arrive during a transaction are combined into the next one, so that many simultaneous changes take as
 /// long as one: each transaction waits for the disk.
 final class QueueWriter: Sendable {
-    /// Called on the writer's queue when the changes are on the disk or could not be written. Must return quickly.
+    /// A closure called on the writer's queue when the changes are on the disk or could not be written. Must return
+    /// quickly.
     typealias Completion = @Sendable (DownloadQueueError?) -> Void
 
     private struct Submission: Sendable {
@@ -23,7 +24,7 @@ final class QueueWriter: Sendable {
         var isClosed = false
     }
 
-    /// Used only on the writer's queue.
+    /// The database and its unsaved changes, used only on the writer's queue.
     private final class Store: @unchecked Sendable {
         var file: QueueFile?
         /// Changes that could not be written yet.
@@ -37,7 +38,7 @@ final class QueueWriter: Sendable {
 
     init(_ file: sending QueueFile) { store.file = file }
 
-    /// Why the last changes could not be written; nil once all are written.
+    /// The error of the last failed write; nil once all changes are written.
     var failure: DownloadQueueError? { lastFailure.withLock { $0 } }
 
     /// Submits changes. Does not wait, and can be called with a lock held.
@@ -86,7 +87,7 @@ final class QueueWriter: Sendable {
             if failure == nil { store.unsaved = [] }
         }
         for submission in submissions {
-            // Keep the order: nothing overtakes the unsaved changes.
+            // Keep the order: write the unsaved changes first.
             let error = attempt(store.unsaved + submission.changes)
             if error == nil { store.unsaved = [] }
             if error != nil, submission.isKept { store.unsaved += submission.changes }
@@ -107,7 +108,7 @@ final class QueueWriter: Sendable {
     }
 }
 
-/// Waits for submitted changes. Do not wait on threads that must not block.
+/// A receipt for submitted changes, which can be waited for on threads that may block.
 final class WriteReceipt: Sendable {
     private let result = Locked<DownloadQueueError?>(nil)
     private let isDone = DispatchSemaphore(value: 0)

@@ -11,11 +11,11 @@ package protocol QueuedOperation: HTTPRequestOperation, Sendable {
     func resumeNow()
     /// The numbers of completed and expected bytes.
     var bytes: (done: Int64, expected: Int64?) { get }
-    /// The URL of its file, if any.
+    /// The URL of the operation's file, if any.
     var finishedFile: URL? { get }
 }
 
-/// Connects an operation with its entry. A copy of the operation is not connected, and behaves like any other
+/// The link between an operation and its entry. A copy of the operation is not linked, and behaves like any other
 /// operation.
 package final class QueueLink: TransitionInterceptor {
     struct Entry: Sendable {
@@ -77,7 +77,7 @@ package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
         _ request: URLRequest, _ upload: StoredUpload
     ) throws(DownloadQueueError) -> any QueuedOperation
 
-    /// Removes what an incomplete upload has left beside its file. Blocks.
+    /// Removes the files that an incomplete upload has left beside its file. Blocks.
     static func removeLeftovers(of upload: StoredUpload, for url: URL)
 }
 
@@ -133,10 +133,10 @@ final class QueuedDownloadOperation: DownloadOperation, QueuedOperation, @unchec
 /// cannot be shared, because each class calls its own `super`.
 final class QueuedRequestOperation: HTTPRequestOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
-    /// Whether it may be stopped and sent again.
+    /// Whether the operation may be stopped and sent again.
     private let isPausable = Locked(true)
 
-    /// Makes it continue once it has begun, because it must not be sent twice.
+    /// Prevents pauses once the operation has begun, because the request must not be sent twice.
     func forbidPauses() { isPausable.withLock { $0 = false } }
 
     override func start() {

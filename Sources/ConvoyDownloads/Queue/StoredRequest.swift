@@ -23,7 +23,7 @@ package struct StoredRequest: Sendable, Codable {
     package var withheld: [String] = []
 
     var body: StoredBody? { if case .send(let sending) = work { sending.body } else { nil } }
-    /// Whether the request may be sent again although it may have arrived.
+    /// Whether the request may be sent again even if it has possibly arrived.
     package var sendsAgain: Bool { if case .send(let sending) = work { sending.sendsAgain } else { true } }
 }
 
@@ -67,8 +67,8 @@ extension StoredDownload.Options {
         case mirrors, usesServerMirrors, synchronizes, keepsModificationDate
     }
 
-    /// Missing values are the defaults. A value that cannot be read is an error, because a file must not be downloaded
-    /// with other settings than requested.
+    /// Decodes the options. A missing value is the default. A value that cannot be read is an error, because a file
+    /// must not be downloaded with other settings than requested.
     package init(from decoder: any Decoder) throws {
         self.init()
         let values = try decoder.container(keyedBy: CodingKeys.self)
@@ -94,7 +94,7 @@ extension StoredDownload.Options {
 package struct StoredUpload: Sendable, Equatable, Codable {
     /// The file to send.
     package var file: URL
-    /// The data stored by that module.
+    /// The options of the upload, encoded by that module.
     package var options: Data
 
     package init(file: URL, options: Data) { (self.file, self.options) = (file, options) }
@@ -185,7 +185,7 @@ extension StoredRequest {
         }
         var lines = Dictionary(
             (request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), ($0.key, $0.value)) }, uniquingKeysWith: { $1 })
-        // Set for parameters, which the request does not have.
+        // This field describes parameters, which the request does not have.
         lines["content-type"] = nil
         for line in header + secrets { lines[line.name.lowercased()] = (line.name, line.value) }
         request.timeoutInterval = timeout

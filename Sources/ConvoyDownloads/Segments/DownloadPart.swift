@@ -3,7 +3,7 @@ import Foundation
 
 /// A range of a file that one request fetches, and that belongs to no other part.
 package struct DownloadPart: Sendable, Equatable {
-    /// The index of its source.
+    /// The index of the part's source.
     package let source: Int
     /// The position of the next byte.
     package internal(set) var position: Int64
@@ -11,13 +11,13 @@ package struct DownloadPart: Sendable, Equatable {
     package internal(set) var end: Int64?
     /// The end of the range in the response; nil before its head, or if the head does not specify it.
     package internal(set) var responseEnd: Int64?
-    /// Whether its request is for a range, rather than for the complete file.
+    /// Whether the request is for a range, rather than for the complete file.
     package let asksForRange: Bool
-    /// Whether its response was accepted, so that bytes can arrive.
+    /// Whether the response was accepted, so that bytes can arrive.
     package internal(set) var isReceiving = false
     /// The number of bytes from `position` on that are being written, and cannot be reassigned; nil if none.
     package internal(set) var writing: Int64?
-    /// How it will end, once known, in which case it is being stopped.
+    /// The outcome of the part if it is being stopped; otherwise nil.
     package internal(set) var ending: DownloadPlan.End?
     /// The number of received bytes, and the times of the first and the last, in nanoseconds.
     package internal(set) var received: Int64 = 0
@@ -27,10 +27,10 @@ package struct DownloadPart: Sendable, Equatable {
     /// The number of bytes left to fetch; nil if unknown.
     package var remaining: Int64? { end.map { max(0, $0 - position) } }
 
-    /// Whether no bytes have arrived for five seconds.
+    /// Returns whether no bytes have arrived for five seconds.
     func isStalled(at now: UInt64) -> Bool { isReceiving && last > 0 && now &- last > 5_000_000_000 }
 
-    /// The rate in bytes per second since its first byte; nil if hardly any have arrived.
+    /// Returns the rate in bytes per second since the first byte; nil if there is not enough data.
     func rate(at now: UInt64) -> Double? {
         guard received > 64 << 10 || now &- began > 500_000_000, began > 0, now > began else { return nil }
         return Double(received) / (Double(now - began) / 1e9)
@@ -56,22 +56,22 @@ package struct PartRequest: Sendable, Equatable {
 /// A URL from which the file can be fetched, and what is known about it.
 package struct DownloadSource: Sendable {
     package let url: URL
-    /// The place it has led to; nil until it has responded.
+    /// The place to which the URL has led; nil until the source has responded.
     package var place: ResourcePlace?
-    /// The validators of its representation of the file; nil if it has sent none.
+    /// The validators of the source's representation of the file; nil if the source has not sent any.
     package var validators: RepresentationFacts.Validators?
-    /// Whether it supports ranges; nil if unknown.
+    /// Whether the source supports ranges; nil if unknown.
     package var sendsParts: Bool?
     /// The number of consecutive failed parts in the current attempt.
     package var failures = 0
-    /// Whether it has sent bytes in the current attempt, so that a refusal of other requests does not mean that it is
-    /// unavailable.
+    /// Whether the source has sent bytes in the current attempt, so that a refusal of other requests does not mean that
+    /// it is unavailable.
     package var hasSent = false
-    /// Whether it is no longer used in this attempt.
+    /// Whether the source is no longer used in this attempt.
     package var isDropped = false
-    /// Whether it has sent wrong bytes, or another file, and is never used again.
+    /// Whether the source has sent wrong bytes, or another file, and is never used again.
     package var isBad = false
-    /// The recent rate of one of its parts, in bytes per second; nil if unknown.
+    /// The recent rate of one of the source's parts, in bytes per second; nil if unknown.
     package var rate: Double?
 
     package init(url: URL) { self.url = url }

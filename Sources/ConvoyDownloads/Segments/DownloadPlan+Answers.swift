@@ -7,15 +7,15 @@ import Foundation
 extension DownloadPlan {
     /// The evaluation of a response head.
     package enum Verdict: Equatable, Sendable {
-        /// Bytes of the existing file follow.
+        /// The response continues the existing bytes.
         case goesOn
-        /// The complete file follows from its first byte.
+        /// The response starts with the first byte of the complete file.
         case startsOver
         /// The response is useless for this part, which must be stopped.
         case useless
         /// The file differs from the existing bytes: all parts must be stopped, and the complete file requested.
         case changed
-        /// The source has another file than the others, or than expected, and is not used again.
+        /// The source has a different file than the other sources, or than expected, and is not used again.
         case disagrees
         /// The response is not about the file, for example a server error.
         case unrelated
@@ -45,7 +45,7 @@ extension DownloadPlan {
             default: return .unrelated
             }
         }
-        // Another part has fetched its bytes in the meantime.
+        // If another part has fetched this part's bytes in the meantime, the response is useless.
         guard part.remaining != 0 else { return .useless }
         let known = known(of: part.source)
         // If a checksum is known, it decides whether bytes from another place are correct.
@@ -55,7 +55,7 @@ extension DownloadPlan {
         case .part(let last, let whole): return evaluatePart(head, part, id, last, whole)
         case .whole: return evaluateRefusal(head, part, id)
         case .complete, .useless, .differs:
-            // The response is a success, but not a range of the file. The other parts continue with what they have.
+            // The response is a success, but not a range of the file. The other parts continue.
             let isNoRange = head.statusCode != 206 || answer == .useless && part.source == mainSource
             if (200..<300).contains(head.statusCode), isNoRange,
                 parts.contains(where: { $0.key != id && $0.value.isReceiving })
@@ -68,7 +68,8 @@ extension DownloadPlan {
         }
     }
 
-    /// The facts that a response of a source must not contradict. The length of the file is the same for all sources.
+    /// Returns the facts that a response of a source must not contradict. The length of the file is the same for all
+    /// sources.
     private func known(of source: Int) -> RepresentationFacts {
         RepresentationFacts(validators: sources[source].validators, length: total)
     }
@@ -107,17 +108,17 @@ extension DownloadPlan {
     /// Evaluates a complete response to the request for a range.
     private mutating func evaluateRefusal(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
         let others = parts.contains { $0.key != id && $0.value.isReceiving }
-        // The first response of the attempt: the file has changed, or the server does not support ranges. It has begun
-        // to send the complete file.
+        // This is the first response of the attempt. The server has begun to send the complete file, because the file
+        // has changed or ranges are not supported.
         if !others, parts.count == 1 {
             parts[id]?.position = 0
             parts[id]?.end = nil
-            // Do not let the cause, whatever it is, lead to endless restarts.
+            // Prevent endless restarts, whatever the cause.
             refusals += 1
             if refusals > Self.mostRestarts { allowedParts = 1 }
             return evaluateWhole(head, part, id)
         }
-        // The server does not support ranges, or no longer has this file. The other parts continue with what they have.
+        // The server does not support ranges, or no longer has this file. The other parts continue.
         return leaveOut(part)
     }
 
@@ -136,8 +137,8 @@ extension DownloadPlan {
             return .disagrees
         }
         let announced = head.isEncoded ? nil : head.contentLength
-        // The same tag identifies the same bytes. But a response without a length may bring only some of them, and
-        // nothing could be added to those.
+        // The same tag identifies the same bytes, so use the known length. Without a length, an incomplete response
+        // could not be resumed.
         let isSame = announced == nil && !isVerified && known.hasTag(of: head, isSamePlace: isSamePlace)
         let length = isSame ? known.length : announced
         if let lengths, let length, !lengths.contains(length) { return .disagrees }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The completion of parts, what follows from it, and how bytes become missing again.
+/// Handling of completed parts and wrong bytes.
 extension DownloadPlan {
     /// The maximum number of restarts in an attempt.
     static let mostRestarts = 3
@@ -8,25 +8,25 @@ extension DownloadPlan {
     /// dropped.
     private static let mostRefusals = 4
 
-    /// How a part has ended.
+    /// The outcome of a part.
     package enum End: Sendable {
-        /// Its response is complete, or it was stopped after it had fetched its range.
+        /// The response is complete, or the part was stopped after it had fetched its range.
         case complete
         /// The connection failed.
         case failed
         /// The server has responded with an error, or with something other than the file.
         case refused
-        /// Its response was useless.
+        /// The response was useless for the part.
         case useless
-        /// Its bytes, or those of others, belong to another file than the rest.
+        /// The bytes of this part, or of other parts, belong to a different file than the rest.
         case changed
-        /// Its source has another file.
+        /// The source has a different file.
         case disagrees
     }
 
     /// The next step after a part has ended.
     package enum Next: Equatable, Sendable {
-        /// More parts may be requested with `more(at:)`; others are running.
+        /// Other parts are running, and more may be requested with `more(at:)`.
         case more
         /// All bytes have arrived.
         case finished
@@ -47,7 +47,7 @@ extension DownloadPlan {
         if let rate = part.rate(at: now) {
             sources[part.source].rate = sources[part.source].rate.map { ($0 + rate) / 2 } ?? rate
         }
-        // None of the replacement has arrived, and no other part will fetch it.
+        // No byte of the replacement has arrived, and no other part will fetch it, so restore the old contents.
         if !isGood, parts.isEmpty, let old = replaced {
             contents = old.contents
             sources[old.index].place = old.source.place
@@ -67,7 +67,7 @@ extension DownloadPlan {
         _ = remove(id, isGood: end == .complete && !isRestarting, at: now)
         if isRestarting { return parts.isEmpty ? restart() : .stopAll }
         if part.asksForRange, !part.isReceiving, part.remaining == 0 {
-            // Another part has fetched its bytes.
+            // Another part has fetched the bytes of this part.
             if end != .complete { allowFewer() }
             if isComplete { return .finished }
             return parts.isEmpty ? next() : .more
@@ -86,8 +86,8 @@ extension DownloadPlan {
             isTemporary = true
             note(failureOf: part)
         case .useless:
-            // The parts that it was stopped for may have ended in the meantime. If it is alone, it may be requested
-            // again.
+            // The parts in favor of which this part was stopped may have ended in the meantime. If no part is left, the
+            // source may be used again.
             let isAlone = parts.isEmpty && sources[part.source].failures < 2
             note(failureOf: part)
             if isAlone { sources[part.source].isDropped = false }
@@ -130,7 +130,7 @@ extension DownloadPlan {
     private mutating func restart() -> Next {
         isRestarting = false
         restarts += 1
-        // Concurrent ranges may have caused this.
+        // Concurrent ranges may have caused the restart.
         allowedParts = 1
         guard restarts <= Self.mostRestarts else { return .failed }
         return next()

@@ -3,11 +3,12 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Decides which parts of a file to request from which sources, and evaluates the responses.
+/// The plan of a download, which decides which parts of a file to request from which sources, and evaluates the
+/// responses.
 ///
-/// This is a value without I/O or clock, and the only place that tracks which bytes exist and which part fetches the
-/// others. It never combines bytes of two representations, unless a checksum of the complete file will confirm the
-/// result, and it lets an idle connection take over work from a slow one.
+/// The plan is a value without I/O or a clock, and the only type that tracks which bytes exist and which part fetches
+/// the missing ones. It never combines bytes of two representations, unless a checksum of the complete file will
+/// confirm the result. An idle connection takes over work from a slow one.
 ///
 /// Each missing byte belongs to at most one part. Work is divided in blocks at fixed positions, and bytes being written
 /// are never reassigned. A part claims bytes before it writes them, and may then claim the following blocks unless
@@ -20,7 +21,7 @@ package struct DownloadPlan: Sendable {
         package internal(set) var done = ByteRanges()
         /// The length of the file; nil while it is unknown.
         package internal(set) var total: Int64?
-        /// What the bytes belong to; nil if no others can be added later.
+        /// The representation of the bytes; nil if no bytes can be added later.
         package internal(set) var representation: Representation?
         /// The bytes sent by each source in this process.
         package internal(set) var sent: [Int: ByteRanges] = [:]
@@ -37,7 +38,7 @@ package struct DownloadPlan: Sendable {
     package internal(set) var contents = Contents()
     /// The maximum number of concurrent parts.
     package let maximumParts: Int
-    /// A part is divided only if it is at least twice this length, in bytes.
+    /// The minimum length of a part, in bytes. A part is divided only if it is at least twice as long.
     package let minimumPart: Int64
     /// The length of a block, in bytes.
     private let blockLength: Int64
@@ -45,7 +46,7 @@ package struct DownloadPlan: Sendable {
     package var isVerified: Bool
     /// The valid lengths of the file, if specified by the user.
     let lengths: ClosedRange<Int64>?
-    /// Classifies the secret parts of URLs.
+    /// The classifier for the secret parts of URLs.
     let secrets: SecretClassifier
     private var nextID = 0
     /// Limits that keep sums of positions from overflowing.
@@ -134,7 +135,7 @@ package struct DownloadPlan: Sendable {
         return first()
     }
 
-    /// The first part of an attempt, or of another source in it.
+    /// Returns the first part of an attempt, or of another source in the attempt.
     mutating func first() -> PartRequest? {
         guard !isComplete, let source = bestSource(excludingBusy: false) else { return nil }
         guard !asksForWhole, !done.isEmpty, let total, let gap = done.gaps(upTo: total).first,
@@ -143,7 +144,7 @@ package struct DownloadPlan: Sendable {
         return request(gap.lowerBound..<gap.upperBound, from: source)
     }
 
-    /// Whether bytes from a source can be added to the existing ones.
+    /// Returns whether bytes from a source can be added to the existing ones.
     private func canContinue(from source: Int) -> Bool {
         isVerified || sources[source].validators != nil && sources[source].place == representation?.place
     }
@@ -173,7 +174,7 @@ package struct DownloadPlan: Sendable {
 
     // MARK: Bytes
 
-    /// What to do with bytes received for a part.
+    /// The action to take for bytes received for a part.
     package enum ByteDisposition: Equatable, Sendable {
         /// Write the first of them, or all, at these positions. Then call `didWrite(for:at:)` and `endClaim(of:)`.
         case write(Range<Int64>)
@@ -211,12 +212,12 @@ package struct DownloadPlan: Sendable {
         }
     }
 
-    /// What to do with a part after its bytes were written.
+    /// The action to take for a part after its bytes were written.
     package enum Flow: Sendable {
         case goesOn
-        /// It has fetched its range, and its response has ended.
+        /// The part has fetched its range, and its response has ended.
         case ends
-        /// It has fetched its range, and must be stopped because its response continues.
+        /// The part has fetched its range, and must be stopped because its response continues.
         case stop
     }
 
@@ -265,7 +266,7 @@ package struct DownloadPlan: Sendable {
         return takeOver(from: source, free, at: now)
     }
 
-    /// The first block boundary at or after a position.
+    /// Returns the first block boundary at or after a position.
     private func block(atOrAfter position: Int64) -> Int64 {
         let rest = position % blockLength
         return rest == 0 ? position : position - rest + blockLength
@@ -309,7 +310,7 @@ package struct DownloadPlan: Sendable {
         return (request(start..<end, from: source), nil)
     }
 
-    /// The next source to use: an untried one, otherwise the one with the highest rate per part.
+    /// Returns the next source to use: an untried one, otherwise the one with the highest rate per part.
     private func bestSource(excludingBusy: Bool) -> Int? {
         var busy: [Int: Int] = [:]
         for part in parts.values { busy[part.source, default: 0] += 1 }
