@@ -85,8 +85,8 @@ extension Database {
     }
 
     func configure(_ schema: DatabaseSchema, _ journalLimit: Int64, keepsLog: Bool) throws(DatabaseError) {
-        // Otherwise the last connection to close removes the log by name. The log may then belong to another database,
-        // if another process has replaced this one.
+        // Without this setting, the last connection to close removes the log by name. The log may then belong to
+        // another database, if another process has replaced this one.
         var keepsLog: Int32 = keepsLog ? 1 : 0
         sqlite3_file_control(handle, nil, SQLITE_FCNTL_PERSIST_WAL, &keepsLog)
         try execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON")

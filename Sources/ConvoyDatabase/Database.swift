@@ -39,8 +39,8 @@ package final class Database: @unchecked Sendable {
         keepsLog: Bool = true
     ) throws(DatabaseError) {
         let path = try Self.resolved(path)
-        // Held until the schema is complete, so that no other process renames the file, and two processes do not both
-        // create a database.
+        // Hold the lock until the schema is complete, so that no other process renames the file, and two processes do
+        // not both create a database.
         let lock = try DatabaseLock(path, timeout: busyTimeout)
         defer { lock.release() }
         handle = try Self.connect(path, busyTimeout)
@@ -235,7 +235,8 @@ extension DatabaseValue: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral
 package final class Statement {
     private let handle: OpaquePointer
     private unowned let database: Database
-    /// Whether SQLite ran out of memory for a value of a row. The value would otherwise be mistaken for an empty one.
+    /// Whether SQLite ran out of memory for a value of a row. Without this flag, the value would be mistaken for an
+    /// empty one.
     private(set) var hasLostValue = false
 
     init(_ handle: OpaquePointer, _ database: Database) {
@@ -248,7 +249,7 @@ package final class Statement {
 
     /// Resets the statement and unbinds its parameters, so that it can run again.
     package func reset() {
-        // This repeats the error of the last step, which has already been reported.
+        // The result repeats the error of the last step, which has already been reported.
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
         hasLostValue = false
@@ -310,7 +311,7 @@ package final class Statement {
     /// The type of a value.
     package enum Kind: Sendable { case null, integer, real, text, blob }
 
-    /// The type of the value in a column.
+    /// Returns the type of the value in a column.
     package func kind(_ column: Int) -> Kind {
         switch sqlite3_column_type(handle, Int32(clamping: column)) {
         case SQLITE_INTEGER: .integer
@@ -327,7 +328,7 @@ package final class Statement {
 
     package func real(_ column: Int) -> Double { sqlite3_column_double(handle, Int32(clamping: column)) }
 
-    /// The text of a column, with replacement characters for invalid UTF-8; empty for NULL.
+    /// Returns the text of a column, with replacement characters for invalid UTF-8; empty for NULL.
     package func text(_ column: Int) -> String {
         let column = Int32(clamping: column)
         guard let start = sqlite3_column_text(handle, column) else {
@@ -338,7 +339,7 @@ package final class Statement {
         return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
     }
 
-    /// The bytes of a column; empty for NULL.
+    /// Returns the bytes of a column; empty for NULL.
     package func blob(_ column: Int) -> [UInt8] { withBlob(column) { Array($0) } }
 
     /// Calls a closure with the bytes of a column, which are not copied and are valid only inside the closure.

@@ -16,7 +16,7 @@ package struct DatabaseError: Error, Hashable, Sendable {
         case readOnly
         /// The file or its directory cannot be opened, or the file is a link.
         case cannotOpen
-        /// The system failed to read or write it.
+        /// The system failed to read or write the file.
         case io
         /// The database belongs to another program. It has not been changed.
         case foreign
@@ -65,12 +65,12 @@ extension DatabaseError: CustomStringConvertible {
 }
 
 extension DatabaseError {
-    /// The error for a database that its owner has not opened yet.
+    /// Returns the error for a database that its owner has not opened yet.
     package static func notOpen(_ path: String) -> DatabaseError {
         DatabaseError(.cannotOpen, "The database is not open.", path: path)
     }
 
-    /// The error for an unsafe directory that contains only a database and its files.
+    /// Returns the error for an unsafe directory that contains only a database and its files.
     ///
     /// - Parameter path: The path of the directory.
     package static func unsafeDirectory(_ path: String, _ flaw: PrivateFileProblem) -> DatabaseError {
@@ -79,11 +79,11 @@ extension DatabaseError {
 }
 
 extension DatabaseError {
-    /// The last error of a connection.
+    /// Creates an error from the last error of a connection.
     ///
     /// - Parameters:
-    ///   - result: the result code of the failed call.
-    ///   - systemCode: the system error, for calls that do not set one on the connection.
+    /// - result: The result code of the failed call.
+    /// - systemCode: The system error, for calls that do not set one on the connection.
     init(_ connection: OpaquePointer?, result: Int32, systemCode: Int32? = nil, path: String) {
         let extended = connection.map { sqlite3_extended_errcode($0) } ?? result
         // Some calls fail without setting an error on the connection.
@@ -95,7 +95,9 @@ extension DatabaseError {
             path: path, extendedCode: code)
     }
 
-    /// - Parameter systemCode: the connection's last `errno`.
+    /// Returns the kind of an error from SQLite's result code.
+    ///
+    /// - Parameter systemCode: The connection's last `errno`.
     static func code(_ code: Int32, systemCode: Int32) -> Code {
         switch code {
         case SQLITE_READONLY | (4 << 8): return .replaced  // SQLITE_READONLY_DBMOVED
