@@ -6,7 +6,7 @@ import FoundationNetworking
 
 // MARK: Requests
 
-/// Adds parameters to requests.
+/// The protocol of serializers that add parameters to requests.
 @available(*, unavailable, renamed: "URLRequestSerialization")
 public typealias AFURLRequestSerialization = URLRequestSerialization
 
@@ -22,7 +22,7 @@ public typealias AFJSONRequestSerializer = JSONRequestSerializer
 @available(*, unavailable, renamed: "PropertyListRequestSerializer")
 public typealias AFPropertyListRequestSerializer = PropertyListRequestSerializer
 
-/// Collects the parts of a form.
+/// The parts of a form.
 @available(*, unavailable, renamed: "MultipartFormData")
 public typealias AFMultipartFormData = MultipartFormData
 
@@ -30,7 +30,7 @@ public typealias AFMultipartFormData = MultipartFormData
 @available(*, unavailable, renamed: "QueryStringPair")
 public typealias AFQueryStringPair = QueryStringPair
 
-/// The way parameters are written in a query.
+/// The format of parameters in a query.
 @available(*, unavailable, renamed: "QueryStringStyle")
 public typealias AFHTTPRequestQueryStringSerializationStyle = QueryStringStyle
 
@@ -38,11 +38,11 @@ public typealias AFHTTPRequestQueryStringSerializationStyle = QueryStringStyle
 @available(*, unavailable, renamed: "QueryStringStyle.brackets")
 public var AFHTTPRequestQueryStringDefaultStyle: QueryStringStyle { .brackets }
 
-/// The query string for parameters.
+/// Returns the query string for parameters.
 @available(*, unavailable, message: "try QueryStringStyle.brackets.queryString(from: parameters)")
 public func AFQueryStringFromParameters(_ parameters: [AnyHashable: Any]) -> String { "" }
 
-/// The fields of a query.
+/// Returns the fields of a query.
 @available(*, unavailable, message: "try QueryStringStyle.brackets.pairs(from: parameters)")
 public func AFQueryStringPairsFromDictionary(_ dictionary: [AnyHashable: Any]) -> [QueryStringPair] { [] }
 
@@ -68,7 +68,7 @@ public var AFNetworkingOperationFailingURLRequestErrorKey: String { URLRequestSe
 
 // MARK: Responses
 
-/// Creates objects from responses.
+/// The protocol of serializers that create objects from responses.
 @available(*, unavailable, renamed: "URLResponseSerialization")
 public typealias AFURLResponseSerialization = URLResponseSerialization
 
@@ -104,7 +104,7 @@ public var AFURLResponseSerializationErrorDomain: String { URLResponseSerializat
 @available(*, unavailable, renamed: "URLResponseSerializationErrorKey.response")
 public var AFNetworkingOperationFailingURLResponseErrorKey: String { URLResponseSerializationErrorKey.response }
 
-/// The key of that response's body.
+/// The key of the body of a response that is not acceptable.
 @available(*, unavailable, renamed: "URLResponseSerializationErrorKey.data")
 public var AFNetworkingOperationFailingURLResponseDataErrorKey: String { URLResponseSerializationErrorKey.data }
 
@@ -270,11 +270,11 @@ extension MultipartFormData {
     @available(*, unavailable, renamed: "appendPart(headers:body:)")
     public mutating func appendPart(withHeaders headers: [String: String]?, body: Data) {}
 
-    /// Slows the upload down.
+    /// Limits the upload rate.
     @available(*, unavailable, renamed: "throttleBandwidth(packetSize:delay:)")
     public mutating func throttleBandwidthWithPacketSize(_ numberOfBytes: Int, delay: TimeInterval) {}
 
-    /// Slows the upload down.
+    /// Limits the upload rate.
     @available(*, unavailable, renamed: "throttleBandwidth(packetSize:delay:)")
     public mutating func throttleBandwidth(withPacketSize numberOfBytes: Int, delay: TimeInterval) {}
 }

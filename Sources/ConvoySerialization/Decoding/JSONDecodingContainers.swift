@@ -1,4 +1,4 @@
-/// The members of an object.
+/// A keyed container with the members of an object.
 struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let decoder: JSONValueDecoder
 
@@ -88,7 +88,7 @@ struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     private func value(_ key: Key) throws -> JSONToken { decoder.index[try position(key)] }
 
-    /// The value of a key; nil if it is missing or null.
+    /// Returns the value of a key; nil if the key is missing or its value is null.
     private func valueIfPresent(_ key: Key) -> JSONToken? {
         let position = decoder.position(of: key.stringValue)
         guard position != 0 else { return nil }
@@ -97,7 +97,7 @@ struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 }
 
-/// The elements of an array.
+/// An unkeyed container with the elements of an array.
 ///
 /// The container fits into an existential without an allocation, which is why it uses 32-bit numbers.
 struct JSONUnkeyedContainer: UnkeyedDecodingContainer {

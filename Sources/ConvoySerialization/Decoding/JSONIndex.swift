@@ -37,7 +37,7 @@ final class JSONIndex {
     let null: Int
     let options: JSONDecodingOptions
 
-    /// Returns nil if the text is not strict JSON, or is nested deeper than the limit.
+    /// Indexes a text; nil if the text is not strict JSON, or is nested deeper than the limit.
     init?(_ text: UnsafeRawBufferPointer, maximumDepth: Int, options: JSONDecodingOptions) {
         // Offsets are 32-bit numbers.
         guard let start = text.baseAddress, text.count < 1 << 31 else { return nil }
@@ -68,12 +68,12 @@ final class JSONIndex {
 
     @inline(__always) subscript(token: Int) -> JSONToken { tokens.start[token] }
 
-    /// The bytes of a number, or of a string between its quotes.
+    /// Returns the bytes of a number, or of a string between its quotes.
     @inline(__always) func text(of token: JSONToken) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: bytes + Int(token.start), count: Int(token.count))
     }
 
-    /// The length and three bytes of a key, combined into a number that distinguishes nearly all keys.
+    /// Returns the length and three bytes of a key, combined into a number that distinguishes nearly all keys.
     @inline(__always) static func fingerprint(of text: UnsafeBufferPointer<UInt8>) -> UInt32 {
         guard let start = text.baseAddress, !text.isEmpty else { return 0 }
         let (first, middle, last) = (start[0], start[text.count / 2], start[text.count - 1])
@@ -109,14 +109,15 @@ struct JSONTokens {
 
 /// Strings and numbers in an indexed document.
 extension JSONIndex {
-    /// The text of a string or key; nil for other tokens.
+    /// Returns the text of a string or key; nil for other tokens.
     func string(_ token: JSONToken) -> String? {
         guard token.kind == .string else { return nil }
         let text = text(of: token)
         return token.isSimple ? String(decoding: text, as: UTF8.self) : JSONIndex.unescaped(text)
     }
 
-    /// The escapes have been validated, and none is shorter than the character it represents.
+    /// Replaces the escapes of a string. They have been validated, and none is shorter than the character it
+    /// represents.
     private static func unescaped(_ text: UnsafeBufferPointer<UInt8>) -> String {
         String(unsafeUninitializedCapacity: text.count) { output in
             var count = 0
@@ -175,7 +176,7 @@ extension JSONIndex {
         return try unusualInteger(token, as: type)
     }
 
-    /// The magnitude of a number without a fraction or an exponent; nil if it may exceed 64 bits.
+    /// Returns the magnitude of a number without a fraction or an exponent; nil if it may exceed 64 bits.
     @inline(__always) private func wholeNumber(_ token: JSONToken) -> (magnitude: UInt64, isNegative: Bool)? {
         let start = bytes + Int(token.start)
         let isNegative = start.pointee == UInt8(ascii: "-")
@@ -232,7 +233,8 @@ extension JSONIndex {
         return value
     }
 
-    /// A number with at most 18 digits and a power of ten that a `Double` represents exactly; nil for other numbers.
+    /// Returns a number with at most 18 digits and a power of ten that a `Double` represents exactly; nil for other
+    /// numbers.
     private func shortDecimal(_ token: JSONToken) -> (significand: UInt64, exponent: Int, isNegative: Bool)? {
         let text = text(of: token)
         var index = 0
@@ -287,7 +289,7 @@ extension JSONIndex {
         return value
     }
 
-    /// The number as decoded by Foundation. Used in rare cases in which Foundation has special rules.
+    /// Returns the number as decoded by Foundation. Used in rare cases in which Foundation has special rules.
     private func asFoundation<Value: Decodable>(_ token: JSONToken) throws -> Value {
         guard let value = try? JSONDecoder().decode(Value.self, from: Data(text(of: token))) else {
             throw JSONNumberMismatch()

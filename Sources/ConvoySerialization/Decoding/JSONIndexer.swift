@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Finds all values in a JSON text in a single pass, without recursion.
+/// An indexer that finds all values in a JSON text in a single pass, without recursion.
 ///
-/// It accepts exactly what RFC 8259 defines. It rejects commas before a closing bracket, byte-order marks, numbers with
-/// leading zeros, unpaired surrogates and invalid UTF-8.
+/// The indexer accepts exactly the texts that RFC 8259 defines. It rejects commas before a closing bracket, byte-order
+/// marks, numbers with leading zeros, unpaired surrogates and invalid UTF-8.
 struct JSONIndexer {
     private(set) var tokens: JSONTokens
     private let start: UnsafePointer<UInt8>
@@ -78,7 +78,7 @@ struct JSONIndexer {
         }
     }
 
-    /// The next byte that is not whitespace; nil at the end.
+    /// Returns the next byte that is not whitespace; nil at the end.
     @inline(__always) private mutating func nextByte() -> UInt8? {
         while next < end {
             let byte = next.pointee
@@ -184,7 +184,8 @@ struct JSONIndexer {
         while end - next >= 8 {
             let word = UnsafeRawPointer(next).loadUnaligned(as: UInt64.self).littleEndian
             let quotes = word ^ (ones &* 0x22), backslashes = word ^ (ones &* 0x5C)
-            // The highest bit of each byte that stops the scan, and of some bytes after the first of them.
+            // `stops` has the highest bit set in each byte that stops the scan, and in some bytes after the first of
+            // them.
             let stops =
                 ((quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes | (word &- ones &* 0x20) | word)
                 & (ones &* 0x80)

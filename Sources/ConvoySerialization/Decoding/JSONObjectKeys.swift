@@ -7,7 +7,7 @@ import Foundation
 /// the text, from the start, so that the first of several equal keys is found. If this would take too long, or if keys
 /// with different bytes may be equal, a dictionary is built.
 extension JSONValueDecoder {
-    /// The position of a key's value; 0, the position of the document itself, if the key is missing.
+    /// Returns the position of a key's value; 0, the position of the document itself, if the key is missing.
     func position(of name: String) -> Int {
         if members == nil, comparedKeys <= 8 * Int(value.count) + 256,
             let position = name.utf8.withContiguousStorageIfAvailable(search), position >= 0
@@ -74,7 +74,7 @@ extension JSONIndex {
         }
     }
 
-    /// The position of each member of an object. If several members have the same key, the first one is used.
+    /// Returns the position of each member of an object. If several members have the same key, the first one is used.
     fileprivate func members(of object: Int, key convert: (String) -> String) -> [String: Int] {
         var members: [String: Int] = [:]
         members.reserveCapacity(Int(self[object].count))
@@ -100,7 +100,7 @@ enum SnakeCase {
         return String(key[..<first]) + name + String(key[key.index(after: last)...])
     }
 
-    /// Whether a key is converted to a name, for ASCII texts; nil if `converted(_:)` must decide.
+    /// Returns whether a key is converted to a name, for ASCII texts; nil if `converted(_:)` must decide.
     static func matches(_ key: UnsafeBufferPointer<UInt8>, _ name: UnsafeBufferPointer<UInt8>) -> Bool? {
         guard key.count >= name.count, key.first.map(ASCII.lowercased) == name.first.map(ASCII.lowercased) else {
             return false

@@ -4,7 +4,7 @@ extension JSONDecoder {
     /// Decodes as `decode(_:from:)` does, with the same values and errors, but in a third of the time.
     ///
     /// Texts that are not strict JSON in UTF-8 are passed to Foundation, which accepts some of them and throws its
-    /// errors for the others. So are all texts if the decoder is a subclass or allows JSON5.
+    /// errors for the others. All texts are passed to Foundation if the decoder is a subclass or allows JSON5.
     package func decodeIndexed<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
         try decodePlain(type, from: data, maximumDepth: 512) ?? decode(type, from: data)
     }
@@ -40,7 +40,7 @@ struct JSONDecodingOptions {
     let convertsKeys: Bool
     let userInfo: [CodingUserInfoKey: Any]
 
-    /// Returns nil for a decoder whose behavior is not fully determined by its settings.
+    /// Reads the settings of a decoder; nil if they do not fully determine its behavior.
     init?(_ decoder: JSONDecoder) {
         guard type(of: decoder) == JSONDecoder.self, !decoder.allowsJSON5 else { return nil }
         let userInfo = decoder.userInfo
@@ -120,7 +120,7 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
 
     var codingPath: [any CodingKey] { path() }
 
-    /// The coding path to this value, or to a value inside it.
+    /// Returns the coding path to this value, or to a value inside it.
     func path(to last: (any CodingKey)? = nil) -> [any CodingKey] {
         var path: [any CodingKey] = []
         if let last { path.append(last) }
@@ -175,8 +175,8 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try decode(type, at: position, nil) }
 }
 
-/// Values by type, with the same errors as `JSONDecoder`. Each key is that of a value inside this one; nil denotes this
-/// value itself.
+/// Decoding of values by type, with the same errors as `JSONDecoder`. Each key is that of a value inside this one; nil
+/// denotes this value itself.
 extension JSONValueDecoder {
     typealias Key = () -> (any CodingKey)?
 
@@ -208,7 +208,7 @@ extension JSONValueDecoder {
         throw failure(Float.self, token, key())
     }
 
-    /// Infinity or NaN, if the text represents it according to the float strategy.
+    /// Returns infinity or NaN, if the text represents it according to the float strategy.
     private func unusual<Value: BinaryFloatingPoint>(_ token: JSONToken) -> Value? {
         // Like Foundation, accept only text without escapes.
         guard token.kind == .string, token.isSimple,
@@ -308,7 +308,7 @@ extension JSONValueDecoder {
 
     // MARK: Errors
 
-    /// The error for a value that is null or has the wrong type.
+    /// Returns the error for a value that is null or has the wrong type.
     @inline(never) func failure(_ type: Any.Type, _ token: JSONToken, _ key: (any CodingKey)?) -> DecodingError {
         guard token.kind == .null else { return mismatch(type, token, key) }
         return .valueNotFound(

@@ -121,37 +121,37 @@ extension JSON: CustomStringConvertible {
 
 /// Literals can be used at every level: `let json: JSON = ["name": "ada", "tags": ["a", "b"], "n": 3, "none": nil]`.
 extension JSON: ExpressibleByNilLiteral {
-    /// `null`.
+    /// Creates `null`.
     public init(nilLiteral: ()) { self = .null }
 }
 
 extension JSON: ExpressibleByBooleanLiteral {
-    /// `true` or `false`.
+    /// Creates a boolean.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
 }
 
 extension JSON: ExpressibleByIntegerLiteral {
-    /// An integer.
+    /// Creates an integer.
     public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
 }
 
 extension JSON: ExpressibleByFloatLiteral {
-    /// A number, in the shortest form of a `Double`; `null` if it is not finite.
+    /// Creates a number, in the shortest form of a `Double`; `null` if the value is not finite.
     public init(floatLiteral value: Double) { self = JSONNumber(value).map(JSON.number) ?? .null }
 }
 
 extension JSON: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
-    /// A string.
+    /// Creates a string.
     public init(stringLiteral value: String) { self = .string(value) }
 }
 
 extension JSON: ExpressibleByArrayLiteral {
-    /// An ordered list of values.
+    /// Creates an array.
     public init(arrayLiteral elements: JSON...) { self = .array(elements) }
 }
 
 extension JSON: ExpressibleByDictionaryLiteral {
-    /// Values by key, in the order written. If a key is repeated, the last value is used.
+    /// Creates an object with its members in the order written. If a key is repeated, the last value is used.
     public init(dictionaryLiteral elements: (String, JSON)...) {
         var object = JSONObject()
         for (key, value) in elements { object[key] = value }
@@ -287,7 +287,7 @@ public struct JSONNumber: Sendable {
         return Integer((value.isNegative ? "-" : "") + value.digits + zeros)
     }
 
-    /// The length of the number at the start of the bytes; 0 if it is missing or incomplete.
+    /// Returns the length of the number at the start of the bytes; 0 if it is missing or incomplete.
     static func length(_ bytes: some Collection<UInt8>) -> Int {
         var rest = bytes[...]
         func digits() -> Int {

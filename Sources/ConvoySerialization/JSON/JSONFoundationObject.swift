@@ -1,10 +1,12 @@
 import Foundation
 
-/// Parses JSON into Foundation objects with `JSONSerialization`, but uses the first value of a repeated key.
+/// A parser that creates Foundation objects with `JSONSerialization`, but uses the first value of a repeated key.
 ///
 /// `JSONSerialization` returns the last value, and `JSONDecoder` the first. So that a body is always interpreted in the
 /// same way, the first value is used everywhere.
 enum JSONFoundationObject {
+    /// Parses JSON into Foundation objects.
+    ///
     /// - Parameter bytes: JSON in UTF-8.
     /// - Throws: `JSONSerialization`'s error.
     static func parse(_ bytes: Data, options: JSONSerialization.ReadingOptions) throws -> Any {
@@ -26,7 +28,8 @@ enum JSONFoundationObject {
         }
     }
 
-    /// Keys are compared by canonical equivalence, as in a dictionary.
+    /// Returns Foundation objects with the first value of each repeated key. Keys are compared by canonical
+    /// equivalence, as in a dictionary.
     private static func withoutRepeatedKeys(_ json: JSON) -> JSON {
         switch json {
         case .array(let values): return .array(values.map(withoutRepeatedKeys))

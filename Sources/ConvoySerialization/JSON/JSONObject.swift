@@ -9,7 +9,8 @@ public struct JSONObject: Sendable {
         public let key: String
         /// The value.
         public package(set) var value: JSON
-        /// Increases from one member to the next. Unlike a position, it does not change when other members are removed.
+        /// A number that increases from one member to the next. Unlike a position, it does not change when other
+        /// members are removed.
         fileprivate var order = 0
 
         /// Creates a member from a key and its value.
@@ -71,7 +72,7 @@ public struct JSONObject: Sendable {
 
 /// Access to members by position.
 extension JSONObject {
-    /// The position of the member with a key; nil if the key is missing.
+    /// Returns the position of the member with a key; nil if the key is missing.
     package func position(of key: String) -> Int? {
         if orders.isEmpty { return members.firstIndex { $0.key.hasSameCodePoints(as: key) } }
         guard let order = orders[CodePoints(text: key)] else { return nil }
@@ -154,8 +155,8 @@ extension JSONObject: Hashable {
 }
 
 extension String {
-    /// Whether both strings have the same code points. `==` treats canonically equivalent strings as equal, for example
-    /// a precomposed letter and a letter with a combining accent.
+    /// Returns whether both strings have the same code points. `==` treats canonically equivalent strings as equal, for
+    /// example a precomposed letter and a letter with a combining accent.
     package func hasSameCodePoints(as other: String) -> Bool {
         utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
     }

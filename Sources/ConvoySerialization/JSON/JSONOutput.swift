@@ -5,7 +5,7 @@ package struct JSONOutput {
     package var bytes: [UInt8] = []
     /// Whether `/` is written as `\/`, as in `JSONSerialization`.
     var escapesSlashes = false
-    /// Selects additional characters to escape, which JSON does not require; nil to escape no others.
+    /// The predicate for additional characters to escape, which JSON does not require; nil to escape no others.
     private let escapes: ((Unicode.Scalar) -> Bool)?
 
     package init(escaping escapes: ((Unicode.Scalar) -> Bool)? = nil) { self.escapes = escapes }
@@ -64,7 +64,7 @@ package struct JSONOutput {
         }
     }
 
-    /// The number of bytes that `appendQuoted(_:)` writes if slashes are not escaped.
+    /// Returns the number of bytes that `appendQuoted(_:)` writes if slashes are not escaped.
     static func quotedLength(of text: String) -> Int {
         var text = text
         return text.withUTF8 { content in

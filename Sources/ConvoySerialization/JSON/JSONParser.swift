@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Parses JSON in UTF-8 (RFC 8259), and locates values in it.
+/// A parser for JSON in UTF-8 (RFC 8259), which can also locate values in a text.
 package struct JSONParser {
     private let bytes: [UInt8]
     private var index = 0
@@ -18,7 +18,7 @@ package struct JSONParser {
         return value
     }
 
-    /// The position of the value at a pointer, or of its key.
+    /// Returns the position of the value at a pointer, or of its key.
     ///
     /// Parsing again is cheaper than storing a position with every value, because positions are rarely needed.
     package static func position(of pointer: JSONPointer, key wantsKey: Bool = false, in data: Data) -> JSONPosition? {
@@ -27,8 +27,8 @@ package struct JSONParser {
         return JSONPosition(offset: offset, in: parser.bytes)
     }
 
-    /// The positions of the keys of an object, found in a single pass. If a key is repeated, its first position is
-    /// used. Empty if the pointer does not lead to an object.
+    /// Returns the positions of the keys of an object, found in a single pass. If a key is repeated, its first position
+    /// is used. Empty if the pointer does not lead to an object.
     package static func keyPositions(of pointer: JSONPointer, in data: Data) -> [String: JSONPosition] {
         var parser = JSONParser(data, maximumDepth: 512)
         guard let offset = try? parser.offset(of: pointer, key: false) else { return [:] }
@@ -277,15 +277,15 @@ public struct JSONSyntaxError: Error, Sendable, Equatable, SelfDescribingError {
 
 /// A position in a text. Both numbers start at 1.
 public struct JSONPosition: Sendable, Equatable {
-    /// The line.
+    /// The line number.
     public var line = 1
     /// The column, in UTF-8 bytes.
     public var column = 1
 
-    /// The start of a text.
+    /// Creates the position at the start of a text.
     public init() {}
 
-    /// The position of the byte at an offset.
+    /// Creates the position of the byte at an offset.
     init(offset: Int, in bytes: some Collection<UInt8>) { advance(over: bytes.prefix(offset)) }
 
     mutating func advance(over bytes: some Collection<UInt8>) {

@@ -46,7 +46,7 @@ public struct JSONPointer: Sendable {
         tokens.count <= other.tokens.count && zip(tokens, other.tokens).allSatisfy { $0.hasSameCodePoints(as: $1) }
     }
 
-    /// A token as an array index: decimal digits without leading zeros. nil for other tokens.
+    /// Returns a token as an array index: decimal digits without leading zeros. Returns nil for other tokens.
     package static func index(_ token: String) -> Int? {
         let isPlain = token.utf8.allSatisfy(ASCII.isDigit) && (token.utf8.count == 1 || token.utf8.first != 0x30)
         return isPlain ? Int(token) : nil

@@ -125,7 +125,7 @@ extension URLRequestSerialization {
 }
 
 extension HTTPRequestSerializer {
-    /// The bytes of a form field.
+    /// Returns the bytes of a form field.
     fileprivate func formData(of value: ParameterValue) throws -> Data {
         switch value {
         case .null: return Data()
@@ -191,7 +191,7 @@ extension URLRequestSerialization {
     }
 }
 
-/// Copies a body to a file. Runs once, on a single thread.
+/// A job that copies a body to a file. It runs once, on a single thread.
 final class BodyFileJob: Sendable {
     let requestWithoutBody: URLRequest
     private let original: URLRequest

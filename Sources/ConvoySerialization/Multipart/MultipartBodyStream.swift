@@ -84,7 +84,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
         return count
     }
 
-    /// Not supported, because the stream has no internal buffer.
+    /// Returns false, because the stream has no internal buffer.
     public override func getBuffer(
         _ buffer: UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>, length: UnsafeMutablePointer<Int>
     ) -> Bool { false }
@@ -93,7 +93,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
     public override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
     /// Does nothing, because the stream is polled and sends no events.
     public override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
-    /// Does nothing.
+    /// Does nothing, because the stream cannot be scheduled.
     public override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
 
     private func currentReader() throws -> PieceReader? {

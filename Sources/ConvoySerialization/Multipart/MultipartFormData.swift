@@ -138,7 +138,8 @@ public struct MultipartFormData {
         if failure == nil { failure = .request(.invalidPart, reason, subject: subject) }
     }
 
-    /// In field names, line breaks are first normalized to CRLF, as the standard requires. In file names, they are not.
+    /// Escapes a name. In field names, line breaks are first normalized to CRLF, as the standard requires. In file
+    /// names, they are not.
     static func escapedName(_ name: String) -> String {
         guard needsEscape(name) else { return name }
         var text = ""
@@ -198,7 +199,9 @@ struct MultipartLayout {
     /// The exact length, in bytes.
     let length: Int64
 
-    /// - Throws: if the sum of the lengths exceeds 64 bits.
+    /// Creates the layout of a form.
+    ///
+    /// - Throws: an error if the sum of the lengths exceeds 64 bits.
     init(parts: [MultipartPart], boundary: String) throws {
         var pieces: [MultipartPart.Body] = []
         var pending = ""
@@ -215,7 +218,9 @@ struct MultipartLayout {
         try self.init(pieces: pieces)
     }
 
-    /// - Throws: if the sum of the lengths exceeds 64 bits.
+    /// Creates a layout of consecutive pieces.
+    ///
+    /// - Throws: an error if the sum of the lengths exceeds 64 bits.
     init(pieces: [MultipartPart.Body]) throws {
         var length: Int64 = 0
         for piece in pieces {

@@ -2,9 +2,10 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Reads a piece of a form's body, and verifies its length.
+/// A reader for a piece of a form's body, which verifies the length of the piece.
 class PieceReader {
-    /// Returns the number of bytes read; 0 at the end of the piece, after its length has been verified.
+    /// Reads at most `count` bytes. Returns their number; 0 at the end of the piece, after its length has been
+    /// verified.
     func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int { 0 }
 
     static func reader(of piece: MultipartPart.Body) throws -> PieceReader {
@@ -52,7 +53,7 @@ private final class FileReader: PieceReader {
             remaining -= Int64(count)
             return count
         }
-        // Otherwise a file that has grown in the meantime would be sent truncated.
+        // Without this check, a file that has grown in the meantime would be sent truncated.
         guard file.length == source.length else { throw source.changed }
         return 0
     }
@@ -101,7 +102,7 @@ struct FileSource: Sendable {
         }
         path = url.path
         do {
-            // Opening the file proves that it can be read; `stat` would not.
+            // Open the file to verify that it can be read; `stat` would not show this.
             let file = try OpenFile(path: path)
             length = file.length
         } catch {
@@ -137,6 +138,8 @@ final class OpenFile {
         return fstat(descriptor, &information) == 0 ? Int64(information.st_size) : -1
     }
 
+    /// Opens a file.
+    ///
     /// - Parameter waits: whether to wait if no descriptor is available.
     /// - Throws: an error in `NSPOSIXErrorDomain`, with the path.
     init(path: String, waits: Bool = false) throws {
@@ -169,7 +172,7 @@ final class OpenFile {
         return call()
     }
 
-    /// Returns the number of bytes read; 0 at the end of the file.
+    /// Reads at most `count` bytes. Returns their number; 0 at the end of the file.
     func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int {
         let result = Self.retrying { systemRead(descriptor, buffer, count) }
         guard result >= 0 else { throw SystemError().error(path: nil) }
@@ -208,7 +211,8 @@ final class StreamSource {
         self.make = make
     }
 
-    /// An unopened stream to read from the start. A plain stream can be read only once, so it is returned only once.
+    /// Returns an unopened stream to read from the start. A plain stream can be read only once, so it is returned only
+    /// once.
     func take() throws -> InputStream {
         if let make { return try make() }
         guard let stream, !isTaken.exchange(true, ordering: .acquiringAndReleasing) else {

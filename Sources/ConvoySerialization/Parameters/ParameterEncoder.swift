@@ -14,7 +14,7 @@ extension ParameterValue {
     }
 }
 
-/// Collects the output of a value's `encode(to:)`.
+/// An encoder that collects the output of a value's `encode(to:)`.
 private final class ParameterEncoder: Encoder {
     let codingPath: [any CodingKey]
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -89,7 +89,7 @@ private final class Node {
         if dictionary == nil { (value, array, dictionary) = (nil, nil, [:]) }
     }
 
-    /// The node for a key, which may already have content.
+    /// Returns the node for a key, which may already have content.
     func child(_ key: String) -> Node {
         if let child = dictionary?[key] { return child }
         let child = Node(depth: depth + 1)
@@ -103,8 +103,9 @@ private final class Node {
         return child
     }
 
-    /// Containers can be nested in a loop, and recursion into an arbitrarily deep tree would overflow the stack. The
-    /// tree therefore grows only one level beyond the limit, which is enough to detect the excess.
+    /// Whether the node is beyond the limit. Containers can be nested in a loop, and recursion into an arbitrarily deep
+    /// tree would overflow the stack. The tree therefore grows only one level beyond the limit, which is enough to
+    /// detect the excess.
     private var isTooDeep: Bool { depth > ParameterValue.maximumDepth }
 
     /// The completed tree; nil if it is too deep. As in Foundation's encoders, a type that encodes nothing becomes an

@@ -17,7 +17,7 @@ import Foundation
 public enum ParameterValue: Sendable, Hashable {
     /// No value: `field` without `=` in a query, `null` in JSON.
     case null
-    /// True or false: `1` or `0` in a query, unless the ``QueryStringStyle`` says otherwise.
+    /// True or false: `1` or `0` in a query, unless the ``QueryStringStyle`` specifies otherwise.
     case bool(Bool)
     /// An integer.
     case integer(Int64)
@@ -48,27 +48,27 @@ public enum ParameterValue: Sendable, Hashable {
 }
 
 extension ParameterValue {
-    /// A string.
+    /// Creates a string.
     public init(_ value: String) { self = .string(value) }
-    /// A boolean.
+    /// Creates a boolean.
     public init(_ value: Bool) { self = .bool(value) }
-    /// A floating-point number.
+    /// Creates a floating-point number.
     public init(_ value: Double) { self = .double(value) }
-    /// Bytes.
+    /// Creates a value from bytes.
     public init(_ value: Data) { self = .data(value) }
-    /// A date and time.
+    /// Creates a date and time.
     public init(_ value: Date) { self = .date(value) }
-    /// The absolute string of a URL.
+    /// Creates a string from the absolute string of a URL.
     public init(_ value: URL) { self = .string(value.absoluteString) }
-    /// An ordered list of values.
+    /// Creates an ordered list of values.
     public init(_ value: [ParameterValue]) { self = .array(value) }
-    /// A set of values.
+    /// Creates a set of values.
     public init(_ value: Set<ParameterValue>) { self = .set(value) }
-    /// Values by key.
+    /// Creates a dictionary of values by key.
     public init(_ value: [String: ParameterValue]) { self = .dictionary(value) }
 
-    /// An integer of any width. ``unsignedInteger(_:)`` is used only beyond the range of `Int64`, and ``number(_:)``
-    /// only beyond 64 bits, so that equal numbers become equal parameters.
+    /// Creates an integer of any width. ``unsignedInteger(_:)`` is used only beyond the range of `Int64`, and
+    /// ``number(_:)`` only beyond 64 bits, so that equal numbers become equal parameters.
     public init(_ value: some BinaryInteger) {
         if let small = Int64(exactly: value) {
             self = .integer(small)
@@ -79,7 +79,8 @@ extension ParameterValue {
         }
     }
 
-    /// A number with all of its digits. Plain 64-bit integers become ``integer(_:)`` or ``unsignedInteger(_:)``.
+    /// Creates a number with all of its digits. Plain 64-bit integers become ``integer(_:)`` or
+    /// ``unsignedInteger(_:)``.
     public init(_ value: JSONNumber) {
         if let small = Int64(value.text), String(small) == value.text {
             self = .integer(small)
@@ -90,10 +91,10 @@ extension ParameterValue {
         }
     }
 
-    /// A decimal number with all of its digits. NaN is an error in JSON.
+    /// Creates a decimal number with all of its digits. NaN is an error in JSON.
     public init(_ value: Decimal) { self = JSONNumber(value).map { ParameterValue($0) } ?? .double(.nan) }
 
-    /// A JSON tree. Its numbers keep their digits. ``JSONRequestSerializer`` sorts its keys.
+    /// Creates a value from a JSON tree. Numbers keep their digits. ``JSONRequestSerializer`` sorts the keys.
     public init(_ value: JSON) {
         switch value {
         case .null: self = .null
@@ -118,37 +119,37 @@ extension ParameterValue {
 }
 
 extension ParameterValue: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
-    /// A string.
+    /// Creates a string.
     public init(stringLiteral value: String) { self = .string(value) }
 }
 
 extension ParameterValue: ExpressibleByIntegerLiteral {
-    /// An integer.
+    /// Creates an integer.
     public init(integerLiteral value: Int64) { self = .integer(value) }
 }
 
 extension ParameterValue: ExpressibleByFloatLiteral {
-    /// A number.
+    /// Creates a floating-point number.
     public init(floatLiteral value: Double) { self = .double(value) }
 }
 
 extension ParameterValue: ExpressibleByBooleanLiteral {
-    /// A boolean.
+    /// Creates a boolean.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
 }
 
 extension ParameterValue: ExpressibleByNilLiteral {
-    /// ``null``. Its key is not omitted.
+    /// Creates ``null``. In a dictionary, its key is not omitted.
     public init(nilLiteral: ()) { self = .null }
 }
 
 extension ParameterValue: ExpressibleByArrayLiteral {
-    /// An ordered list of values.
+    /// Creates an ordered list of values.
     public init(arrayLiteral elements: ParameterValue...) { self = .array(elements) }
 }
 
 extension ParameterValue: ExpressibleByDictionaryLiteral {
-    /// Values by key. If a key is repeated, the last value is used.
+    /// Creates a dictionary of values by key. If a key is repeated, the last value is used.
     public init(dictionaryLiteral elements: (String, ParameterValue)...) {
         self = .dictionary(Dictionary(elements, uniquingKeysWith: { _, last in last }))
     }
@@ -209,7 +210,7 @@ extension ParameterValue: CustomStringConvertible {
         "{" + pairs.map { "\($0.key) = \($0.value.description(depth: depth + 1));" }.joined() + "}"
     }
 
-    /// The members of an object in the order in which they are sent.
+    /// Returns the members of an object in the order in which they are sent.
     static func sortedMembers(_ object: JSONObject) -> [(key: String, value: ParameterValue)] {
         // `<` treats canonically equivalent keys as equal.
         object.members.sorted { $0.key.unicodeScalars.lexicographicallyPrecedes($1.key.unicodeScalars) }
@@ -220,13 +221,13 @@ extension ParameterValue: CustomStringConvertible {
     /// overflow the stack.
     public static let maximumDepth = 512
 
-    /// The shortest text that parses to the same number, as in `NSNumber`'s description: `3` for 3.0, `1e+20`.
+    /// Returns the shortest text that parses to the same number, as in `NSNumber`'s description: `3` for 3.0, `1e+20`.
     static func text(of value: Double) -> String {
         let text = value.description
         return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
     }
 
-    /// The elements of a set in the order in which they are sent.
+    /// Returns the elements of a set in the order in which they are sent.
     static func sorted(_ values: Set<ParameterValue>) -> [ParameterValue] {
         // Different elements can have the same description (`1` and "1"). They are ordered by kind, because the order
         // of a set differs between runs.
@@ -276,7 +277,7 @@ extension ParameterValue {
         if type(of: value) == [String: Any?].self, let values = value as? [String: Any?] {
             return try convert(values, at: path)
         }
-        // An optional inside `Any`, which can be nested to any depth.
+        // An optional inside `Any` can be nested to any depth.
         if let optional = value as? any OptionalValue { return try convert(optional.wrapped, at: path) }
         guard path.count <= maximumDepth else {
             throw NSError.request(.parametersTooDeep, "The parameters are nested deeper than \(maximumDepth) levels.")
@@ -292,7 +293,7 @@ extension ParameterValue {
             return try ParameterValue(encoding: value)
         case let value as any RawRepresentable:
             return try convert(value.rawValue, at: path)
-        // Array slices and other ordered collections.
+        // This case handles array slices and other ordered collections.
         case let values as any RandomAccessCollection:
             return try array(of: values.map { $0 }, at: path)
         default:
@@ -342,7 +343,7 @@ extension ParameterValue {
         return nil
     }
 
-    /// The converted value if it is a leaf.
+    /// Returns the converted value if it is a leaf; otherwise nil.
     private static func scalar(_ value: Any) -> ParameterValue? {
         switch value {
         case let value as ParameterValue: value
@@ -376,7 +377,7 @@ extension ParameterValue {
     }
 }
 
-/// Unwraps an optional inside an `Any`.
+/// An optional inside an `Any`.
 private protocol OptionalValue {
     var wrapped: Any? { get }
 }

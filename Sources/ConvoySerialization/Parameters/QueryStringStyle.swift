@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The way parameters are written in a query string, for which there are several conventions.
+/// The format of parameters in a query string, for which there are several conventions.
 ///
 /// | value | ``brackets`` | ``indices`` | ``noBrackets`` | ``dots`` |
 /// |---|---|---|---|---|
@@ -182,7 +182,7 @@ extension QueryStringStyle {
         }
     }
 
-    /// The unescaped text of a value that is not a container.
+    /// Returns the unescaped text of a value that is not a container.
     func text(of value: ParameterValue) throws -> String {
         switch value {
         case .bool(let value) where booleans == .literal:

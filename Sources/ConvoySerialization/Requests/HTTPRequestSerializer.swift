@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Serializes parameters as a query string or a form. The counterpart of `AFHTTPRequestSerializer`.
+/// A serializer that adds parameters as a query string or a form. The counterpart of `AFHTTPRequestSerializer`.
 ///
 /// For methods in ``httpMethodsEncodingParametersInURI``, the query is added to the URL. For all other methods it
 /// becomes the body, with the content type `application/x-www-form-urlencoded` unless the request already has one. As
@@ -174,8 +174,8 @@ extension HTTPRequestSerializer {
         return headers.fields
     }
 
-    /// The query and the body of a request that is sent without creating a `URLRequest`; nil if the serializer's
-    /// settings require one.
+    /// Returns the query and the body of a request that is sent without creating a `URLRequest`; nil if the
+    /// serializer's settings require one.
     ///
     /// - Parameters:
     ///   - method: determines whether the parameters become the query or the body.
@@ -269,11 +269,11 @@ package enum RequestBody {
 
 /// Compresses data in the gzip format (RFC 1952).
 enum Gzip {
-    /// The compressed data; nil for empty data.
+    /// Returns the compressed data; nil for empty data.
     static func compress(_ data: Data) throws -> Data? {
         if data.isEmpty { return nil }
         var stream = z_stream()
-        // A window of 15 bits. Adding 16 selects gzip's header and trailer instead of zlib's.
+        // The window has 15 bits. Adding 16 selects gzip's header and trailer instead of zlib's.
         guard
             deflateInit2_(
                 &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,

@@ -80,8 +80,8 @@ enum DefaultHeaders {
         return fields
     }()
 
-    /// The languages specified by the locale's environment variables, as gettext reads them: `de-DE` for `de_DE.UTF-8`.
-    /// The list in `LANGUAGE` takes precedence, but only if a locale is set. Empty for the locale `C`.
+    /// Returns the languages specified by the locale's environment variables, as gettext reads them: `de-DE` for
+    /// `de_DE.UTF-8`. The list in `LANGUAGE` takes precedence, but only if a locale is set. Empty for the locale `C`.
     static func languages(of environment: [String: String]) -> [String] {
         func language(_ locale: Substring) -> String? {
             let name = locale.prefix { $0 != "." && $0 != "@" }
@@ -93,8 +93,8 @@ enum DefaultHeaders {
         return listed.isEmpty ? [own] : listed
     }
 
-    /// The user's first six languages with decreasing weights, `en, fr;q=0.9`, as in `AFHTTPRequestSerializer` (RFC
-    /// 9110, section 12.5.4).
+    /// Returns the user's first six languages with decreasing weights, `en, fr;q=0.9`, as in `AFHTTPRequestSerializer`
+    /// (RFC 9110, section 12.5.4).
     static func acceptLanguage(_ languages: [String]) -> String {
         let items = languages.prefix(6).enumerated().map { $0 == 0 ? $1 : "\($1);q=0.\(10 - $0)" }
         return items.filter(HTTPSyntax.isFieldValue).joined(separator: ", ")

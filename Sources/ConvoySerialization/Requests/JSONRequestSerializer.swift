@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Serializes parameters as JSON (RFC 8259). The counterpart of `AFJSONRequestSerializer`.
+/// A serializer that adds parameters as JSON (RFC 8259). The counterpart of `AFJSONRequestSerializer`.
 ///
 /// For methods that encode parameters in the URI, it creates a query like ``HTTPRequestSerializer``. For all other
 /// methods it creates a body with the content type `application/json`, unless the request already has one. Nil
@@ -26,6 +26,8 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
         self.http = http
     }
 
+    /// Returns the request with the parameters as its query or as its JSON body.
+    ///
     /// - Throws: an error if the parameters are not valid JSON (-1016, "The `parameters` argument is not valid JSON."):
     ///   a number that is not finite, a date that cannot be written, a scalar root, or nesting beyond
     ///   ``ParameterValue/maximumDepth``.
@@ -50,9 +52,9 @@ public enum JSONDates: Sendable, Hashable {
     case millisecondsSince1970
 }
 
-/// Writes parameters as JSON (RFC 8259), byte for byte as `JSONSerialization` with sorted keys would.
+/// A writer of parameters as JSON (RFC 8259), byte for byte as `JSONSerialization` with sorted keys would.
 ///
-/// It writes directly from the parameters: ten small objects take 8.3 microseconds, compared with 39 for `JSONEncoder`,
+/// The writer needs no intermediate tree: ten small objects take 8.3 microseconds, compared with 39 for `JSONEncoder`,
 /// and 466 for `JSONSerialization`, which needs a second tree of `Any`.
 struct JSONWriter {
     private var output = JSONOutput()

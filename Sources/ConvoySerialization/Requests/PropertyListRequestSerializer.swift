@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Serializes parameters as a property list. The counterpart of `AFPropertyListRequestSerializer`.
+/// A serializer that adds parameters as a property list. The counterpart of `AFPropertyListRequestSerializer`.
 ///
 /// For methods that encode parameters in the URI, it creates a query like ``HTTPRequestSerializer``. For all other
 /// methods it creates a body with the content type `application/x-plist`, unless the request already has one. Nil
@@ -12,7 +12,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
     public var http: HTTPRequestSerializer
     /// The format: XML or binary.
     public var format: PropertyListSerialization.PropertyListFormat
-    /// Passed to `PropertyListSerialization`, which ignores it.
+    /// The options for `PropertyListSerialization`, which ignores them.
     public var writeOptions: PropertyListSerialization.WriteOptions
 
     /// Creates a serializer with the given format that wraps an ``HTTPRequestSerializer``.
@@ -25,6 +25,8 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
         self.http = http
     }
 
+    /// Returns the request with the parameters as its query or as a property list in its body.
+    ///
     /// - Throws: an error if the parameters are not a property list (-1016): null at any level, an integer beyond
     ///   `Int64`, a ``ParameterValue/number(_:)`` with more digits than a `Double` can represent, a number or date that
     ///   is not finite, text with characters that XML cannot represent, or nesting beyond
@@ -88,8 +90,8 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
         }
     }
 
-    /// Whether all characters are allowed in XML (XML 1.0, production 2): no control characters except tabs and line
-    /// breaks, and neither U+FFFE nor U+FFFF.
+    /// Returns whether all characters are allowed in XML (XML 1.0, production 2): no control characters except tabs and
+    /// line breaks, and neither U+FFFE nor U+FFFF.
     private static func isXML(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy {
             $0.value >= 0x20 ? $0.value != 0xFFFE && $0.value != 0xFFFF : "\t\n\r".unicodeScalars.contains($0)

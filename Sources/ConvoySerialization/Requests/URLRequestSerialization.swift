@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Adds parameters to requests. The counterpart of `AFURLRequestSerialization`.
+/// A type that adds parameters to requests. The counterpart of `AFURLRequestSerialization`.
 ///
 /// A serializer is a value: copies are independent, and it can be used from several threads. The methods perform no
 /// I/O, except that multipart forms open the files of their parts.
@@ -196,23 +196,23 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// The name.
     public var description: String { rawValue }
 
-    /// RFC 9110, section 9.3.1.
+    /// The GET method (RFC 9110, section 9.3.1).
     public static let get = HTTPMethod("GET")
-    /// RFC 9110, section 9.3.2.
+    /// The HEAD method (RFC 9110, section 9.3.2).
     public static let head = HTTPMethod("HEAD")
-    /// RFC 9110, section 9.3.3.
+    /// The POST method (RFC 9110, section 9.3.3).
     public static let post = HTTPMethod("POST")
-    /// RFC 9110, section 9.3.4.
+    /// The PUT method (RFC 9110, section 9.3.4).
     public static let put = HTTPMethod("PUT")
-    /// RFC 5789.
+    /// The PATCH method (RFC 5789).
     public static let patch = HTTPMethod("PATCH")
-    /// RFC 9110, section 9.3.5.
+    /// The DELETE method (RFC 9110, section 9.3.5).
     public static let delete = HTTPMethod("DELETE")
-    /// RFC 9110, section 9.3.7.
+    /// The OPTIONS method (RFC 9110, section 9.3.7).
     public static let options = HTTPMethod("OPTIONS")
-    /// RFC 9110, section 9.3.8.
+    /// The TRACE method (RFC 9110, section 9.3.8).
     public static let trace = HTTPMethod("TRACE")
-    /// RFC 9110, section 9.3.6.
+    /// The CONNECT method (RFC 9110, section 9.3.6).
     public static let connect = HTTPMethod("CONNECT")
 
     /// Whether the name is a token, as a request line requires.
@@ -279,12 +279,12 @@ public let URLRequestSerializationErrorDomain = "com.alamofire.error.serializati
 
 /// The keys in the `userInfo` of errors in ``URLRequestSerializationErrorDomain``.
 public enum URLRequestSerializationErrorKey {
-    /// A ``RequestSerializationFailure``.
+    /// The key of the ``RequestSerializationFailure``.
     public static let reason = "com.convoy.serialization.request.error.reason"
-    /// The invalid method, header name, file path or similar, as a `String`. Never the value of a header, which can be
-    /// secret.
+    /// The key of the invalid method, header name, file path or similar, as a `String`. The value of a header is never
+    /// included, because it can be secret.
     public static let subject = "com.convoy.serialization.request.error.subject"
-    /// The `URLRequest` that failed, if an operation knows it. The same key as
+    /// The key of the `URLRequest` that failed, if an operation provides it. The same key as
     /// `AFNetworkingOperationFailingURLRequestErrorKey`.
     public static let failingURLRequest = "com.alamofire.serialization.request.error.response"
 }

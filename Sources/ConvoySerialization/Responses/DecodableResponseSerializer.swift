@@ -2,18 +2,19 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Decodes JSON as a value of a type. Several times as fast as ``JSONResponseSerializer``.
+/// A serializer that decodes JSON as a value of a type, several times as fast as ``JSONResponseSerializer``.
 ///
-/// Instead of a plain `JSONDecoder`, with any strategies but without JSON5, a faster decoder in this library decodes
-/// the body, with the same values and errors. Subclasses of `JSONDecoder` are used directly.
+/// A faster decoder in this library replaces a plain `JSONDecoder`, with any strategies but without JSON5, and returns
+/// the same values and errors. Subclasses of `JSONDecoder` are used directly.
 ///
 /// The body of an error response is rarely a `Value`. It is decoded as a `Value` if possible, and as plain JSON
 /// otherwise. The error is always that of the validation, never that of decoding.
 public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResponseSerialization {
     /// The acceptable responses, and the limits. The content types are those of ``JSONResponseSerializer`` by default.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
-    /// Creates a decoder. Called for each response, because a `JSONDecoder` is a mutable object. If nil, the default, a
-    /// manager's operations use the manager's `decoder`, and other operations use a plain decoder.
+    /// The closure that creates a decoder. It is called for each response, because a `JSONDecoder` is a mutable object.
+    /// If nil, the default, a manager's operations use the manager's `decoder`, and other operations use a plain
+    /// decoder.
     public var decoder: (@Sendable () -> JSONDecoder)?
 
     /// Creates a serializer for a type, with an optional closure that creates decoders.
@@ -130,11 +131,12 @@ public protocol HTTPBodyCodable: Codable, Sendable {
     /// - Throws: an error that describes why the body cannot be parsed.
     init(httpBody: Data, limits: ResponseLimits) throws
 
-    /// Returns the body.
+    /// Returns the bytes of the body.
     func httpBody() throws -> Data
 }
 
-/// Parses bodies with the media type of an ``HTTPBodyCodable`` value. Used by async calls that return such a value.
+/// A serializer for bodies with the media type of an ``HTTPBodyCodable`` value. Used by async calls that return such a
+/// value.
 public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSerialization {
     /// The acceptable responses, and the limits. The content type is that of the value by default.
     public var http = HTTPResponseSerializer(contentTypes: [Value.mediaType])

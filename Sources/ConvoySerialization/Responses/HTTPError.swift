@@ -66,7 +66,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
         return error
     }
 
-    /// The error for a body that cannot be decoded as a type.
+    /// Returns the error for a body that cannot be decoded as a type.
     static func undecodable(
         _ error: DecodingError, as type: Any.Type, _ response: URLResponse?, data: Data
     ) -> NSError {
@@ -113,14 +113,14 @@ public let URLResponseSerializationErrorDomain = "com.alamofire.error.serializat
 
 /// The keys in the `userInfo` of errors in ``URLResponseSerializationErrorDomain``.
 public enum URLResponseSerializationErrorKey {
-    /// The `URLResponse`. The counterpart of `AFNetworkingOperationFailingURLResponseErrorKey`.
+    /// The key of the `URLResponse`. The counterpart of `AFNetworkingOperationFailingURLResponseErrorKey`.
     public static let response = "com.alamofire.serialization.response.error.response"
-    /// The body as `Data`. The counterpart of `AFNetworkingOperationFailingURLResponseDataErrorKey`.
+    /// The key of the body as `Data`. The counterpart of `AFNetworkingOperationFailingURLResponseDataErrorKey`.
     public static let data = "com.alamofire.serialization.response.error.data"
-    /// The object that the serializer created from the body of an error response. AFNetworking returns it together with
-    /// the error, which a throwing function cannot do.
+    /// The key of the object that the serializer created from the body of an error response. AFNetworking returns the
+    /// object together with the error, which a throwing function cannot do.
     public static let responseObject = "com.alamofire.serialization.response.error.object"
-    /// A ``ResponseLimitExceeded``.
+    /// The key of a ``ResponseLimitExceeded``.
     public static let limit = "com.convoy.serialization.response.error.limit"
 }
 
@@ -165,7 +165,7 @@ extension NSError {
         return adding(underlying, for: NSUnderlyingErrorKey)
     }
 
-    /// Whether this error or one of its underlying errors has this code and domain. The counterpart of
+    /// Returns whether this error or one of its underlying errors has this code and domain. The counterpart of
     /// `AFErrorOrUnderlyingErrorHasCodeInDomain`.
     func has(code: Int, in domain: String) -> Bool {
         var next: NSError? = self

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Validates the status and the content type, and returns the body unchanged. The counterpart of
+/// A serializer that validates the status and the content type, and returns the body unchanged. The counterpart of
 /// `AFHTTPResponseSerializer`.
 public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// The acceptable status codes; nil accepts all. 200 to 299 by default.
@@ -119,14 +119,14 @@ extension HTTPResponseSerializer {
         return object
     }
 
-    /// Whether the status is 204 or 205. Such responses have no body, regardless of what the server sends (RFC 9110,
-    /// sections 15.3.5 and 15.3.6).
+    /// Returns whether the status is 204 or 205. Such responses have no body, regardless of what the server sends (RFC
+    /// 9110, sections 15.3.5 and 15.3.6).
     func hasNoContent(_ response: URLResponse?) -> Bool {
         guard let status = (response as? HTTPURLResponse)?.statusCode else { return false }
         return status == 204 || status == 205
     }
 
-    /// Whether the body is a single space, which Rails sends for `head :ok`.
+    /// Returns whether the body is a single space, which Rails sends for `head :ok`.
     package static func isOneSpace(_ data: Data) -> Bool { data.count == 1 && data.first == 0x20 }
 }
 
@@ -145,12 +145,12 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
     /// Creates a set with the given codes.
     public init(arrayLiteral elements: Int...) { self.init(elements) }
 
-    /// 200 to 299, as in AFNetworking.
+    /// The status codes 200 to 299, as in AFNetworking.
     public static let successful = StatusCodeSet(200..<300)
-    /// 200 to 399.
+    /// The status codes 200 to 399.
     public static let successfulOrRedirected = StatusCodeSet(200..<400)
 
-    /// Whether the set contains the code.
+    /// Returns whether the set contains the code.
     public func contains(_ code: Int) -> Bool {
         for range in ranges where range.contains(code) { return true }
         return false
@@ -163,7 +163,7 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
         return result
     }
 
-    /// `Int.max` is left out, because a half-open range cannot contain it.
+    /// Adds the codes in a closed range. `Int.max` is left out, because a half-open range cannot contain it.
     private mutating func insert(_ codes: ClosedRange<Int>) {
         insert(codes.lowerBound..<(codes.upperBound == .max ? .max : codes.upperBound + 1))
     }
@@ -223,9 +223,9 @@ public struct ResponseLimits: Sendable, Hashable {
 
 /// The limit that a response exceeded.
 public enum ResponseLimitExceeded: String, Sendable, Hashable {
-    /// ``ResponseLimits/maximumBodySize``.
+    /// The body is larger than ``ResponseLimits/maximumBodySize``.
     case bodySize
-    /// ``ResponseLimits/maximumNestingDepth``.
+    /// The body is nested deeper than ``ResponseLimits/maximumNestingDepth``.
     case nestingDepth
     /// A property list whose size in bytes is small but which expands to a huge tree.
     case expansion

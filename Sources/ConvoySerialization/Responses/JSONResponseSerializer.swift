@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Parses JSON (RFC 8259) into dictionaries, arrays, strings, numbers and `NSNull`. The counterpart of
-/// `AFJSONResponseSerializer`.
+/// A serializer that parses JSON (RFC 8259) into dictionaries, arrays, strings, numbers and `NSNull`. The counterpart
+/// of `AFJSONResponseSerializer`.
 ///
 /// A body is decoded as UTF-8, or as UTF-16 or UTF-32 if its first bytes show that, regardless of the charset in the
 /// response (RFC 8259, section 11). The charset is used only if the body is not valid UTF-8. A comma before a closing
@@ -29,6 +29,8 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
         self.readingOptions = readingOptions
     }
 
+    /// Returns the root object; nil for a success without a body.
+    ///
     /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; `JSONSerialization`'s error
     ///   (`NSCocoaErrorDomain`, 3840); an error if a limit is exceeded. If validation fails as well, its error is the
     ///   underlying error.
@@ -53,7 +55,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// Parses any JSON into a lossless ``JSON`` tree. Used by async calls that return a `JSON`.
+/// A serializer that parses any JSON into a lossless ``JSON`` tree. Used by async calls that return a `JSON`.
 public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
     /// The acceptable responses, and the limits. The content types are those of ``JSONResponseSerializer`` by default.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
@@ -113,8 +115,8 @@ extension HTTPResponseSerializer {
     }
 }
 
-/// Scans JSON before parsing for problems that Foundation's parsers accept: a comma before a closing bracket, and
-/// nesting beyond the limit. This takes a small fraction of the parsing time.
+/// A scanner that detects problems that Foundation's parsers accept, before parsing: a comma before a closing bracket,
+/// and nesting beyond the limit. This takes a small fraction of the parsing time.
 enum JSONScanner {
     enum Outcome: Hashable {
         case valid
@@ -153,7 +155,8 @@ enum JSONScanner {
         }
     }
 
-    /// The number of members of all objects in a valid JSON text, which is the number of colons outside strings.
+    /// Returns the number of members of all objects in a valid JSON text, which is the number of colons outside
+    /// strings.
     static func memberCount(of data: Data) -> Int {
         data.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
             var (count, index) = (0, 0)

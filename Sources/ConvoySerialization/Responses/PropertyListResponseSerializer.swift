@@ -1,7 +1,8 @@
 import Foundation
 import FoundationNetworking
 
-/// Parses a property list into dictionaries, arrays and so on. The counterpart of `AFPropertyListResponseSerializer`.
+/// A serializer that parses a property list into dictionaries, arrays and so on. The counterpart of
+/// `AFPropertyListResponseSerializer`.
 public struct PropertyListResponseSerializer: HTTPResponseSerialization {
     /// The acceptable responses, and the limits. Accepts `application/x-plist` by default.
     public var http = HTTPResponseSerializer(contentTypes: ["application/x-plist"])
@@ -31,7 +32,7 @@ public struct PropertyListResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// Checks the size of a binary property list before it is parsed.
+/// A binary property list, whose size is checked before it is parsed.
 ///
 /// In this format, objects refer to each other by number, and an object may be referenced many times. A few hundred
 /// bytes can therefore describe an array of ten arrays of ten arrays… with 10^12 elements, which Foundation on Linux
@@ -72,8 +73,8 @@ struct BinaryPropertyList {
     private let objectCount: Int
     private let root: Int
     private let tableOffset: Int
-    /// For each object, the count of its tree, including itself, and its depth; 0 if not yet measured. Uses six bytes
-    /// per object, because a body can have as many objects as bytes.
+    /// For each object, the count of its tree, including itself, and its depth; 0 if not yet measured. The arrays use
+    /// six bytes per object, because a body can have as many objects as bytes.
     private var charges: [UInt32]
     private var depths: [UInt16]
 
@@ -110,7 +111,7 @@ struct BinaryPropertyList {
         maximumDepth: Int, maximumCharge: UInt32, tooDeep: () -> NSError, tooLarge: () -> NSError
     ) throws {
         let maximumDepth = min(maximumDepth, Int(UInt16.max) - 1)
-        // The count if each object is counted once, which never exceeds that of the tree.
+        // `seen` is the count if each object is counted once, which never exceeds that of the tree.
         var seen: UInt32 = 0
         func add(_ charge: UInt32, to sum: inout UInt32) throws {
             let (result, overflow) = sum.addingReportingOverflow(charge)
@@ -184,7 +185,7 @@ struct BinaryPropertyList {
         }
     }
 
-    /// The start and number of the elements after a marker. They must end before the offset table.
+    /// Returns the start and number of the elements after a marker. They must end before the offset table.
     private func extent(at offset: Int, perElement size: Int) throws -> (start: Int, count: Int) {
         var count = Int(bytes[offset] & 0xF)
         var start = offset + 1

@@ -2,7 +2,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Decodes the body as text, in the charset specified by the response or otherwise in `stringEncoding`.
+/// A serializer that decodes the body as text, in the charset specified by the response or otherwise in
+/// `stringEncoding`.
 ///
 /// AFNetworking has no counterpart; its users decode the data from an `AFHTTPResponseSerializer`. By default, any
 /// content type is acceptable. A byte-order mark takes precedence over the charset and is not part of the text.

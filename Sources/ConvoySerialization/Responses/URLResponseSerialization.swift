@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// Creates an object from a response and its body. The counterpart of `AFURLResponseSerialization`.
+/// A type that creates an object from a response and its body. The counterpart of `AFURLResponseSerialization`.
 ///
 /// A serializer is a value. It can be used from several threads.
 public protocol URLResponseSerialization: Sendable {
@@ -61,7 +61,8 @@ extension HTTPResponseSerialization {
     }
 }
 
-/// Tries serializers in order until one of them returns an object. The counterpart of `AFCompoundResponseSerializer`.
+/// A serializer that tries serializers in order until one of them returns an object. The counterpart of
+/// `AFCompoundResponseSerializer`.
 ///
 /// If an error contains an object (from an error response whose body could be parsed), it is thrown. If no serializer
 /// returns an object, ``http`` validates the response, and the object is the raw body.

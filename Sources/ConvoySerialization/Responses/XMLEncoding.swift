@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationXML
 
-/// Determines the encoding of an XML document, and converts it to UTF-8.
+/// The encoding of XML documents, which are converted to UTF-8.
 ///
 /// The parser receives only valid UTF-8 without zero bytes. On Linux Foundation's parser crashes if an element's name
 /// is invalid (`<` followed by a byte from 0x80 on), and another encoding must not hide forbidden content.
@@ -51,7 +51,7 @@ package enum XMLEncoding {
         XMLInspection.error(.invalidEncodingError, "The document cannot be decoded as \(charset.name).")
     }
 
-    /// The name in `<?xml … encoding="name"?>`, if the document begins with this declaration in ASCII.
+    /// Returns the name in `<?xml … encoding="name"?>`, if the document begins with this declaration in ASCII.
     private static func declaredEncoding(in data: Data) -> String? {
         guard data.starts(with: Array("<?xml".utf8)) else { return nil }
         let declaration = String(decoding: data.prefix(200).prefix { $0 != UInt8(ascii: ">") }, as: UTF8.self)

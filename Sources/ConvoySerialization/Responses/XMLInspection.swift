@@ -2,7 +2,7 @@ import CXML2
 import Foundation
 import FoundationXML
 
-/// Validates a document with libxml2 before it is passed to Foundation's parsers, which are based on libxml2.
+/// A validation of a document with libxml2 before it is passed to Foundation's parsers, which are based on libxml2.
 ///
 /// This is necessary on Linux: `XMLParser.parse()` returns true for truncated, mismatched and empty input,
 /// `XMLDocument` creates an incomplete tree from it, and both crash on some input that is rejected here. Nothing is
@@ -100,8 +100,8 @@ struct XMLInspection {
             XMLInspection.at(context) { $0.begin(namespaceCount: Int(namespaceCount)) }
         }
         handler.endElementNs = { context, _, _, _ in XMLInspection.at(context) { _ = $0.namespaceCounts.popLast() } }
-        // Declarations in a document type. Entities can expand 100 KB to 100 MB, and Foundation's parser crashes when
-        // it reports attribute lists and notations to its delegate.
+        // Reject declarations in a document type. Entities can expand 100 KB to 100 MB, and Foundation's parser crashes
+        // when it reports attribute lists and notations to its delegate.
         handler.entityDecl = { context, _, _, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
         handler.unparsedEntityDecl = { context, _, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
         handler.notationDecl = { context, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
@@ -152,8 +152,8 @@ struct XMLInspection {
 
     static func error(_ code: XMLParser.ErrorCode, _ text: String) -> NSError { error(code: code.rawValue, text) }
 
-    /// An error with libxml2's code, like `XMLParser.parserError`. Some of Foundation's names for these codes are
-    /// wrong.
+    /// Returns an error with libxml2's code, like `XMLParser.parserError`. Some of Foundation's names for these codes
+    /// are wrong.
     private static func error(code: Int, _ text: String) -> NSError {
         NSError(domain: XMLParser.errorDomain, code: code, userInfo: [NSLocalizedDescriptionKey: text])
     }
@@ -175,7 +175,8 @@ struct XMLInspection {
     }
 }
 
-/// Parses XML incrementally with libxml2, and reports its events. Nothing is loaded from the network or from files.
+/// An incremental XML parser based on libxml2, which reports its events. Nothing is loaded from the network or from
+/// files.
 package enum XMLEvents {
     /// Parses a document.
     ///
@@ -250,6 +251,6 @@ package enum XMLEvents {
         }
     }
 
-    /// Runs once per process, because libxml2's own initialization is not thread-safe.
+    /// The initialization of libxml2, which is run once per process, because it is not thread-safe.
     private static let initialized: Void = xmlInitParser()
 }

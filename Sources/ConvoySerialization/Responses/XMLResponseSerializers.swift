@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 import FoundationXML
 
-/// Returns an `XMLParser` for an XML body, which has not been started. The counterpart of
+/// A serializer that returns an `XMLParser` for an XML body. The parser has not been started. The counterpart of
 /// `AFXMLParserResponseSerializer`.
 ///
 /// The body is validated first, so malformed input throws an error. (On Linux, `XMLParser.parse()` does not report it.)
@@ -32,7 +32,7 @@ public struct XMLParserResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// Parses XML into an `XMLDocument`. The counterpart of `AFXMLDocumentResponseSerializer`.
+/// A serializer that parses XML into an `XMLDocument`. The counterpart of `AFXMLDocumentResponseSerializer`.
 ///
 /// External entities are never loaded, regardless of the options, because they would let a server read the client's
 /// files. Otherwise it behaves like ``XMLParserResponseSerializer``.
@@ -65,7 +65,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
 }
 
 extension HTTPResponseSerializer {
-    /// The common part of the XML serializers: creates the object for a document after inspecting it.
+    /// Creates the object for a document after inspecting it, as all XML serializers do.
     func xmlObject(
         for response: URLResponse?, data: Data?, maximumDepth: Int, making make: (Data) throws -> Any
     ) throws -> Any? {
