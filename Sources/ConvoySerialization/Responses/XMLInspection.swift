@@ -2,7 +2,8 @@ import CXML2
 import Foundation
 import FoundationXML
 
-/// A validation of a document with libxml2 before it is passed to Foundation's parsers, which are based on libxml2.
+/// A validator that checks a document with libxml2 before it is passed to Foundation's parsers, which are based on
+/// libxml2.
 ///
 /// This is necessary on Linux: `XMLParser.parse()` returns true for truncated, mismatched and empty input,
 /// `XMLDocument` creates an incomplete tree from it, and both crash on some input that is rejected here. Nothing is
