@@ -2,7 +2,7 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// A failure specific to uploads. A failed transfer has a `URLError`, or the error for its status.
+/// A failure specific to uploads. If a transfer fails, the error is a `URLError`, or that for the response's status.
 public struct UploadError: Error, Hashable, Sendable {
     /// The cause of the failure.
     public enum Reason: Hashable, Sendable {
@@ -10,7 +10,7 @@ public struct UploadError: Error, Hashable, Sendable {
         case noSource
         /// The request is not suitable for an upload: it has a body, or its URL is not http or https.
         case unsuitableRequest
-        /// The source cannot be read; the reason as a sentence.
+        /// The source cannot be read. The value is the reason, as a sentence.
         case unreadableSource(String)
         /// The source has changed since the upload began.
         case sourceChanged
@@ -18,19 +18,21 @@ public struct UploadError: Error, Hashable, Sendable {
         case unexpectedLength(expected: Int64, actual: Int64?)
         /// Another upload is sending the same file to the same URL.
         case inUse
-        /// The journal cannot be written or read; the reason as a sentence. See ``UploadOperation/journal``.
+        /// The journal cannot be written or read. The value is the reason, as a sentence. See
+        /// ``UploadOperation/journal``.
         case unusableJournal(String)
-        /// The server no longer has the upload; the status of its response.
+        /// The server no longer has the upload. The value is the status of its response.
         case gone(status: Int)
         /// The upload's URL had secrets in its query, which the journal does not store.
         case missingSecrets
         /// The server does not support a feature of the protocol.
         case unsupported(String)
-        /// The server does not support tus 1.0.0; the versions that it lists.
+        /// The server does not support tus 1.0.0. The value is the list of versions that it supports.
         case unsupportedVersion([String])
-        /// The server does not accept an upload of this size; its limit, in bytes, if it specifies one.
+        /// The server does not accept an upload of this size. The limit, in bytes, is nil if the server does not
+        /// specify it.
         case tooLarge(limit: Int64?)
-        /// The response violates the protocol or contradicts an earlier one; the reason as a sentence.
+        /// The response violates the protocol or contradicts an earlier one. The value is the reason, as a sentence.
         case invalidAnswer(String)
         /// The server reports a number of bytes that is impossible.
         case invalidOffset(Int64, allowed: ClosedRange<Int64>)
@@ -38,7 +40,7 @@ public struct UploadError: Error, Hashable, Sendable {
         case bytesNotKept(Int64)
         /// The server has repeatedly lost or rejected bytes.
         case noProgress
-        /// The upload was paused while sending a request that must not be sent twice. It may have arrived.
+        /// The upload was paused while sending a request that must not be sent twice. The request may have arrived.
         case mayHaveArrived
         /// The source does not match its checksum.
         case checksumMismatch(expected: Checksum, actual: Checksum)
@@ -59,13 +61,13 @@ extension UploadError: URLNaming {
 }
 
 extension UploadError: SelfDescribingError {
-    /// The failure in a sentence, and the URL without its secrets.
+    /// A sentence that describes the failure, and the URL without its secrets.
     public var description: String {
         guard let url else { return sentence }
         return "\(sentence) (\(Redaction.url(url.absoluteString)))"
     }
 
-    /// The failure in a sentence, without the URL.
+    /// A sentence that describes the failure, without the URL.
     package var sentence: String {
         switch reason {
         case .noSource: "The upload has nothing to send."

@@ -5,11 +5,13 @@ import Foundation
 
 /// The file that stores the record of an upload, locked while the upload is running.
 ///
-/// It has two slots, written in turn, so that the previous entry stays intact while the next one is written. An entry
-/// consists of a header line and a line of JSON:
+/// The file has two slots, written in turn, so that the previous entry stays intact while the next one is written. An
+/// entry consists of a header line and a line of JSON:
 ///
-///  convoy-upload 1 42 183 9f86d081884c7d65
-///  {"place":"…","shown":"https://…","parts":[{"url":"https://…","first":0,"end":1048576,"offset":524288,"bound":1048576}],…}
+/// ```
+/// convoy-upload 1 42 183 9f86d081884c7d65
+/// {"place":"…","shown":"https://…","parts":[{"url":"https://…","first":0,"end":1048576,"offset":524288,"bound":1048576}],…}
+/// ```
 ///
 /// The header contains the version, a number that increases with each entry, the length of the JSON text in bytes, and
 /// a prefix of its SHA-256 digest, which detects torn entries. All methods block.

@@ -2,7 +2,7 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// The journaled state of an upload: its source, its URL on the server, and how much of it the server has confirmed.
+/// The journaled state of an upload: the source, the URL on the server, and the number of confirmed bytes.
 struct UploadRecord: Codable, Sendable, Hashable {
     /// An upload on the server: the complete source, or one of several concurrent parts.
     struct Part: Codable, Sendable, Hashable {
@@ -13,34 +13,34 @@ struct UploadRecord: Codable, Sendable, Hashable {
         /// The start and end of the part in the source; the end is nil while unknown.
         var first: Int64
         var end: Int64?
-        /// The number of its bytes that the server has confirmed.
+        /// The number of bytes of the part that the server has confirmed.
         var offset: Int64
-        /// The maximum number of its bytes that may have been sent.
+        /// The maximum number of bytes of the part that may have been sent.
         var bound: Int64
     }
 
-    /// Identifies the resource of the request; see `ResourcePlace`.
+    /// The digest that identifies the resource of the request; see `ResourcePlace`.
     var place: String
     /// The URL of the request for display, without secrets.
     var shown: String
-    /// The protocol; nil until the server has been asked.
+    /// The protocol; nil until it is determined.
     var uploadProtocol: UploadProtocol?
     var parts: [Part] = []
     var source: SourceIdentity?
-    /// When the source was inspected, in nanoseconds since 1970.
+    /// The time at which the source was inspected, in nanoseconds since 1970.
     var seen: Int64 = 0
     /// The SHA-256 digest of the first bytes of the source, all of which have been confirmed, and their number.
     var digest: String?
     var digested: Int64 = 0
-    /// When the upload expires, as sent by the server.
+    /// The time at which the upload expires, as sent by the server.
     var expires: String?
     /// The data stored by an adapter.
     var stored: Data?
 }
 
-/// Removes secrets from an upload's URL for the journal, and restores them.
+/// The removal of secrets from an upload's URL for the journal, and their restoration.
 enum UploadURLSecrets {
-    /// Returns the URL without user information and without secrets in its query, and whether it had any.
+    /// Returns the URL without user information and without secrets in its query, and whether anything was removed.
     static func hidden(_ url: URL, _ secrets: SecretClassifier) -> (text: String, isHidden: Bool) {
         let text = url.absoluteString
         let shown = Redaction.url(text, secrets)

@@ -6,11 +6,11 @@ import FoundationNetworking
 /// The state of a stopped upload of a file, with which it can be resumed later by this process or another. The
 /// counterpart of the resume data of `URLSession`'s upload tasks.
 ///
-/// The data is JSON that contains the file's path and the contents of the upload's journal: its URL on the server, and
+/// The data is JSON that contains the file's path and the contents of the upload's journal: the URL on the server, and
 /// the identity of the file. It contains no header fields and no secrets.
 ///
-/// Resume data may be untrusted. It makes no claims about bytes: the server reports how many it has, and if the file
-/// has changed, the upload fails before sending a byte.
+/// Resume data may be untrusted. It makes no claims about bytes: the server reports how many bytes it has, and if the
+/// file has changed, the upload fails before sending a byte.
 public struct UploadResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
     public static let currentVersion = 1
@@ -69,10 +69,10 @@ public struct UploadResumeData: Sendable, Hashable {
         return MessageDigest.sha256(Data("\(path.utf8.count):\(path)".utf8) + json)?.hexadecimalString
     }
 
-    /// Compares the bytes.
+    /// Returns whether both values have the same data.
     public static func == (one: Self, other: Self) -> Bool { one.data == other.data }
 
-    /// Hashes the bytes.
+    /// Hashes the data.
     public func hash(into hasher: inout Hasher) { hasher.combine(data) }
 }
 

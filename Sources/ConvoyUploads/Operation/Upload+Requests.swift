@@ -37,7 +37,7 @@ struct UploadAnswer: @unchecked Sendable {
         }
     }
 
-    /// Whether it contains a field of the draft.
+    /// Whether the response contains a field of the draft.
     var isOfDraft: Bool {
         head.hasField(
             "upload-complete", "upload-incomplete", "upload-offset", "upload-limit", "upload-draft-interop-version")
@@ -68,7 +68,7 @@ enum UploadBody: Sendable {
     case none
     case data(Data)
     case range(any SeekableSource, Range<Int64>)
-    /// A sequence, from its beginning.
+    /// A sequence, from its first byte.
     case stream(length: Int64?, canRepeat: Bool, make: @Sendable () -> SequencePump)
 
     var length: Int64? {
@@ -93,7 +93,7 @@ extension Upload {
         return request
     }
 
-    /// Sends a request, and returns its response, whatever its status.
+    /// Sends a request, and returns its response, regardless of the status.
     ///
     /// - Parameter interim: Called on the network thread with interim responses; it must not block.
     /// - Throws: ``UploadFailure`` if the transfer fails; `CancellationError`; ``UploadError`` of the source.
@@ -108,7 +108,7 @@ extension Upload {
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = nil
         part.responseSerializer = serializer
-        // Progress counts confirmed bytes, not sent ones.
+        // Do not report sent bytes, because progress counts confirmed bytes.
         part.interimResponseHandler = interim
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -127,7 +127,7 @@ extension Upload {
             throw UploadFailure(error: URLError(.badServerResponse, url: request.url, "The server sent no response."))
         }
         state.withLock { $0.work }?.hostDidAnswer()
-        // A redirect that was not followed, by the rules or a handler, or that has changed the method.
+        // Reject the response if a redirect has changed the method, or would have changed it if followed.
         guard part.redirects.allSatisfy({ $0.previousMethod == $0.method }) else {
             throw UploadError(
                 .invalidAnswer("A redirect has changed the method from \(request.httpMethod ?? "that of the request")."))
@@ -157,7 +157,7 @@ extension Upload {
         return request
     }
 
-    /// The failure for a response with an error status.
+    /// Returns the failure for a response with an error status.
     func refusal(_ answer: UploadAnswer) -> UploadFailure {
         var strict = HTTPResponseSerializer()
         strict.acceptableStatusCodes = .successful

@@ -11,7 +11,7 @@ import FoundationNetworking
 /// parts.
 ///
 /// An attempt is one task, which runs the protocol step by step. Stopping the attempt cancels the task, and with it the
-/// current request. The next attempt asks the server how much it has.
+/// current request. The next attempt requests the offset from the server.
 final class Upload: @unchecked Sendable {
     let settings: UploadSettings
     let request: URLRequest
@@ -79,12 +79,12 @@ final class Upload: @unchecked Sendable {
     }
 
     private func end(with error: any Error) async {
-        // Write a final entry, so that few bytes are sent twice. If the source has changed, the entry would be
+        // Write a final entry, so that few bytes are sent twice. If the source has changed, an entry would be
         // meaningless.
         if (error as? UploadError)?.reason != .sourceChanged { try? await record(synchronizes: true) }
         let (work, isStopping, mustNotRepeat) = state.withLock { state in
             state.task = nil
-            // The operation continues after a pause, but must not send this request again.
+            // The operation can continue after a pause, but must not send this request again.
             state.isSpent = state.isSpent || state.isStopping && state.mustNotRepeat
             defer { state.mustNotRepeat = false }
             return (state.work.take(), state.isStopping, state.mustNotRepeat)
@@ -110,7 +110,7 @@ final class Upload: @unchecked Sendable {
 
     // MARK: Opening
 
-    /// Opens the source and the journal, and compares them. Later attempts use them again.
+    /// Opens the source and the journal, and compares them. Later attempts reuse both.
     private func open() async throws {
         guard let source = settings.source else { throw UploadError(.noSource) }
         guard !state.withLock({ $0.isSpent }) else { throw UploadError(.mayHaveArrived) }
@@ -146,7 +146,7 @@ final class Upload: @unchecked Sendable {
         try await blocking { try source.check() }
     }
 
-    /// Blocks.
+    /// Opens the journal, and adopts the upload in it or in the resume data. Blocks.
     private func openJournal(of source: UploadSource, _ url: URL) throws(UploadError) {
         let opened = state.withLock { $0.source }
         var record = UploadRecord(
@@ -182,8 +182,8 @@ final class Upload: @unchecked Sendable {
         return source.file.map { UploadJournalPlace.path(of: $0, for: url) }
     }
 
-    /// Restores a journaled upload, if it has the same source. Returns the position up to which a sequence must have
-    /// the same bytes. Blocks.
+    /// Restores a journaled upload if it has the same source. Returns the position up to which a sequence must have the
+    /// same bytes. Blocks.
     private func adopt(
         _ found: UploadRecord, _ source: (any SeekableSource)?, _ record: inout UploadRecord
     ) throws(UploadError) -> Int64? {
@@ -246,7 +246,7 @@ final class Upload: @unchecked Sendable {
         }
     }
 
-    /// Forgets all bytes sent so far.
+    /// Discards the record of all bytes sent so far.
     func forgetParts() {
         state.withLock { state in
             state.parts = []
@@ -299,15 +299,15 @@ struct UploadPart: Sendable {
     var url: URL
     /// The range in the source; its end is `Int64.max` while unknown.
     var range: Range<Int64>
-    /// The number of its bytes that the server has confirmed.
+    /// The number of bytes of the part that the server has confirmed.
     var offset: Int64 = 0
-    /// The maximum number of its bytes that may have been sent, by this process or an earlier one.
+    /// The maximum number of bytes of the part that may have been sent, by this process or an earlier one.
     var bound: Int64 = 0
-    /// The value of `bound` in the journal, which is written ahead, not for each request.
+    /// The value of `bound` in the journal, which is written ahead instead of for each request.
     var recordedBound: Int64 = 0
-    /// Whether the server has reported its offset in this attempt.
+    /// Whether the server has reported the part's offset in this attempt.
     var isKnown = false
-    /// Whether the server has reported that the upload is complete, or has received its length.
+    /// Whether the server has reported that the upload is complete, or has received the upload's length.
     var isComplete = false
 
     /// The length in bytes; nil while it is unknown to the server.
@@ -342,11 +342,11 @@ struct UploadState: Sendable {
     var restarts = 0
     /// The checksums of the complete source.
     var computed: [Checksum] = []
-    /// Whether another attempt could resume this one.
+    /// Whether another attempt can resume this one.
     var isResumable = false
     /// Whether a request was sent that may have arrived and must not be sent again.
     var mustNotRepeat = false
-    /// Whether such a request was interrupted by a pause, so that the upload cannot continue.
+    /// Whether a pause has interrupted a request that must not be sent again, so that the upload cannot continue.
     var isSpent = false
 
     /// The number of bytes confirmed by the server.

@@ -10,10 +10,10 @@ import FoundationNetworking
 /// A resumable upload, which survives interrupted connections, network changes, long pauses, and the end of the
 /// process. The counterpart of `DownloadOperation`.
 ///
-/// It uses tus 1.0 or the IETF draft "Resumable Uploads for HTTP", as supported by the server or chosen by
+/// The operation uses tus 1.0 or the IETF draft "Resumable Uploads for HTTP", as supported by the server or chosen by
 /// ``uploadProtocol``. A small journal beside the file contains the URL of the upload on the server. A later upload of
-/// the same file to the same URL, by this process or another, asks the server how much it has, and resumes from that
-/// offset. If the file has changed in the meantime, the upload fails before sending a byte of it. The upload succeeds
+/// the same file to the same URL, by this process or another, requests the offset from the server and resumes from
+/// there. If the file has changed in the meantime, the upload fails before sending a byte of it. The upload succeeds
 /// only if the server has confirmed every byte.
 ///
 /// ```swift
@@ -98,7 +98,7 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         uploadSettings.withLock { $0[keyPath: path] = value }
     }
 
-    /// Copies the settings.
+    /// Copies the settings to a copy of the operation.
     open override func copySettings(to copy: URLConnectionOperation) {
         super.copySettings(to: copy)
         let own = uploadSettings.withLock { $0 }
@@ -135,7 +135,7 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 }
 
-/// Settings, read when the operation starts.
+/// Settings, which are read when the operation starts.
 extension UploadOperation {
     /// The upload protocol. The default is ``UploadProtocol/automatic``.
     public final var uploadProtocol: UploadProtocol {
@@ -162,7 +162,7 @@ extension UploadOperation {
         set { set(\.minimumPart, max(1, newValue)) }
     }
 
-    /// What to do if an earlier upload of the same source to the same URL was not completed. The default is
+    /// The behavior if an earlier upload of the same source to the same URL was not completed. The default is
     /// ``UploadResumption/resume``.
     public final var resumption: UploadResumption {
         get { setting(\.resumption) }
@@ -201,22 +201,22 @@ extension UploadOperation {
         set { set(\.window, max(1, newValue)) }
     }
 
-    /// The file of the journal. If nil, the default, a file's journal is stored beside it, and other sources do not
-    /// have one. The journal contains no secrets, and is accessible only to the user. Each upload needs its own.
+    /// The file of the journal. If nil, the default, a file's journal is stored beside the file, and other sources do
+    /// not have one. The journal contains no secrets, and is accessible only to the user. Each upload needs its own.
     public final var journal: URL? {
         get { setting(\.journal) }
         set { set(\.journal, newValue) }
     }
 
-    /// Whether to keep a journal. The default is true. Without one, the upload can be resumed after a pause or a retry,
-    /// but not by another operation.
+    /// Whether to keep a journal. The default is true. Without a journal, the upload can be resumed after a pause or a
+    /// retry, but not by another operation.
     public final var keepsJournal: Bool {
         get { setting(\.keepsJournal) }
         set { set(\.keepsJournal, newValue) }
     }
 
     /// The URL of an existing upload on the server, which is resumed unless the journal contains one; nil, the default,
-    /// for a new upload. The caller must ensure that it was started with the same source.
+    /// for a new upload. The caller must ensure that the existing upload was started with the same source.
     public final var existingUploadURL: URL? {
         get { setting(\.uploadURL) }
         set { set(\.uploadURL, newValue) }
@@ -230,20 +230,20 @@ extension UploadOperation {
     }
 
     /// Whether to delete the upload on the server when the operation is cancelled (tus, `termination`; the draft's
-    /// DELETE). The default is false, so that a later upload can resume it.
+    /// DELETE). The default is false, so that a later operation can resume the upload.
     public final var terminatesWhenCancelled: Bool {
         get { setting(\.terminatesWhenCancelled) }
         set { set(\.terminatesWhenCancelled, newValue) }
     }
 
-    /// The destination of the complete source if the server supports no protocol; nil, the default, for the request's
-    /// URL.
+    /// The destination of the complete source if the server does not support a protocol; nil, the default, for the
+    /// request's URL.
     package final var plainURL: URL? {
         get { setting(\.plainURL) }
         set { set(\.plainURL, newValue) }
     }
 
-    /// Sends the upload instead of the protocols. For other modules.
+    /// The adapter that sends the upload instead of the protocols. For other modules.
     package final var adapter: (any UploadAdapter)? {
         get { setting(\.adapter) }
         set { set(\.adapter, newValue) }
@@ -252,14 +252,14 @@ extension UploadOperation {
     /// The uploaded file; nil for data and sequences.
     public final var file: URL? { setting(\.source)?.file }
 
-    /// The initial delay, in milliseconds, before asking the server again after a setback. For tests.
+    /// The initial delay, in milliseconds, before requesting the offset again after a setback. For tests.
     package final var patience: Double {
         get { setting(\.patience) }
         set { set(\.patience, newValue) }
     }
 }
 
-/// Results.
+/// Results of an upload.
 extension UploadOperation {
     /// The URL of the upload on the server; nil until it exists. It may contain secrets.
     public final var uploadURL: URL? { upload.withLock { $0 }?.state.withLock { $0.parts.first?.url } }
@@ -270,7 +270,7 @@ extension UploadOperation {
     /// Whether the upload would be resumed, rather than start over.
     public final var isResumable: Bool { upload.withLock { $0 }?.state.withLock { $0.isResumable } ?? false }
 
-    /// When the server discards the incomplete upload; nil if it has not specified it.
+    /// The time at which the server discards the incomplete upload; nil if not specified.
     public final var expirationDate: Date? {
         upload.withLock { $0 }?.state.withLock { $0.record.expires }.flatMap { HTTPDate.parse($0) }
             .map { Date(timeIntervalSince1970: TimeInterval($0)) }
@@ -316,7 +316,7 @@ extension UploadOperation {
 }
 
 extension Upload {
-    /// Whether there is an upload on the server that can be deleted.
+    /// Whether the server has an upload that can be deleted.
     var canTerminate: Bool { state.withLock { !$0.isDone && !$0.parts.isEmpty && $0.uploadProtocol != .plain } }
 
     /// Deletes the upload on the server, and removes the journal.
@@ -351,8 +351,7 @@ extension Upload {
 extension UploadOperation {
     /// Creates an upload that resumes another one. The journal beside the file takes precedence, because it is newer.
     ///
-    /// - Parameters:
-    ///   - request: A request for the same URL, with the header fields, which resume data does not
+    /// - request: A request for the same URL, with the header fields, which are not part of resume data.
     ///     contain.
     ///   - resumeData: The resume data of the other upload.
     public convenience init(request: URLRequest, resumeData: UploadResumeData) {

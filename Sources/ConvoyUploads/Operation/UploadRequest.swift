@@ -19,7 +19,7 @@ public struct UploadRequest: DurableRequest {
     public var id = UUID()
     /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// The policy if one of them has failed. The default is `.hold`.
+    /// The policy if a dependency has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
@@ -31,20 +31,20 @@ public struct UploadRequest: DurableRequest {
     /// The file to send.
     public var file: URL
 
-    /// See ``UploadOperation/uploadProtocol``.
+    /// The upload protocol; see ``UploadOperation/uploadProtocol``.
     public var uploadProtocol = UploadProtocol.automatic
-    /// See ``UploadOperation/chunkSize``: the maximum length of a chunk, in bytes; nil for an adaptive length.
+    /// The maximum length of a chunk, in bytes; nil for an adaptive length. See ``UploadOperation/chunkSize``.
     public var chunkLength: Int64?
-    /// See ``UploadOperation/parallelPartCount``.
+    /// The number of concurrent parts; see ``UploadOperation/parallelPartCount``.
     public var parallelPartCount = 1
-    /// See ``UploadOperation/resumption``: whether to start over if the server no longer has the upload. The default is
+    /// Whether to start over if the server no longer has the upload; see ``UploadOperation/resumption``. The default is
     /// true.
     public var restartsWhenGone = true
-    /// See ``UploadOperation/checksum``.
+    /// The expected checksum of the file; see ``UploadOperation/checksum``.
     public var checksum: Checksum?
-    /// See ``UploadOperation/chunkChecksumAlgorithm``.
+    /// The algorithm with which the server verifies each request; see ``UploadOperation/chunkChecksumAlgorithm``.
     public var chunkChecksumAlgorithm: ChecksumAlgorithm?
-    /// See ``UploadOperation/metadata``. Stored as it is, so do not put secrets in it.
+    /// The metadata of the upload; see ``UploadOperation/metadata``. Stored as it is, so do not put secrets in it.
     public var metadata: [String: String] = [:]
 
     /// Whether to store a URL with a secret in its query. The default is false: such a URL is rejected with
@@ -86,7 +86,7 @@ extension UploadRequest: StorableRequest {
 }
 
 extension UploadRequest: CustomReflectable {
-    /// The name, the method and the URL, without secrets.
+    /// A mirror with the identifier, the method, the URL without secrets, and the path of the file.
     public var customMirror: Mirror {
         let url = Redaction.url(request.url?.absoluteString ?? "")
         return Mirror(self, children: ["id": id, "method": request.httpMethod ?? "GET", "url": url, "file": file.path])
@@ -129,7 +129,7 @@ private struct StoredUploadOptions: Codable {
     }
 }
 
-/// Creates the uploads of queues. Found by name: see `QueuedUploads`.
+/// The maker of the uploads of queues, which is found by name; see `QueuedUploads`.
 final class QueuedUploadMaker: QueuedUploadMaking {
     static func queuedOperation(
         _ request: URLRequest, _ upload: StoredUpload

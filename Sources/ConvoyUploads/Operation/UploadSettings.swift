@@ -5,17 +5,17 @@ import Foundation
 
 /// The number of bytes that an upload sends per request.
 public enum UploadChunkSize: Sendable, Hashable {
-    /// As many as the server accepts in about a second, starting at 1 MiB; fewer after a failure.
+    /// As many bytes as the server accepts in about a second, starting at 1 MiB; fewer after a failure.
     case adaptive
     /// At most this many bytes.
     case fixed(Int64)
 }
 
-/// What an upload does if an earlier one was not completed, according to its journal and the server.
+/// The behavior of an upload if an earlier one was not completed, according to its journal and the server.
 public enum UploadResumption: Sendable, Hashable {
-    /// Resumes it. If the server no longer has the upload, fails with ``UploadError/Reason/gone(status:)``.
+    /// Resumes the earlier upload. If the server no longer has it, fails with ``UploadError/Reason/gone(status:)``.
     case resume
-    /// Resumes it, and starts over if the server no longer has the upload.
+    /// Resumes the earlier upload, and starts over if the server no longer has it.
     case resumeOrRestart
     /// Starts over, and ignores the earlier upload.
     case restart
@@ -37,14 +37,14 @@ struct UploadSettings: Sendable {
     var journal: URL?
     var keepsJournal = true
     var uploadURL: URL?
-    /// The state of another upload, used in the absence of a journal.
+    /// The state of another upload, used if there is no upload in the journal.
     var resumed: UploadRecord?
     var sendsDataWithCreation = false
     var terminatesWhenCancelled = false
     /// The destination for one complete request; nil for the request's URL.
     var plainURL: URL?
     var adapter: (any UploadAdapter)?
-    /// The delay, in milliseconds, before asking the server again after the first setback; it increases each time.
+    /// The delay, in milliseconds, before requesting the offset again after the first setback. It increases each time.
     var patience = 50.0
     /// The system calls, which tests replace.
     var calls = FileCalls()
@@ -53,7 +53,7 @@ struct UploadSettings: Sendable {
     static let chunks: ClosedRange<Int64> = (64 << 10)...(256 << 20)
     static let firstChunk: Int64 = 1 << 20
 
-    /// Returns the size of the next adaptive chunk, after one of this size took this long: the bytes per second, but at
+    /// Returns the size of the next adaptive chunk after one of this size took this long: the bytes per second, but at
     /// most eight times and at least a quarter of the size.
     static func chunk(after size: Int64, in nanoseconds: UInt64) -> Int64 {
         let factor = min(8, max(0.25, 1_000_000_000 / Double(max(1, nanoseconds))))
@@ -61,21 +61,22 @@ struct UploadSettings: Sendable {
     }
 }
 
-/// Sends an upload to a particular kind of storage, with the operation's journal and progress. For other modules.
+/// An adapter that sends uploads to a particular kind of storage, with the operation's journal and progress. For other
+/// modules.
 package protocol UploadAdapter: Sendable {
-    /// Sends the file. Cancelled with the operation's attempt.
+    /// Sends the file. The task is cancelled together with the operation's attempt.
     ///
-    /// - Parameter context: Stores state and reports progress.
+    /// - Parameter context: The services with which to store state and report progress.
     /// - Returns: The operation's `responseObject`.
     func send(_ file: URL, _ context: UploadAdapterContext) async throws -> any Sendable
 }
 
 /// The services available to an adapter.
 package struct UploadAdapterContext: Sendable {
-    /// The data stored by an earlier attempt or process; nil if none.
+    /// The data stored by an earlier attempt or process, if any.
     package let stored: Data?
-    /// Stores what another process needs to resume the upload.
+    /// A closure that stores the data that another process needs to resume the upload.
     package let store: @Sendable (Data) throws -> Void
-    /// Reports the number of bytes confirmed by the storage, and the total number.
+    /// A closure that reports the number of bytes confirmed by the storage, and the total number.
     package let report: @Sendable (_ confirmed: Int64, _ total: Int64) -> Void
 }

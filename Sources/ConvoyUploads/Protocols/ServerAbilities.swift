@@ -14,7 +14,7 @@ struct ServerAbilities: Sendable {
     var checksums: [String] = []
     /// The interop version of the draft; nil if not announced.
     var interopVersion: Int?
-    /// Whether it has announced support for the draft.
+    /// Whether the server has announced support for the draft.
     var knowsDraft = false
     /// The maximum size of an upload, and the maximum and minimum size of a request that appends to it, in bytes.
     var maximumSize: Int64?

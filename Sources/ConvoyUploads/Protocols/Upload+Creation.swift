@@ -13,7 +13,7 @@ extension Upload {
         try await checkSize(dialect)
         switch dialect {
         case .tus:
-            // These requests contain no bytes of the source: if one is sent again, it leaves at most an empty upload
+            // These requests contain no bytes of the source. If one is sent again, at most an empty upload is left
             // behind.
             state.withLock { $0.isResumable = !settings.sendsDataWithCreation }
             try await createTus()
@@ -104,7 +104,7 @@ extension Upload {
             let offset = try answer.number("Upload-Offset") ?? 0
             guard 0...carried ~= offset else { throw UploadError(.invalidOffset(offset, allowed: 0...carried)) }
             part.offset = offset
-            // Ask the server for its offset unless it has confirmed all bytes sent.
+            // Request the offset unless the server has confirmed all bytes sent.
             part.isKnown = offset == carried
         } else {
             part.isKnown = true
@@ -148,7 +148,7 @@ extension Upload {
         try await record(synchronizes: true)
     }
 
-    /// Sets `Upload-Metadata`: the user's, with the name and type of the file unless specified.
+    /// Sets `Upload-Metadata` to the user's metadata, with the name and type of the file unless specified.
     private func setMetadata(_ sent: inout URLRequest) {
         guard sent.value(forHTTPHeaderField: "Upload-Metadata") == nil else { return }
         var metadata = settings.metadata
@@ -165,7 +165,7 @@ extension Upload {
         if !items.isEmpty { sent.setValue(items.joined(separator: ","), forHTTPHeaderField: "Upload-Metadata") }
     }
 
-    /// The error for an upload that was not created.
+    /// Returns the error for an upload that was not created.
     private func creationFailure(_ answer: UploadAnswer) -> any Error {
         switch answer.status {
         case 413: return UploadError(.tooLarge(limit: ServerAbilities(answer.head).maximumSize))
@@ -211,9 +211,9 @@ extension Upload {
             if let offset = try answer.number("Upload-Offset"), offset != end {
                 throw UploadError(.invalidOffset(offset, allowed: end...end))
             }
-            // Any server can respond with a success, for example a proxy, or one that does not support the draft.
+            // Any server can respond with a success, for example a proxy or a server that does not support the draft.
             guard answer.isOfDraft else {
-                // If the URL of the upload is known, ask the server.
+                // If the URL of the upload is known, request the offset from the server.
                 if known { return nil }
                 throw UploadError(.unsupported("the draft: its response contains none of the draft's fields"))
             }
@@ -229,7 +229,7 @@ extension Upload {
                 state.parts[0].bound = max(state.parts[0].bound, chunk.range.upperBound)
             }
         } else if !known {
-            // A server that does not support the draft has taken the first bytes for the complete upload.
+            // A server that does not support the draft has treated the first bytes as the complete upload.
             throw UploadError(.unsupported("the draft: its response contains no URL for the upload"))
         }
         state.withLock { $0.isResumable = true }
@@ -261,7 +261,7 @@ extension Upload {
                 }
                 changed = true
             }
-            // An offset beyond the bytes sent confirms nothing; the final response will be validated.
+            // Ignore an offset beyond the bytes sent; the final response will be validated.
             if let offset, !state.parts.isEmpty, offset > state.parts[0].offset, chunk.range.upperBound >= offset {
                 state.meter.note(offset - state.parts[0].offset, at: MonotonicClock.now)
                 state.parts[0].offset = offset

@@ -7,9 +7,9 @@ import FoundationNetworking
 
 /// The bytes sent in one request.
 struct UploadChunk: Sendable {
-    /// Their positions in the part.
+    /// The positions of the bytes in the part.
     let range: Range<Int64>
-    /// Whether the part ends with them.
+    /// Whether the part ends with these bytes.
     let isLast: Bool
     let body: UploadBody
 }
@@ -50,7 +50,7 @@ extension Upload {
         }
     }
 
-    /// The last response, and whether it answers a request for the offset.
+    /// The last response, and whether it is the response to a request for the offset.
     private typealias LastAnswer = (answer: UploadAnswer, isQuestion: Bool)
 
     private func sendParts(_ dialect: ResumableDialect) async throws -> LastAnswer? {
@@ -108,7 +108,7 @@ extension Upload {
             case 460 where dialect.isTus:
                 damages += 1
                 guard damages < 4 else { throw UploadError(.damaged) }
-            // The server has another offset, or is still processing an earlier request.
+            // The server has a different offset, or is still processing an earlier request.
             case 409, 423: break
             default: throw refusal(answer)
             }
@@ -122,7 +122,7 @@ extension Upload {
         }
     }
 
-    /// Handles a success response to appended bytes. Returns whether the part can continue without asking for the
+    /// Handles a success response to appended bytes. Returns whether the part can continue without requesting the
     /// offset.
     private func take(
         _ answer: UploadAnswer, _ chunk: UploadChunk, _ index: Int, _ dialect: ResumableDialect
@@ -139,7 +139,7 @@ extension Upload {
         guard let offset = try answer.number("Upload-Offset") else { return false }
         guard offset <= end else { throw UploadError(.invalidOffset(offset, allowed: 0...end)) }
         if let expires = answer.head["Upload-Expires"] { state.withLock { $0.record.expires = expires } }
-        // Ask again if the offset is too low: a stale number in a response must not cause bytes to be sent again.
+        // Request the offset if it is too low: a stale number in a response must not cause bytes to be sent again.
         guard offset == end else { return false }
         if dialect.isTus, chunk.isLast { return try await finish(index, at: end) }
         confirm(index, offset)
@@ -155,7 +155,7 @@ extension Upload {
 
     // MARK: Offsets
 
-    /// Asks the server for the offset of a part. Returns the response if the server reports that the upload is
+    /// Requests the offset of a part from the server. Returns the response if the server reports that the upload is
     /// complete.
     private func askOffset(_ index: Int, _ dialect: ResumableDialect) async throws -> UploadAnswer? {
         var tries = 0
@@ -178,7 +178,7 @@ extension Upload {
             guard let offset = try answer.number("Upload-Offset") else {
                 throw UploadError(.invalidAnswer("It does not contain the offset of the upload."))
             }
-            // The length of a sequence that has ended may not be known to the server yet.
+            // The server may not know the length of a sequence that has ended.
             let length = part.length ?? state.withLock { $0.window }?.length
             let said = try answer.number("Upload-Length")
             if let said, let length, said != length {
@@ -207,7 +207,7 @@ extension Upload {
         }
     }
 
-    /// Whether nothing is left to send.
+    /// Returns whether a part is complete.
     private func isWhole(_ part: UploadPart, _ dialect: ResumableDialect) -> Bool {
         // In the draft, an upload is complete once the request has declared it; in tus, once the server knows its
         // length.
@@ -248,7 +248,7 @@ extension Upload {
         }
     }
 
-    /// Waits, longer each time.
+    /// Waits, longer after each setback.
     private func pause(_ count: Int) async throws {
         let milliseconds = min(2000, settings.patience * Double(1 << min(count, 10)))
         try await Task.sleep(nanoseconds: UInt64(milliseconds * 1_000_000))
@@ -321,7 +321,7 @@ extension Upload {
         return window
     }
 
-    /// Advances a sequence to the offset of the server. If it has passed that offset, it is created again.
+    /// Advances a sequence to the offset of the server. If the sequence has passed that offset, creates it again.
     private func position(at part: UploadPart) async throws {
         guard let source = settings.source, case .sequence(_, let canRepeat, _) = source else { return }
         var window = state.withLock { $0.window } ?? makeWindow()
@@ -336,13 +336,13 @@ extension Upload {
             guard window.kept.upperBound > start else { throw UploadError(.sourceChanged) }
             window.release(to: part.offset).withUnsafeBytes { digest?.update($0, at: start) }
         }
-        // The bytes sent by an earlier process must be the same in the sequence now.
+        // The sequence must begin with the same bytes that an earlier process has sent.
         if let marked = digest?.marked, marked.position == record.digested, marked.value != record.digest {
             throw UploadError(.sourceChanged)
         }
     }
 
-    /// Adapts the size of the next chunk to the time that this one took.
+    /// Adapts the size of the next chunk to the time taken by this one.
     private func adapt(to chunk: UploadChunk, _ nanoseconds: UInt64) {
         guard case .adaptive = settings.chunkSize else { return }
         let size = chunk.range.upperBound - chunk.range.lowerBound
@@ -352,7 +352,7 @@ extension Upload {
         }
     }
 
-    /// Records how much the server may have after the next request, for a later process.
+    /// Records the maximum number of bytes that the server may have after the next request, for a later process.
     private func willSend(_ index: Int, to bound: Int64) async throws {
         // Not every step is written to the disk, because the recorded bound is ahead.
         let mustRecord = state.withLock { state -> Bool in
@@ -381,7 +381,7 @@ extension Upload {
         }
         sent.setValue("\(chunk.range.lowerBound)", forHTTPHeaderField: "Upload-Offset")
         dialect.setComplete(chunk.isLast, &sent)
-        // The length of an upload that was created without one.
+        // Send the length of an upload that was created without one.
         if dialect.isTus, chunk.isLast, part.length == nil {
             sent.setValue("\(chunk.range.upperBound)", forHTTPHeaderField: "Upload-Length")
         }

@@ -18,7 +18,7 @@ struct UploadResult: @unchecked Sendable {
     init(_ answer: UploadAnswer) { (head, redirects) = (answer.head, answer.redirects) }
 }
 
-/// Choosing a protocol, and uploading without one.
+/// Choice of a protocol, and uploads without a protocol.
 extension Upload {
     /// Sends the source with the protocol chosen by the caller or the server.
     func transfer() async throws -> UploadResult {
@@ -58,13 +58,13 @@ extension Upload {
         return chosen
     }
 
-    /// Asks the server for its upload capabilities (an OPTIONS request for the URL that creates uploads).
+    /// Requests the server's upload capabilities (with an OPTIONS request for the URL that creates uploads).
     @discardableResult
     func askAbilities() async throws -> ServerAbilities {
         if let known = state.withLock({ $0.abilities }) { return known }
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         let answer = try await send(uploadRequest("OPTIONS", url))
-        // Another attempt may succeed; any other error status counts as a response without capabilities.
+        // These errors may be temporary; any other error status counts as a response without capabilities.
         if answer.status >= 500 && answer.status != 501 || [401, 407, 429].contains(answer.status) {
             throw refusal(answer)
         }
@@ -73,7 +73,7 @@ extension Upload {
         return abilities
     }
 
-    /// Sends the complete source in one request, which starts over after a failure.
+    /// Sends the complete source in one request. After a failure, the upload starts over.
     private func sendPlainly() async throws -> UploadResult {
         guard let url = settings.plainURL ?? request.url, let source = settings.source else { throw UploadError(.noSource) }
         state.withLock { $0.isResumable = false }
@@ -121,10 +121,10 @@ extension Upload {
         return result
     }
 
-    /// Whether a request that may have arrived can be sent again (RFC 9110, section 9.2.2).
+    /// Returns whether a request that may have arrived can be sent again (RFC 9110, section 9.2.2).
     static func isRepeatable(_ request: URLRequest) -> Bool { request.httpMethod == "PUT" }
 
-    /// A success response that arrives before all bytes were sent is not a success.
+    /// Throws for a success response that arrived before all bytes were sent.
     func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {
         guard let length = body.length, answer.sent < length else { return }
         throw UploadError(.invalidAnswer("It arrived before all bytes were sent: after \(answer.sent) of \(length)."))
@@ -146,7 +146,7 @@ extension Upload {
 
     // MARK: The checksum of the source
 
-    /// Computes the requested checksums, and compares the expected one before the last bytes are sent, so that an
+    /// Computes the requested checksums, and compares the expected checksum before the last bytes are sent, so that an
     /// upload with wrong bytes is never completed.
     func checkWhole() async throws {
         guard settings.checksum != nil || !settings.computed.isEmpty else { return }
@@ -177,7 +177,7 @@ extension Upload {
         guard actual == expected else { throw UploadError(.checksumMismatch(expected: expected, actual: actual)) }
     }
 
-    /// Sends the digest of the source (RFC 9530), if it is known in advance.
+    /// Sends the digest of the source (RFC 9530) if the digest is known in advance.
     func setWholeDigest(_ sent: inout URLRequest) {
         guard let checksum = settings.checksum, let name = checksum.algorithm.digestName else { return }
         sent.setValue("\(name)=:\(checksum.digest.base64EncodedString()):", forHTTPHeaderField: "Repr-Digest")

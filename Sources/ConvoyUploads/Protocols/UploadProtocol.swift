@@ -44,7 +44,7 @@ enum ResumableDialect: Sendable, Hashable {
         }
     }
 
-    /// Declares whether the request contains the end of the upload.
+    /// Declares whether the request contains the end of the upload, in the field of this version.
     func setComplete(_ isComplete: Bool, _ request: inout URLRequest) {
         guard case .draft(let version) = self else { return }
         if version == 3 {
@@ -54,7 +54,7 @@ enum ResumableDialect: Sendable, Hashable {
         }
     }
 
-    /// Whether the server reports that the upload is complete; nil if it does not report it.
+    /// Returns whether the server reports that the upload is complete; nil if the response does not specify this.
     func isComplete(_ answer: UploadAnswer) -> Bool? {
         answer.flag("Upload-Complete") ?? answer.flag("Upload-Incomplete").map { !$0 }
     }

@@ -3,23 +3,24 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Computes the digests of the confirmed bytes of a source.
+/// The digests of the confirmed bytes of a source.
 ///
-/// A source with random access is read again for this, on a file thread, concurrently with the transfer.
+/// To compute them, a source with random access is read again on a thread that may block, concurrently with the
+/// transfer.
 final class SentDigest: @unchecked Sendable {
     private struct State: @unchecked Sendable {
         var digests: [MessageDigest] = []
         var position: Int64 = 0
         var target: Int64 = 0
         var isReading = false
-        /// When it began to compute, and the time it has spent on reading.
+        /// The time at which the computation began, and the time spent on reading.
         var began: MonotonicTime?
         var spent: MonotonicTime = 0
         var isStopped = false
         /// The SHA-256 digest at a requested position, once reached.
         var mark: (position: Int64, value: String?)?
 
-        /// Whether there are more bytes to read, and time for it.
+        /// Returns whether there are more bytes to read, and time to read them.
         func mustFollow(at now: MonotonicTime) -> Bool {
             guard !isStopped, target > position else { return false }
             return position < SentDigest.free || spent < (now &- (began ?? now)) / SentDigest.share
@@ -44,7 +45,7 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// The requested position and its SHA-256 digest; nil until it is reached.
+    /// The requested position and its SHA-256 digest; nil until the position is reached.
     var marked: (position: Int64, value: String)? {
         state.withLock { state in
             guard let mark = state.mark, let value = mark.value else { return nil }
@@ -57,13 +58,13 @@ final class SentDigest: @unchecked Sendable {
         state.withLock { state in state.position == length ? state.digests.compactMap { Checksum(of: $0) } : nil }
     }
 
-    /// Adds bytes from a position on, without those that were added before.
+    /// Adds bytes from a position on, except those already added.
     func update(_ bytes: UnsafeRawBufferPointer, at start: Int64) {
         state.withLock { state in
             let known = state.position - start
             guard known >= 0, known < Int64(bytes.count) else { return }
             var rest = UnsafeRawBufferPointer(rebasing: bytes[Int(known)...])
-            // Take the digest at the mark.
+            // Store the digest at the mark.
             if let mark = state.mark, mark.value == nil, mark.position > state.position,
                 mark.position - state.position <= Int64(rest.count)
             {
@@ -78,12 +79,12 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Reading the source again must not slow down a fast transfer. After the first bytes, it may use a twentieth of
-    /// the time.
+    /// The number of bytes that are read without a time limit. After them, reading may use a twentieth of the time, so
+    /// that it does not slow down a fast transfer.
     private static let free: Int64 = 8 << 20
     private static let share: MonotonicTime = 20
 
-    /// Lets the digest advance to a position, on a file thread.
+    /// Lets the digest advance to a position, on a thread that may block.
     func advance(to position: Int64) {
         let now = MonotonicClock.now
         let starts = state.withLock { state -> Bool in
@@ -110,7 +111,7 @@ final class SentDigest: @unchecked Sendable {
                     }
                 }) != nil
             next = state.withLock { state in
-                // If the source can no longer be read, the transfer fails too.
+                // If the source can no longer be read, the transfer fails as well.
                 if !isRead { state.isStopped = true }
                 guard state.mustFollow(at: started) else {
                     state.isReading = false
@@ -131,7 +132,7 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Reads up to a position; without effect for a sequence, which is only updated. Blocks.
+    /// Reads up to a position. Has no effect for a sequence, whose bytes are only added. Blocks.
     func reach(_ position: Int64) throws(UploadError) {
         while let next = state.withLock({ $0.position < position ? $0.position : nil }), source != nil {
             try read(next..<position) { !state.withLock { $0.isStopped } }

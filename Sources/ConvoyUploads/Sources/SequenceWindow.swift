@@ -4,8 +4,8 @@ import Foundation
 
 /// The unconfirmed bytes of a sequence, kept so that they can be sent again, and a few more.
 ///
-/// It requests a piece from the sequence only while it has fewer bytes than a request needs, and never keeps more than
-/// that and one piece.
+/// The window requests a piece from the sequence only while it has fewer bytes than a request needs. It never keeps
+/// more than that number of bytes and one piece.
 final class SequenceWindow: Sendable {
     private struct State {
         var bytes = Data()
@@ -50,7 +50,7 @@ final class SequenceWindow: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let (asks, wakes) = state.withLock { state -> (Bool, Bool) in
-                    // The task was cancelled before it waited.
+                    // The task was cancelled before this method was called.
                     if Task.isCancelled { return (false, true) }
                     state.waiter = continuation
                     defer { state.isAsking = true }
@@ -88,7 +88,7 @@ final class SequenceWindow: Sendable {
         }
     }
 
-    /// Removes and returns the bytes before a position, which are confirmed.
+    /// Removes and returns the bytes before a position. They must be confirmed.
     func release(to position: Int64) -> Data {
         state.withLock { state in
             let count = Int(max(0, min(position - state.start, Int64(state.bytes.count))))

@@ -44,7 +44,7 @@ final class SourceRangeStream: InputStream, ReplayableBodyStream {
             position += Int64(count)
             guard count > 0 else { throw UploadError(.sourceChanged) }
             if position == range.upperBound {
-                // Check before the last byte: a source that has changed must not become a complete upload.
+                // Check before the last byte, because a source that has changed must not become a complete upload.
                 try source.check()
                 status = .atEnd
             }

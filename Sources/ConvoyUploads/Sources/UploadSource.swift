@@ -15,12 +15,12 @@ enum UploadSource: Sendable {
     var isSequence: Bool { if case .sequence = self { true } else { false } }
 }
 
-/// Identifies a file, as far as the system supports it.
+/// The identity of a file, as far as the system supports it.
 struct SourceIdentity: Codable, Sendable, Hashable {
     let device: UInt64
     let inode: UInt64
     let size: Int64
-    /// In nanoseconds since 1970: the times of the last change of its contents, and of its status.
+    /// The times of the last change of the file's contents and of its status, in nanoseconds since 1970.
     let modified: Int64
     let changed: Int64
 
@@ -30,14 +30,14 @@ struct SourceIdentity: Codable, Sendable, Hashable {
         changed = Self.nanoseconds(facts.st_ctim)
     }
 
-    /// Data and sequences are identified only by their size.
+    /// Creates the identity of data or a sequence, which are identified only by their size.
     init(size: Int64) { (device, inode, self.size, modified, changed) = (0, 0, size, 0, 0) }
 
-    /// Whether the bytes may be the same, even if the file was moved or renamed.
+    /// Returns whether the bytes may be the same, even if the file was moved or renamed.
     func mayEqual(_ other: Self) -> Bool { size == other.size && modified == other.modified }
 
-    /// Timestamps have a limited resolution: a file written this shortly before it was inspected may have been written
-    /// again within the same tick.
+    /// Returns whether a file was written so shortly before it was inspected that it may have been written again within
+    /// the same tick, because timestamps have a limited resolution.
     func isRecent(at now: Int64) -> Bool { now - modified < 2_000_000_000 }
 
     static var now: Int64 {
@@ -133,13 +133,13 @@ final class FileSource: SeekableSource {
         guard fstat(descriptor, &facts) == 0 else {
             throw UploadError(.unreadableSource("\(path): \(SystemError().text)"))
         }
-        // Its name, owner and mode may change.
+        // The file's name, owner and mode may change.
         let now = SourceIdentity(facts)
         guard now.size == identity.size, now.modified == identity.modified else { throw UploadError(.sourceChanged) }
     }
 }
 
-/// Bytes in memory.
+/// A source of bytes in memory.
 final class DataSource: SeekableSource {
     private let data: Data
     let identity: SourceIdentity
