@@ -194,7 +194,7 @@ package final class Database: @unchecked Sendable {
 
 /// The tables of a database, as the steps that create each version.
 package struct DatabaseSchema: Sendable {
-    /// Identifies databases with this schema in SQLite's header. Must not be 0.
+    /// The identifier of databases with this schema, in SQLite's header. Must not be 0.
     package let applicationID: Int32
     /// The SQL that creates each version of the schema from the previous one, starting with an empty database. Append
     /// steps; never change released ones.

@@ -82,8 +82,8 @@ extension DatabaseError {
     /// Creates an error from the last error of a connection.
     ///
     /// - Parameters:
-    /// - result: The result code of the failed call.
-    /// - systemCode: The system error, for calls that do not set one on the connection.
+    ///   - result: The result code of the failed call.
+    ///   - systemCode: The system error, for calls that do not set one on the connection.
     init(_ connection: OpaquePointer?, result: Int32, systemCode: Int32? = nil, path: String) {
         let extended = connection.map { sqlite3_extended_errcode($0) } ?? result
         // Some calls fail without setting an error on the connection.

@@ -149,7 +149,7 @@ extension ChecksumError: LocalizedError {
     public var errorDescription: String? { description }
 }
 
-/// Decodes hexadecimal digits (RFC 4648, section 8).
+/// A decoder for hexadecimal digits (RFC 4648, section 8).
 enum HexadecimalDigits {
     /// Returns the bytes; nil if a character is not a hexadecimal digit of either case, or if the number of digits is
     /// odd.

@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Computes digests of a file while it is being written, as its contiguous prefix grows.
+/// The digests of a file, computed while the file is being written, as its contiguous prefix grows.
 ///
 /// The bytes are read back from the file, so they may arrive in any order, and bytes stored by an earlier process are
 /// included. Hashing runs on its own thread.

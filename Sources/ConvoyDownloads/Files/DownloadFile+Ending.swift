@@ -33,7 +33,7 @@ extension DownloadFile {
     /// Moves the file to its final name, and removes the journal.
     ///
     /// - Parameters:
-    /// - replaces: Whether to replace an existing file with that name. If false, an existing file is an error.
+    ///   - replaces: Whether to replace an existing file with that name. If false, an existing file is an error.
     ///   - synchronizes: Whether the file and its directory must be on the disk when this returns.
     ///   - total: The required length.
     package func commit(

@@ -33,7 +33,7 @@ package final class DownloadFile: @unchecked Sendable {
 
     struct OpenFile {
         var descriptor: Int32 = -1
-        /// Set while this object may rename or remove the file.
+        /// The identity of the file while this object may rename or remove it; otherwise nil.
         var identity: FileIdentity?
     }
 
@@ -133,8 +133,8 @@ package final class DownloadFile: @unchecked Sendable {
     /// Sets the representation of the following bytes. The file does not change until the first of them is written.
     ///
     /// - Parameters:
-    /// - representation: The representation of the bytes; nil if they cannot be resumed later, in which case there is
-    ///   no journal.
+    ///   - representation: The representation of the bytes; nil if they cannot be resumed later, in which case there is
+    ///     no journal.
     ///   - kept: The bytes of the representation that the file already contains; empty to start
     ///     over.
     package func begin(_ representation: Representation?, keeping kept: ByteRanges = ByteRanges()) {

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// Creates safe file names from untrusted text, such as a name suggested by a server.
+/// Safe file names, created from untrusted text, such as a name suggested by a server.
 public enum FileName {
     /// The default maximum length of a name, in bytes of UTF-8. File systems allow 255; the rest is for the suffixes of
     /// neighboring files, such as that of a partial download.
@@ -64,7 +64,7 @@ public enum FileName {
         scalar == "." || scalar.properties.isWhitespace
     }
 
-    /// Whether a scalar combines with the previous one or is invisible.
+    /// Returns whether a scalar combines with the previous one or is invisible.
     package static func isFloating(_ scalar: Unicode.Scalar) -> Bool {
         let properties = scalar.properties
         return properties.isGraphemeExtend || properties.isDefaultIgnorableCodePoint
@@ -85,7 +85,7 @@ public enum FileName {
 
     // MARK: Devices
 
-    /// Whether Windows opens a device for the name, whatever its extension.
+    /// Returns whether Windows opens a device for the name, regardless of its extension.
     private static func isDevice(_ name: ArraySlice<Unicode.Scalar>) -> Bool {
         var stem = name.prefix { $0 != "." }
         while stem.last == " " { stem.removeLast() }

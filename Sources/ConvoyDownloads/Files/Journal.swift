@@ -17,7 +17,8 @@ import Foundation
 /// a prefix of its SHA-256 digest, which detects torn entries. Journals of other versions claim nothing.
 package struct JournalEntry: Sendable, Equatable {
     package var number: UInt64
-    /// Identifies the file that contains the bytes; see `FileIdentity`. Another file with the same name does not match.
+    /// The identity of the file that contains the bytes; see `FileIdentity`. Another file with the same name does not
+    /// match.
     package var mark: String
     package var representation: Representation
     /// The synchronized bytes, which survive a power failure.
@@ -110,7 +111,7 @@ package enum JournalLayout {
     package static let placeSize = 32 << 10
     package static let placeCount = 2
 
-    /// The offset of the slot for an entry.
+    /// Returns the offset of the slot for an entry.
     package static func offset(of number: UInt64) -> Int64 { Int64(number % UInt64(placeCount)) * Int64(placeSize) }
 
     /// Returns the latest complete entry for a file in the contents of a journal. The other slot can contain an entry

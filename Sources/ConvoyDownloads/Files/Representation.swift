@@ -56,9 +56,9 @@ package struct Representation: Sendable, Equatable {
 }
 
 /// The location of a resource: its URL without the parts that only authorize access for some time.
+///
 /// Validators apply only to one URL. However, a redirect to cloud storage leads to the same resource with a new
 /// signature in the URL each time.
-/// and still leads to the same resource.
 package struct ResourcePlace: Sendable, Equatable {
     private enum Form {
         case url(URL)

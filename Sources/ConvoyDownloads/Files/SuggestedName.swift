@@ -69,7 +69,7 @@ public struct ContentDisposition: Sendable, Hashable {
     }
 }
 
-/// Reads the parameters of a field value one by one: `head; name=value; name="quoted value"`.
+/// A parser that returns the parameters of a field value one by one: `head; name=value; name="quoted value"`.
 struct ParameterList {
     struct Parameter {
         var name: ArraySlice<UInt8>
@@ -124,7 +124,7 @@ enum ExtendedValue {
         if ASCII.equalIgnoringCase(name, "utf-8".utf8) || ASCII.equalIgnoringCase(name, "utf8".utf8) {
             return nonempty(String(validating: bytes, as: UTF8.self))
         }
-        // Unencoded characters beyond ASCII are in the charset of the field, not in this one.
+        // Unencoded characters beyond ASCII are in the charset of the field, not in that of the value.
         guard ASCII.equalIgnoringCase(name, "iso-8859-1".utf8), parts[2].allSatisfy({ $0 < 0x80 }) else { return nil }
         return nonempty(String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) })))
     }

@@ -116,7 +116,7 @@ struct LinkField {
     }
 }
 
-/// Reads links one by one.
+/// A scanner that reads links one by one.
 private struct LinkScanner {
     private var rest: ArraySlice<UInt8>
 

@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Builds files from the elements of a Metalink (RFC 5854, section 4), which arrive one by one.
+/// A builder that creates files from the elements of a Metalink (RFC 5854, section 4), which arrive one by one.
 ///
 /// Version 3, which predates the RFC, wraps the lists of files, checksums and URLs in `files`, `verification` and
 /// `resources`, and a URL has a preference up to 100 instead of a priority.
@@ -291,7 +291,7 @@ enum MetalinkPath {
     }
 }
 
-/// Parses the numbers in a document.
+/// A parser for the numbers in a document.
 enum DecimalNumber {
     /// Parses a number in ASCII digits; nil if there are other characters, such as a sign, or if the number is too
     /// large.

@@ -3,7 +3,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Parses the XML of a Metalink with libxml2, and passes the elements to a ``MetalinkBuilder``.
+/// A parser for the XML of a Metalink, which uses libxml2 and passes the elements to a ``MetalinkBuilder``.
 ///
 /// Nothing is loaded from the network or from files, and only the five predefined entities are known: a document type
 /// stops the parsing. Depth, number of attributes, and the length between two tags are limited, because libxml2 can

@@ -415,7 +415,7 @@ extension Download {
     }
 }
 
-/// Writes the bytes of a part to the file, which the download opens and closes.
+/// A sink that writes the bytes of a part to the file, which the download opens and closes.
 final class PartSink: BodySink {
     private let download: Download
     private let id: Int

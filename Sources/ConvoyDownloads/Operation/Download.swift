@@ -270,7 +270,7 @@ final class Download: @unchecked Sendable {
 }
 
 extension FileWritingError {
-    /// The error for users, which names the file.
+    /// Returns the error for users, which names the file.
     func urlError(_ url: URL?, _ file: URL) -> URLError {
         URLError(writing: file, url: url, underlying: posixError)
     }

@@ -20,7 +20,7 @@ public struct DownloadError: Error, Equatable, Sendable {
         case checksumMismatch(expected: Checksum, actual: Checksum)
         /// Pieces of the file do not match their checksums, and no source has correct ones. The bytes were discarded.
         case piecesMismatch
-        /// There is not enough space for the file: its length and the available space, in bytes.
+        /// There is not enough space for the file. The values are its length and the available space, in bytes.
         case notEnoughSpace(needed: Int64, available: Int64, URL)
         /// The length of the file, in bytes, is not the expected one; the actual length is nil if the server did not
         /// report it.

@@ -64,7 +64,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.place = newValue.map { .directory($0) } } }
     }
 
-    /// What to do if the destination exists. The default is `.fail`, in every form of a download.
+    /// The behavior if the destination exists. The default is `.fail`, in every form of a download.
     public final var existingFilePolicy: ExistingFilePolicy {
         get { downloadSettings.withLock { $0.existing } }
         set { downloadSettings.withLock { $0.existing = newValue } }
@@ -234,8 +234,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: Execution
 
-    /// Called when the file is complete and about to get its name, on a thread that may block. If it throws, the
-    /// download fails.
+    /// Checks the complete file before it gets its name, on a thread that may block. If this throws, the download
+    /// fails.
     package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?(partialFile, place) }
 
     /// The closure that other modules provide for a complete file, called like ``willCommit(partialFile:as:)``.

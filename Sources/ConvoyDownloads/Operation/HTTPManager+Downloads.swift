@@ -44,14 +44,14 @@ extension HTTPManager {
 
     /// Downloads a file, and returns the finished operation.
     ///
-    /// This starts a ``makeDownload(_:to:parameters:headers:)`` immediately. If the destination exists, the download
-    /// fails before sending a request unless `existing` specifies otherwise. An interrupted download, by this process
-    /// or another, is resumed.
+    /// This starts a download created by ``makeDownload(_:to:parameters:headers:)`` immediately. If the destination
+    /// exists, the download fails before sending a request unless `existing` specifies otherwise. An interrupted
+    /// download, by this process or another, is resumed.
     ///
     /// - Parameters:
     ///   - url: The URL, absolute or relative to `baseURL`.
     ///   - file: The destination.
-    ///   - existing: What to do if the destination exists.
+    ///   - existing: The behavior if the destination exists.
     ///   - parameters: The query parameters.
     ///   - headers: Fields that override the serializer's; nil removes a field.
     ///   - timeout: The time limit.

@@ -71,10 +71,10 @@ public final class DownloadQueue: Sendable {
     /// - Parameters:
     ///   - directory: The directory of the queue, created if it does not exist.
     ///   - manager: Provides the settings and credentials of the operations, and their queue.
-    /// - operationQueue: The queue in which the operations run; nil for the manager's.
+    ///   - operationQueue: The queue in which the operations run; nil for the manager's.
     ///   - retryPolicy: The policy for failed entries; nil for the manager's, which usually does
     ///     not retry.
-    /// - configure: Configures each operation, including those of restored entries.
+    ///   - configure: Configures each operation, including those of restored entries.
     /// - Throws: ``DownloadQueueError``. A database that is damaged or does not belong to a queue is left unchanged.
     public init(
         directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue? = nil,
@@ -257,7 +257,7 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case newerVersion(String)
     /// The directory or a file in it cannot be created or opened.
     case cannotOpen(String)
-    /// Another user may have prepared the directory or a file in it, or can change it. It was left unchanged. The text
+    /// Another user may have prepared the directory or a file in it, or can change it. Nothing was changed. The text
     /// describes the problem and what to do.
     case unsafe(String)
     /// The disk is full, or the quota is exhausted.

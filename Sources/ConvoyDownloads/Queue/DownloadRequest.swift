@@ -202,7 +202,7 @@ public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
     case hold = 0
     /// The entry runs, as in AFNetworking and in Foundation.
     case run = 1
-    /// The entry fails too.
+    /// The entry fails as well.
     case fail = 2
 }
 

@@ -18,7 +18,7 @@ final class QueueCore: Sendable {
         var operations: [UUID: any QueuedOperation] = [:]
         /// The operations that have begun but not finished.
         var running: [ObjectIdentifier: RunningEntry] = [:]
-        /// The number of operations that have finished but not reported it yet.
+        /// The number of operations that have finished but not yet reported their completion.
         var endingCount = 0
         /// The entries to clean up when their cancelled operations have finished.
         var leftovers: [ObjectIdentifier: QueueRow] = [:]
@@ -172,7 +172,7 @@ final class QueueCore: Sendable {
 
     // MARK: Creating operations
 
-    /// Creates an operation for an entry, with the manager's settings. Its link is not connected yet.
+    /// Creates an operation for an entry, with the manager's settings. The operation's link is not connected yet.
     func makeOperation(
         _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64, retries: Int64 = 0
     ) throws(DownloadQueueError) -> any QueuedOperation {

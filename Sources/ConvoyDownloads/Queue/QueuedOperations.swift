@@ -70,7 +70,8 @@ extension QueueLink {
     }
 }
 
-/// Creates the operations of uploads for queues. Implemented by `ConvoyUploads`, which depends on this module.
+/// A type that creates the operations of uploads for queues. Implemented by `ConvoyUploads`, which depends on this
+/// module.
 package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
     /// Creates the operation of an entry.
     static func queuedOperation(
@@ -81,7 +82,7 @@ package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
     static func removeLeftovers(of upload: StoredUpload, for url: URL)
 }
 
-/// Finds the module that creates uploads.
+/// The lookup of the module that creates uploads.
 package enum QueuedUploads {
     /// The type that creates uploads; nil if the program does not contain it. It is looked up by name, because a
     /// restored queue must find it even if the program has not used that module yet.

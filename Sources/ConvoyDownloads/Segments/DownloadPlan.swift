@@ -55,8 +55,8 @@ package struct DownloadPlan: Sendable {
     var allowedParts: Int
     /// Whether to request the complete file, because ranges did not work.
     var asksForWhole = false
-    /// Whether a response with the complete file has contradicted what is known, so that the existing bytes are in
-    /// doubt.
+    /// Whether a response with the complete file has contradicted what is known, so that the existing bytes may be
+    /// wrong.
     package internal(set) var isDenied = false
     /// Whether all parts are being stopped because the file differs.
     package internal(set) var isRestarting = false
@@ -125,7 +125,8 @@ package struct DownloadPlan: Sendable {
 
     // MARK: Attempts
 
-    /// Begins an attempt. Returns the first part to request; nil if there is nothing to fetch, or no source.
+    /// Begins an attempt. Returns the first part to request; nil if there is nothing to fetch, or no source is
+    /// available.
     package mutating func begin() -> PartRequest? {
         (parts, isRestarting) = ([:], false)
         (allowedParts, restarts, refusals) = (maximumParts, 0, 0)

@@ -330,7 +330,7 @@ extension JSONNumber: Hashable {
         if let value { hasher.combine(value) } else { hasher.combine(text) }
     }
 
-    /// The value: the digits without leading and trailing zeros, and the exponent of the last digit.
+    /// The value of a number: the digits without leading and trailing zeros, and the exponent of the last digit.
     private struct Value: Hashable {
         var isNegative: Bool
         var digits: String

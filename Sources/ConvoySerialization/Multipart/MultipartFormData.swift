@@ -241,7 +241,7 @@ public enum MIMEType {
     /// The media type for unknown types of files.
     public static let unknown = "application/octet-stream"
 
-    /// The media type for an extension, in any case and without the dot; ``unknown`` for unknown extensions.
+    /// Returns the media type for an extension, in any case and without the dot; ``unknown`` for unknown extensions.
     public static func type(forPathExtension pathExtension: String) -> String {
         table[pathExtension.lowercased()] ?? unknown
     }

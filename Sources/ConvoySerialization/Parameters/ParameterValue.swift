@@ -257,7 +257,7 @@ extension ParameterValue: CustomStringConvertible {
 
 extension ParameterValue {
     /// Converts any value that can be expressed as parameters. Calls with `[String: Any?]` and `Encodable` parameters
-    /// use it.
+    /// use this method.
     ///
     /// Supported are dictionaries with `String` keys, arrays and array slices, sets, strings, numbers, booleans,
     /// `Data`, `Date`, `URL`, the corresponding Foundation classes, enumerations with such raw values, and all
@@ -333,7 +333,7 @@ extension ParameterValue {
         return .dictionary(converted)
     }
 
-    /// Fast path for the most common leaf types, which avoids looking up conformances.
+    /// Converts the most common leaf types without looking up conformances; nil for all other values.
     private static func common(_ value: Any) -> ParameterValue? {
         let type = type(of: value)
         if type == String.self { return (value as? String).map { .string($0) } }

@@ -267,7 +267,7 @@ package enum RequestBody {
     case ownStream(InputStream, length: Int64?)
 }
 
-/// Compresses data in the gzip format (RFC 1952).
+/// Compression in the gzip format (RFC 1952).
 enum Gzip {
     /// Returns the compressed data; nil for empty data.
     static func compress(_ data: Data) throws -> Data? {

@@ -32,7 +32,7 @@ public struct StringResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// Determines the charset of a body, and converts it to UTF-8 for parsers that require it.
+/// Detection of the charset of a body, and conversion to UTF-8 for parsers that require it.
 extension HTTPResponseSerializer {
     /// Returns the text of a body, without its byte-order mark.
     func text(_ data: Data, response: URLResponse?) throws -> String {

@@ -64,7 +64,7 @@ extension HTTPResponseSerialization {
 /// A serializer that tries serializers in order until one of them returns an object. The counterpart of
 /// `AFCompoundResponseSerializer`.
 ///
-/// If an error contains an object (from an error response whose body could be parsed), it is thrown. If no serializer
+/// An error that contains an object (from an error response whose body could be parsed) is thrown. If no serializer
 /// returns an object, ``http`` validates the response, and the object is the raw body.
 public struct CompoundResponseSerializer: HTTPResponseSerialization {
     /// The responses that are acceptable if no serializer returns an object.

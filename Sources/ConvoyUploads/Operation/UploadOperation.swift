@@ -351,8 +351,8 @@ extension Upload {
 extension UploadOperation {
     /// Creates an upload that resumes another one. The journal beside the file takes precedence, because it is newer.
     ///
-    /// - request: A request for the same URL, with the header fields, which are not part of resume data.
-    ///     contain.
+    /// - Parameters:
+    ///   - request: A request for the same URL, with the header fields, which are not part of resume data.
     ///   - resumeData: The resume data of the other upload.
     public convenience init(request: URLRequest, resumeData: UploadResumeData) {
         self.init(request: request, file: resumeData.file)
