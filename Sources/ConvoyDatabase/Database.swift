@@ -48,7 +48,7 @@ package final class Database: @unchecked Sendable {
         file = DatabaseFile(path)
         do throws(DatabaseError) {
             try configure(schema, journalLimit, keepsLog: keepsLog)
-            // SQLite has opened its log at this point.
+            // Examine the files again, because SQLite has opened its log by now.
             try Self.examine(path)
         } catch {
             guard error.code == .damaged else { throw error }

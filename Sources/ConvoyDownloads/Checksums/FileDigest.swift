@@ -24,7 +24,7 @@ final class FileDigest: @unchecked Sendable {
 
     private let file: DownloadFile
     private let state = Locked(Reading())
-    // Used only by the thread that computes the digests.
+    // The following properties are used only by the thread that computes the digests.
     private var digests: [MessageDigest] = []
     private var position: Int64 = 0
     private var generation = -1

@@ -64,7 +64,7 @@ final class Download: @unchecked Sendable {
             (state.fatal, state.failures) = (nil, [:])
         }
         guard work.begin(stop: { self.stop() }) else {
-            // Clear it first: `didStop` may start the next attempt.
+            // Clear `work` first, because `didStop` may start the next attempt.
             state.withLock { $0.work = nil }
             return work.didStop()
         }

@@ -159,7 +159,7 @@ extension QueueCore {
             store(id, state, isKept: false) { receipt.note($0) }
             return true
         }
-        // The operation was cancelled, or the queue no longer exists.
+        // Do not commit the file if the operation was cancelled, or the queue no longer exists.
         guard isCurrent else { throw .closed }
         try receipt.wait()
     }
@@ -190,7 +190,7 @@ extension QueueCore {
             guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }
             state.operations[id] = nil
             state.endingCount += 1
-            // A retry that the operation is waiting for has not begun.
+            // Count the retry that the operation is waiting for, which has not begun.
             let countedRetries = (state.running[key]?.retries ?? 0) + (state.table[id]?.row.status.next == nil ? 0 : 1)
             let dependents = state.table.change(id) { record in
                 (record.isExecuting, record.isStarted) = (false, false)

@@ -185,7 +185,7 @@ extension StoredRequest {
         }
         var lines = Dictionary(
             (request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), ($0.key, $0.value)) }, uniquingKeysWith: { $1 })
-        // This field describes parameters, which the request does not have.
+        // The manager's `Content-Type` describes parameters, which the request does not have.
         lines["content-type"] = nil
         for line in header + secrets { lines[line.name.lowercased()] = (line.name, line.value) }
         request.timeoutInterval = timeout

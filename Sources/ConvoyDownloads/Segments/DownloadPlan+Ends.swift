@@ -62,7 +62,7 @@ extension DownloadPlan {
     package mutating func didEnd(_ id: Int, _ outcome: End, at now: UInt64) -> Next {
         guard let part = parts[id] else { return parts.isEmpty ? .failed : .more }
         var end = part.ending ?? outcome
-        // Fewer bytes have arrived than the response announced.
+        // A response with fewer bytes than announced counts as a failed connection.
         if end == .complete, let remaining = part.remaining, remaining > 0, part.responseEnd == part.end { end = .failed }
         _ = remove(id, isGood: end == .complete && !isRestarting, at: now)
         if isRestarting { return parts.isEmpty ? restart() : .stopAll }

@@ -37,7 +37,7 @@ struct UploadSettings: Sendable {
     var journal: URL?
     var keepsJournal = true
     var uploadURL: URL?
-    /// The state of another upload, used if there is no upload in the journal.
+    /// The state of another upload, used unless the journal contains one.
     var resumed: UploadRecord?
     var sendsDataWithCreation = false
     var terminatesWhenCancelled = false
