@@ -99,7 +99,7 @@ public enum FileName {
     }()
 }
 
-/// Shortening names.
+/// Methods that shorten names.
 extension FileName {
     /// Splits a name where a number can be inserted: "a" and ".txt", "b" and ".tar.gz".
     package static func parts(of name: String) -> (stem: Substring, suffix: Substring) {

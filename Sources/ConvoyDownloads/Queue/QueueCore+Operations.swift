@@ -21,7 +21,7 @@ extension QueueCore {
                 state.running[key]?.retries = retries
                 return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits
             }
-            // The operation only has to finish. (If it is paused now, it may be resumed before it begins.)
+            // A cancelled operation only has to finish. (If it is paused now, it may be resumed before it begins.)
             if isOver { return .begins }
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else {
                 return .isTooLate

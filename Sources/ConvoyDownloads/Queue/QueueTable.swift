@@ -233,7 +233,8 @@ struct QueueStatus: Sendable, Equatable {
     var attempts: Int64 = 0
     /// The number of consecutive retries without progress, from which the policy continues counting.
     var retries: Int64 = 0
-    /// The time of the next attempt, in microseconds since 1970; nil if no attempt has failed since it last began.
+    /// The time of the next attempt, in microseconds since 1970; nil if no attempt has failed since the entry last
+    /// began.
     var next: Int64?
     var bytesReceived: Int64 = 0
     var bytesExpected: Int64?

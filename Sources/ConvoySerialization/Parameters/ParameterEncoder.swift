@@ -262,7 +262,7 @@ private struct IndexKey: CodingKey {
 }
 
 extension ParameterValue {
-    /// Converts a `Float` by its shortest text, so that 0.1 is sent as 0.1 and not as 0.10000000149011612.
+    /// Converts a `Float` from its shortest text, so that 0.1 is sent as 0.1 and not as 0.10000000149011612.
     fileprivate init(float value: Float) {
         self = .double(Double(value.description) ?? Double(value))
     }

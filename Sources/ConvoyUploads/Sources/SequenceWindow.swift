@@ -2,7 +2,7 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// The unconfirmed bytes of a sequence, kept so that they can be sent again, and a few more.
+/// The unconfirmed bytes of a sequence, kept so that they can be sent again, and a few additional bytes.
 ///
 /// The window requests a piece from the sequence only while it has fewer bytes than a request needs. It never keeps
 /// more than that number of bytes and one piece.
