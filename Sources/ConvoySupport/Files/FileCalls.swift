@@ -73,7 +73,7 @@ package struct SystemError: Error, Hashable, Sendable {
         return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// The error in `NSPOSIXErrorDomain`, with the path of the file.
+    /// Returns the error in `NSPOSIXErrorDomain`, with the path of the file.
     package func error(path: String?) -> NSError {
         var userInfo: [String: Any] = [NSLocalizedDescriptionKey: text]
         userInfo[NSFilePathErrorKey] = path
@@ -90,17 +90,17 @@ package struct FileIdentity: Equatable {
     package let isPlain: Bool
     /// Whether the file belongs to the current user or to root.
     package let isOwn: Bool
-    /// Why the file cannot be trusted as a private file; nil if it can.
+    /// The reason the file cannot be trusted as a private file; nil if it can.
     package let flaw: PrivateFileProblem?
 
-    /// The identity of an open file; nil if `fstat` fails.
+    /// Reads the identity of an open file. Returns nil if `fstat` fails.
     package init?(_ descriptor: Int32) {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return nil }
         self.init(information)
     }
 
-    /// The identity of the file at a path, without following links; nil if the file does not exist.
+    /// Reads the identity of the file at a path, without following links. Returns nil if the file does not exist.
     package init?(_ path: String) {
         var information = stat()
         guard lstat(path, &information) == 0 else { return nil }
@@ -119,9 +119,9 @@ package struct FileIdentity: Equatable {
         one.device == other.device && one.number == other.number
     }
 
-    /// A string that identifies an open file among all files on its disk, even after the disk is detached and
+    /// Returns a string that identifies an open file among all files on its disk, even after the disk is detached and
     /// reattached: the inode number and the creation time, which another user cannot predict. If the file system does
-    /// not record creation times, the device number is used instead. nil if `fstat` fails.
+    /// not record creation times, the device number is used instead. Returns nil if `fstat` fails.
     package static func mark(of descriptor: Int32) -> String? {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return nil }
@@ -132,23 +132,23 @@ package struct FileIdentity: Equatable {
 
 /// Properties of the file system of an open file.
 package enum FileSystem {
-    /// Whether the file system is on a local disk or in memory, so that writing does not wait for another program or
-    /// machine.
+    /// Returns whether the file system is on a local disk or in memory, so that writing does not wait for another
+    /// program or machine.
     package static func isLocal(_ descriptor: Int32) -> Bool { local.contains(type(of: descriptor)) }
 
-    /// Whether reserving space is cheap. In-memory file systems fill the reserved space with zeros.
+    /// Returns whether reserving space is cheap. In-memory file systems fill the reserved space with zeros.
     package static func reserves(_ descriptor: Int32) -> Bool {
         let type = type(of: descriptor)
         return local.contains(type) && type != tmpfs && type != ramfs
     }
 
-    /// The number of bytes available to users other than root; nil if the system call fails.
+    /// Returns the number of bytes available to users other than root, or nil if the system call fails.
     package static func freeSpace(_ descriptor: Int32) -> Int64? {
         var information = statvfs()
         return fstatvfs(descriptor, &information) == 0 ? freeSpace(information) : nil
     }
 
-    /// The number of bytes available to users other than root on the file system of a directory.
+    /// Returns the number of bytes available to users other than root on the file system of a directory.
     package static func freeSpace(at path: String) -> Int64? {
         var information = statvfs()
         return statvfs(path, &information) == 0 ? freeSpace(information) : nil

@@ -2,7 +2,7 @@ import Foundation
 
 /// Reads whole files.
 package enum FileContents {
-    /// Why a file cannot be read.
+    /// The reason a file cannot be read.
     package enum Failure: Error, Hashable, Sendable {
         case system(SystemError)
         /// The file has more bytes than the limit.
@@ -42,20 +42,20 @@ package enum FileContents {
 package enum PathText {
     private static let slash = UInt8(ascii: "/")
 
-    /// The components of a path, including empty ones. To Swift, a slash followed by a combining accent is a different
-    /// `Character`; to the system and to servers it is still a slash.
+    /// Returns the components of a path, including empty ones. Splits bytes: to Swift, a slash followed by a combining
+    /// accent is a different `Character`, but the system and servers still treat it as a slash.
     package static func components(of path: String) -> [String] {
         path.utf8.split(separator: slash, omittingEmptySubsequences: false).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The last component of a path; empty if the path ends in a slash.
+    /// Returns the last component of a path. It is empty if the path ends in a slash.
     package static func name(of path: String) -> String {
         guard let last = path.utf8.lastIndex(of: slash) else { return path }
         return String(decoding: path.utf8[path.utf8.index(after: last)...], as: UTF8.self)
     }
 
-    /// The path of a file URL; nil for other URLs and for directory URLs. Faster than Foundation if no percent-decoding
-    /// is needed, which is the common case.
+    /// Returns the path of a file URL, or nil for other URLs and for directory URLs. Faster than Foundation if no
+    /// percent-decoding is needed, which is the common case.
     package static func path(ofFile url: URL) -> String? {
         let text = url.absoluteString.utf8
         let scheme = "file://".utf8
@@ -66,7 +66,7 @@ package enum PathText {
         return String(decoding: path, as: UTF8.self)
     }
 
-    /// The directory that contains the last component; `.` for a path without slashes.
+    /// Returns the directory that contains the last component, or `.` for a path without slashes.
     package static func directory(of path: String) -> String {
         guard let last = path.utf8.lastIndex(of: slash) else { return "." }
         let directory = String(decoding: path.utf8[..<last], as: UTF8.self)

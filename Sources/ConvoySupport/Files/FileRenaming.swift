@@ -42,7 +42,7 @@ package struct FileRenaming {
                     let isDirectory = facts.st_mode & S_IFMT == S_IFDIR
                     throw FileWritingError(isDirectory ? .cannotCreate : .exists, newPath, isDirectory ? EISDIR : EEXIST)
                 }
-                // The file is complete even if this fails.
+                // Ignore a failure: the file itself is complete.
                 if keepsMode { _ = chmod(path, facts.st_mode & 0o777) }
             }
             guard calls.rename(path, newPath) == 0 else { throw failure(newPath) }
@@ -50,7 +50,7 @@ package struct FileRenaming {
         }
         if calls.renameWithoutReplacing(path, newPath) == 0 { return }
         guard [EINVAL, ENOSYS, ENOTSUP].contains(errno) else { throw failure(newPath) }
-        // The file system does not support this operation. Create a hard link, then remove the old name.
+        // The file system cannot rename without replacing. Create a hard link, then remove the old name.
         if calls.link(path, newPath) == 0 {
             _ = calls.unlink(path)
             return
@@ -91,7 +91,7 @@ package struct FileWritingError: Error, Equatable {
     }
 
     package let reason: Reason
-    /// The path of the final or the partial file, whichever failed.
+    /// The path of the file that caused the error: the final or the partial file.
     package let path: String
     /// The underlying system error.
     package let cause: SystemError

@@ -32,14 +32,14 @@ package final class FileWriter {
 
     package var isOpen: Bool { descriptor >= 0 }
 
-    /// A writer that writes a file in place. Does not open the file yet.
+    /// Creates a writer that writes a file in place, without opening the file.
     package init(inPlace path: String, calls: FileCalls = FileCalls()) {
         (self.path, partialPath, replaces, mode, self.calls) = (path, nil, true, 0o666, calls)
         target = path
         isPrivate = false
     }
 
-    /// A writer for a file that only its owner may read. Does not open the file yet.
+    /// Creates a writer for a file that only its owner may read, without opening the file.
     ///
     /// The partial file has a random name in the same directory. Another user can therefore not prepare it in advance,
     /// and no existing file of the current user is overwritten. After `commit()`, both the file and its name are on
@@ -53,11 +53,11 @@ package final class FileWriter {
         target = path
     }
 
-    /// A writer that uses a temporary name in the same directory until the file is complete. Does not open the file
-    /// yet.
+    /// Creates a writer that uses a temporary name in the same directory until the file is complete. Does not open the
+    /// file.
     ///
-    /// - Parameter replaces: whether an existing file may be replaced, and a partial file that no other writer has
-    ///   locked.
+    /// - Parameter replaces: whether an existing file may be replaced. The same applies to a partial file, unless
+    ///   another writer has locked it.
     package init(path: String, partialPath: String, replaces: Bool, calls: FileCalls = FileCalls()) {
         (self.path, self.partialPath, self.replaces, mode, self.calls) = (path, partialPath, replaces, 0o666, calls)
         target = path
@@ -83,7 +83,7 @@ package final class FileWriter {
         do throws(FileWritingError) {
             try openPartial(partialPath)
         } catch {
-            // Without a free descriptor nothing was opened, so the caller can retry.
+            // If no descriptor was available, no file was opened, and the caller can retry.
             if !error.cause.lacksDescriptor { discard() }
             throw error
         }
@@ -144,8 +144,8 @@ package final class FileWriter {
         if isPrivate, calls.setMode(descriptor, mode) != 0 { throw failure(.cannotCreate, path) }
         if isNew { return }
         if hasLock { return try rewind() }
-        // The file system does not support locks, so another writer may still be using the file. That writer keeps the
-        // file, but it loses its name.
+        // The file system does not support locks, so another writer may still be using the file. That writer keeps its
+        // open file, but the name is removed.
         partial = nil
         _ = calls.close(descriptor)
         descriptor = -1
@@ -200,7 +200,7 @@ package final class FileWriter {
         }
     }
 
-    /// Writes an array. (The closure of its `withUnsafeBytes` cannot throw typed errors.)
+    /// Writes an array. Uses a `Result`, because the closure of `withUnsafeBytes` cannot throw typed errors.
     package func write(_ bytes: [UInt8]) throws(FileWritingError) {
         let result = bytes.withUnsafeBytes { bytes in
             Result { () throws(FileWritingError) in try write(bytes) }
@@ -221,7 +221,7 @@ package final class FileWriter {
     /// Closes a file that is written in place. Some file systems report a lack of space only at this point.
     package func close() throws(FileWritingError) { try checkedClose(writtenPath) }
 
-    /// Closes the complete file and gives it its final name. If it was never opened, an empty file is created.
+    /// Closes the complete file and gives it its final name. Creates an empty file if the writer was never opened.
     ///
     /// If this fails, no new file exists under the final name, and the partial file remains until it is discarded.
     package func commit() throws(FileWritingError) {
@@ -229,9 +229,9 @@ package final class FileWriter {
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
         try synchronize()
-        // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename. If no
-        // descriptor is available, the file is closed after the rename instead. A private file needs no lock: no other
-        // writer uses its random name.
+        // The duplicated descriptor keeps the lock, so that no other writer can take over the partial file before the
+        // rename. If no descriptor is available, the file is closed after the rename instead. A private file needs no
+        // lock, because no other writer uses its random name.
         let held = isPrivate ? -1 : calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         let isClosed = isPrivate || held >= 0
@@ -242,8 +242,8 @@ package final class FileWriter {
         if isPrivate { synchronizeDirectory() }
     }
 
-    /// Waits until all written bytes are on disk. `commit()` calls this, because a power failure must not leave wrong
-    /// bytes under a name that used to belong to the old file.
+    /// Waits until all written bytes are on disk. `commit()` calls this, so that a power failure cannot leave wrong
+    /// bytes under the name of the replaced file.
     package func synchronize() throws(FileWritingError) {
         try open()
         while !isSynchronized, (isPrivate ? calls.synchronize : calls.synchronizeData)(descriptor) != 0 {
@@ -263,7 +263,7 @@ package final class FileWriter {
         _ = calls.synchronize(folder)
     }
 
-    /// Closes the file, and removes the partial file if it is this writer's.
+    /// Closes the file, and removes the partial file if it belongs to this writer.
     package func discard() {
         // Remove the file while the lock is still held.
         if let partial, let partialPath, partial == FileIdentity(partialPath) { _ = calls.unlink(partialPath) }

@@ -8,7 +8,7 @@ import Foundation
 /// have a single name, and not be writable by others. Links are not followed unless the caller resolves them first with
 /// ``target(of:)``. This allows users to keep a file on another disk, but prevents other users from redirecting it.
 package enum PrivateFile {
-    /// Why a file or a directory cannot be used.
+    /// The reason a file or a directory cannot be used.
     package enum Failure: Error, Hashable, Sendable {
         case system(SystemError)
         case unsafe(PrivateFileProblem)
@@ -21,7 +21,7 @@ package enum PrivateFile {
             }
         }
 
-        /// The error in `NSPOSIXErrorDomain`, with the path of the file. Unsafe files have the code `EPERM`.
+        /// Returns the error in `NSPOSIXErrorDomain`, with the path of the file. Unsafe files have the code `EPERM`.
         package func error(path: String) -> NSError {
             if case .system(let error) = self { return error.error(path: path) }
             return NSError(
@@ -45,7 +45,7 @@ package enum PrivateFile {
             descriptor = calls.open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         } while descriptor < 0 && errno == EINTR
         guard descriptor >= 0 else {
-            // A link, or a socket.
+            // The path names a link or a socket.
             let error = SystemError()
             if error.code == ELOOP { throw .unsafe(.link) }
             if error.code == ENXIO { throw .unsafe(.notRegularFile) }
@@ -124,8 +124,8 @@ package enum PrivateFile {
 
     // MARK: Replacing
 
-    /// Atomically replaces the contents of a file through a file with a random name in the same directory, and waits
-    /// until it is on disk. Links are followed to the file to replace.
+    /// Atomically replaces the contents of a file by renaming a new file with a random name in the same directory, and
+    /// waits until it is on disk. Follows links to the file that is replaced.
     ///
     /// - Throws: `Failure`, leaving the file unchanged.
     package static func replace(
@@ -190,7 +190,7 @@ package enum PrivateFile {
     }
 }
 
-/// Why a file or a directory cannot be trusted: another user may have prepared it, or can change it.
+/// The reason a file or a directory cannot be trusted: another user may have prepared it, or can change it.
 package enum PrivateFileProblem: Error, Hashable, Sendable {
     /// The file belongs to a user other than the current one and root.
     case otherOwner(UInt32)
@@ -205,7 +205,7 @@ package enum PrivateFileProblem: Error, Hashable, Sendable {
     case notRegularFile
     case notDirectory
 
-    /// What is wrong, and how to fix it.
+    /// A description of the problem, and how to fix it.
     package var reason: String {
         switch self {
         case .otherOwner(let user):

@@ -30,7 +30,7 @@ package protocol CookieStorage: AnyObject, Sendable {
     /// thousands, and they are parsed on the network thread.
     var fieldLimit: Int { get }
 
-    /// The value of the `Cookie` field for a request; nil if no cookie matches.
+    /// Returns the value of the `Cookie` field for a request, or nil if no cookie matches.
     ///
     /// - Parameters:
     ///   - site: the site that makes the request, `URLRequest.mainDocumentURL`; nil for the server's own site.
@@ -40,7 +40,7 @@ package protocol CookieStorage: AnyObject, Sendable {
     /// Stores the cookies of a response's `Set-Cookie` fields, without calling the handler.
     func take(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 
-    /// Like `take`, but calls the handler first, on the calling thread. The handler may block.
+    /// Stores cookies like `take`, but first calls the handler on the calling thread. The handler may block.
     func takeAsking(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 }
 

@@ -2,7 +2,7 @@ import Foundation
 
 /// The syntax rules of RFC 9110 for text in messages.
 @usableFromInline package enum HTTPSyntax {
-    /// Whether the text is a token (section 5.6.2): one or more ASCII characters, without separators or spaces.
+    /// Returns whether the text is a token (section 5.6.2): one or more ASCII characters, without separators or spaces.
     package static func isToken(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { isToken($0) }
@@ -12,8 +12,8 @@ import Foundation
         !bytes.isEmpty && bytes.allSatisfy(isTokenByte)
     }
 
-    /// Whether the text is a valid field value (section 5.5): no control characters except tabs. Bytes above ASCII are
-    /// allowed as `obs-text`.
+    /// Returns whether the text is a valid field value (section 5.5): no control characters except tabs. Bytes above
+    /// ASCII are allowed as `obs-text`.
     package static func isFieldValue(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { isFieldValue($0) }
@@ -37,17 +37,18 @@ import Foundation
         }
     }
 
-    /// Whether two names denote the same field (section 5.1).
+    /// Returns whether two names denote the same field (section 5.1).
     package static func isSameField(_ one: String, _ other: String) -> Bool {
         ASCII.equalIgnoringCase(one.utf8, other.utf8)
     }
 
-    /// Whether a byte is optional whitespace around field values and their parts (section 5.6.3): a space or a tab.
+    /// Returns whether a byte is optional whitespace around field values and their parts (section 5.6.3): a space or a
+    /// tab.
     @inlinable package static func isOptionalWhitespace(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 
-    /// The text without leading and trailing optional whitespace.
+    /// Returns the text without leading and trailing optional whitespace.
     package static func trimmed(_ text: Substring) -> Substring {
         Substring(ASCII.trimmed(text.utf8, blank: isOptionalWhitespace))
     }
@@ -75,8 +76,8 @@ extension HTTPSyntax {
         return (text, false)
     }
 
-    /// The position of the first separator outside quoted strings, or the end of the text. nil if a quoted string
-    /// is not closed.
+    /// Returns the position of the first separator outside quoted strings, or the end of the text. Returns nil if a
+    /// quoted string is not closed.
     package static func firstSeparator(_ separator: Unicode.Scalar, in text: ArraySlice<UInt8>) -> Int? {
         var rest = text
         while let byte = rest.first, byte != UInt8(ascii: separator) {
@@ -92,7 +93,7 @@ extension HTTPSyntax {
 
 /// Media types of header fields (RFC 9110, section 8.3.1).
 package enum MediaType {
-    /// Whether a `Content-Type` value has this type, ignoring parameters and case.
+    /// Returns whether a `Content-Type` value has this type, ignoring parameters and case.
     package static func of(_ value: String?, is type: String) -> Bool {
         guard let essence = value?.utf8.prefix(while: { $0 != UInt8(ascii: ";") }) else { return false }
         return ASCII.equalIgnoringCase(ASCII.trimmed(essence), type.utf8)

@@ -1,11 +1,11 @@
 import Foundation
 
-/// The identity that a request acts under, and the policy that evaluates the server: the credentials and cookies, or
-/// the name that the program sets instead of them; the client's certificate; and the security policy.
+/// The identity under which a request is sent: its credentials and cookies, or the name that the program sets instead
+/// of them; the client's certificate; and the security policy that evaluates the server.
 ///
-/// This one value decides what requests may share, so that all users of it consider the same parts. The partition of a
-/// cache is its digest, and transfers in flight are shared only between equal identities. Connections are keyed by the
-/// parts that matter to them: the name, the client's certificate and the policy.
+/// This type alone decides which resources requests may share. A digest of the identity selects the partition of a
+/// cache, and only requests with equal identities share a transfer in flight. Connections depend only on the name, the
+/// client's certificate and the policy.
 package struct Identity: Sendable, Hashable {
     /// The destination of a request that is not sent to the URL's host.
     package enum Place: Sendable {
@@ -13,7 +13,7 @@ package struct Identity: Sendable, Hashable {
         case address(String)
     }
 
-    /// The parts with their kinds and lengths, so that different lists of parts never produce the same bytes.
+    /// The encoded parts, each with its kind and length, so that different lists of parts never produce the same bytes.
     private(set) package var bytes: [UInt8] = []
 
     /// Whether the request is anonymous and uses the default policy.
@@ -90,7 +90,7 @@ package struct ExactString: Sendable, Hashable {
 }
 
 extension String {
-    /// Whether both texts have the same bytes.
+    /// Returns whether both texts have the same bytes.
     package func isExactly(_ other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isEqual = utf8.withContiguousStorageIfAvailable { one in

@@ -75,7 +75,7 @@ package struct ResponseCacheReference: Sendable, Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(cache)) }
 }
 
-/// A request as a cache sees it: a single hop, with all fields that are sent.
+/// A request as passed to a cache: a single hop, with all fields that are sent.
 package struct CacheRequest: Sendable {
     package let method: String
     package let address: String
@@ -107,7 +107,7 @@ package struct CacheRequest: Sendable {
 
 /// How a request may use stored responses: the cases of `URLRequest.CachePolicy`.
 package enum CachePolicy: Sendable, Hashable {
-    /// As the HTTP caching rules allow.
+    /// Uses stored responses as the HTTP caching rules allow.
     case protocolPolicy
     /// Always sends the request to the server.
     case reload
@@ -123,8 +123,8 @@ package enum CachePolicy: Sendable, Hashable {
 package struct CachedHead: Sendable {
     package let statusCode: Int
     package let fields: [(name: String, value: String)]
-    /// The value of `Age` of a stored response, in seconds. It is not part of `fields`, so that `fields` need not be
-    /// copied for each request.
+    /// The `Age` of a stored response, in seconds. It is separate from `fields`, which therefore need not be copied for
+    /// each request.
     package let age: Int64?
 
     package init(statusCode: Int, fields: [(name: String, value: String)], age: Int64? = nil) {
@@ -149,15 +149,15 @@ package enum CacheAnswer: Sendable {
     case unavailable(CacheUnavailable)
 }
 
-/// Why no stored response is available for a request that must not be sent.
+/// The reason no stored response is available for a request that must not be sent.
 package enum CacheUnavailable: Sendable, Hashable {
-    /// No stored response matches it.
+    /// No stored response matches the request.
     case notStored
     /// The request allows only stored responses (`only-if-cached`), and the stored response is too old.
     case stale
 }
 
-/// What to do with a response from the network.
+/// The action to take for a response from the network.
 package enum CacheReaction: Sendable {
     /// Deliver the response without storing it.
     case pass
@@ -167,7 +167,7 @@ package enum CacheReaction: Sendable {
     case serveStored(any ServableResponse)
 }
 
-/// Why a stored response was served (RFC 9111, section 4).
+/// The reason a stored response was served (RFC 9111, section 4).
 package enum StoredUse: String, Sendable, Hashable {
     /// The response was fresh.
     case fresh

@@ -46,10 +46,10 @@ package struct SafeFieldValue: Hashable, Sendable {
         return String(scalars)
     }
 
-    /// Decodes a text returned by ``text``.
+    /// Creates a value from a text returned by ``text``.
     package init?(text: String) { self.init(Self.bytes(of: text)) }
 
-    /// The bytes of a text returned by ``text``.
+    /// Decodes a text returned by ``text`` to bytes.
     package static func bytes(of text: String) -> [UInt8] {
         guard isEscaped(text) else { return Array(text.utf8) }
         var bytes: [UInt8] = []
@@ -63,9 +63,9 @@ package struct SafeFieldValue: Hashable, Sendable {
         return bytes
     }
 
-    /// Whether a text contains private-use characters that represent bytes.
+    /// Returns whether a text contains private-use characters that represent bytes.
     package static func isEscaped(_ text: String) -> Bool {
-        // Fast path: only characters beyond plane 15 begin with this byte, and they are rare.
+        // Fast path: only characters of plane 16 begin with this byte, and they are rare.
         text.utf8.contains(0xF4) && text.unicodeScalars.contains { escapes.contains($0) }
     }
 

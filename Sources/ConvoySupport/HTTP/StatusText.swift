@@ -1,6 +1,7 @@
 /// Texts for status codes.
 package enum StatusText {
-    /// The reason phrase of a code from RFC 9110, section 15, or IANA's registry; empty for other codes.
+    /// Returns the reason phrase of a code in RFC 9110, section 15, or IANA's registry, or an empty string for other
+    /// codes.
     package static func reasonPhrase(_ code: Int) -> String {
         switch code {
         case 100: "Continue"
@@ -68,8 +69,8 @@ package enum StatusText {
         }
     }
 
-    /// The text of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which is part of AFNetworking's error
-    /// messages.
+    /// Returns the text of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which is part of AFNetworking's
+    /// error messages.
     ///
     /// Foundation on Linux returns different texts ("Not Found" instead of "not found"). If Apple has only a generic
     /// text for a status ("client error"), this returns the reason phrase.

@@ -24,8 +24,8 @@ package enum ErrorDescription {
         return "\(line) (\(error.domain) \(error.code))"
     }
 
-    /// What is missing or wrong in a document, and where. On Linux the `localizedDescription` of a `DecodingError`
-    /// contains neither.
+    /// Describes what is missing or wrong in a document, and where. On Linux the `localizedDescription` of a
+    /// `DecodingError` contains neither.
     package static func text(of error: DecodingError) -> String {
         let (context, what): (DecodingError.Context, String?) =
             switch error {
@@ -41,8 +41,7 @@ package enum ErrorDescription {
         return "At \(place.isEmpty ? "the root" : place): \(what ?? context.debugDescription)"
     }
 
-    /// A sentence, with the URL, that describes an error of any type as the reason for another error. Contains no
-    /// secrets.
+    /// Describes an error of any type, with its URL, as the reason for another error: one sentence without secrets.
     package static func reason(_ error: any Error) -> String {
         if let error = error as? DecodingError { return Redaction.text(text(of: error)) }
         let failure = error as NSError

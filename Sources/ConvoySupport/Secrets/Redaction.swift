@@ -33,8 +33,8 @@ package enum Redaction {
         string(items(Array(query.utf8)[...], secrets, depth: 0))
     }
 
-    /// The range of the user information in a URL of any spelling, without the `@`; nil if the URL has no user
-    /// information.
+    /// Returns the range of the user information in a URL of any spelling, without the `@`, or nil if the URL has no
+    /// user information.
     static func userInfo(in bytes: ArraySlice<UInt8>) -> Range<Int>? {
         let start = endOfScheme(bytes) ?? bytes.startIndex
         return endOfUserInfo(bytes[start...], last: bytes.lastIndex(of: UInt8(ascii: "@"))).map { start..<$0 }
@@ -54,7 +54,7 @@ package enum Redaction {
         byte <= 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "<") || byte == UInt8(ascii: ">")
     }
 
-    /// Whether a byte can precede or follow a secret.
+    /// Returns whether a byte can precede or follow a secret.
     private static func isMark(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "@"), UInt8(ascii: ";"), UInt8(ascii: "%"),
@@ -64,8 +64,7 @@ package enum Redaction {
         }
     }
 
-    /// Fast path: whether the text contains a character that can introduce a secret. Most texts do not, and are not
-    /// copied.
+    /// Returns whether the text contains a character that can introduce a secret. Most texts do not, and need no copy.
     private static func mayHaveSecrets(_ text: String) -> Bool {
         var previous: UInt8 = 0
         return text.utf8.contains { byte in
@@ -75,7 +74,7 @@ package enum Redaction {
         }
     }
 
-    /// The index after the scheme and the slashes that follow it; nil without a scheme.
+    /// Returns the index after the scheme and the slashes that follow it, or nil without a scheme.
     private static func endOfScheme(_ text: ArraySlice<UInt8>) -> Int? {
         let name = text.prefix(while: ByteSet.scheme.contains)
         let hasColon = name.endIndex < text.endIndex && text[name.endIndex] == UInt8(ascii: ":")
@@ -91,7 +90,7 @@ package enum Redaction {
         schemes.contains { ASCII.equalIgnoringCase($0.utf8, name) }
     }
 
-    /// The index at which an authority may begin, after a scheme or slashes.
+    /// Returns the index at which an authority may begin, after a scheme or slashes.
     private static func startOfAuthority(in text: ArraySlice<UInt8>) -> Int? {
         var index = text.startIndex, name = text.startIndex
         while index < text.endIndex {
@@ -110,8 +109,8 @@ package enum Redaction {
 
     // MARK: User information
 
-    /// The index of the `@` that ends the user information in a text that begins with an authority; nil without user
-    /// information.
+    /// Returns the index of the `@` that ends the user information in a text that begins with an authority, or nil
+    /// without user information.
     ///
     /// - Parameter last: the index of the last `@` of the text; nil if it contains none.
     private static func endOfUserInfo(_ text: ArraySlice<UInt8>, last: Int?) -> Int? {
@@ -125,7 +124,7 @@ package enum Redaction {
         return last
     }
 
-    /// The index of a percent-encoded `@`. Some parsers decode the authority before they look for the `@`.
+    /// Returns the index of a percent-encoded `@`. Some parsers decode the authority before they look for the `@`.
     private static func encodedAt(in authority: ArraySlice<UInt8>) -> Int? {
         authority.indices.dropLast(2).last {
             authority[$0] == UInt8(ascii: "%") && authority[$0 + 1] == UInt8(ascii: "4")
@@ -162,7 +161,7 @@ package enum Redaction {
         return path + [text[mark]] + items(text[(mark + 1)...], secrets, depth: depth)
     }
 
-    /// The maximum length, in bytes. The authorities in a path may follow each other without a separator.
+    /// The maximum length of an authority in a path, in bytes. A path may contain several authorities in a row.
     private static let longestAuthority = 2 << 10
 
     /// Redacts a path, which can contain other URLs, parameters (`;jsessionid=…`) and tokens.
@@ -218,8 +217,8 @@ package enum Redaction {
         return isHarmless ? Array(text) : Array(text[...equals]) + mask.utf8
     }
 
-    /// Whether the value of an item is a URL with user information, possibly encoded more than once. E-mail addresses
-    /// do not count.
+    /// Returns whether the value of an item is a URL with user information, possibly encoded more than once. E-mail
+    /// addresses do not count.
     private static func hasUserInfo(_ value: [UInt8]) -> Bool {
         var value = value
         for _ in 0..<3 {
@@ -239,14 +238,14 @@ package enum Redaction {
 /// The user name and password in a URL (RFC 3986, section 3.2.1). HTTP deprecates them, because URLs are logged, stored
 /// and shared (RFC 9110, section 4.2.4).
 package enum URLUserInfo {
-    /// Whether the text of a URL contains user information, even if it is empty.
+    /// Returns whether the text of a URL contains user information, even if it is empty.
     package static func isPresent(in url: String) -> Bool {
         // Fast path: most URLs do not contain this character.
         url.utf8.contains(separator) && URLParts(Array(url.utf8)[...]).authority?.contains(separator) == true
     }
 
-    /// The decoded user name and password, as bytes; nil if the URL has no user information. The password is nil
-    /// without a colon.
+    /// Returns the decoded user name and password, as bytes, or nil if the URL has no user information. The password is
+    /// nil without a colon.
     package static func parts(of url: String) -> (user: [UInt8], password: [UInt8]?)? {
         guard let authority = URLParts(Array(url.utf8)[...]).authority, let at = authority.lastIndex(of: separator) else {
             return nil
@@ -259,7 +258,7 @@ package enum URLUserInfo {
         )
     }
 
-    /// The URL without user information.
+    /// Returns the URL without user information.
     package static func removed(from url: String) -> String {
         guard isPresent(in: url) else { return url }
         var parts = URLParts(Array(url.utf8)[...])
@@ -269,8 +268,8 @@ package enum URLUserInfo {
         return parts.text
     }
 
-    /// The text without anything that could be user information, in any spelling, including texts in which RFC 3986
-    /// recognizes no authority, for example `http:/user:password@host`. For display only.
+    /// Returns the text without anything that could be user information, in any spelling, including texts in which RFC
+    /// 3986 recognizes no authority, for example `http:/user:password@host`. For display only.
     package static func removedFromAnySpelling(_ text: String) -> String {
         guard text.utf8.contains(where: { $0 == separator || $0 == UInt8(ascii: "%") }) else { return text }
         let bytes = Array(text.utf8)

@@ -1,5 +1,5 @@
 /// Decides which header fields, query and form items, and JSON members are secret. Redirects, logs, errors, files and
-/// the command-line tool all use it, so that a secret is hidden everywhere.
+/// the command-line tool all use this type, so that they hide the same secrets.
 ///
 /// The decision depends on the parts of a name (see ``SecretName``), on values that are secret under any name, and on
 /// the names that the user has added.
@@ -22,16 +22,16 @@ package struct SecretClassifier: Sendable, Hashable {
 
     // MARK: Header fields
 
-    /// Whether the name of a header field indicates a secret. A challenge (`WWW-Authenticate`) contains no client
-    /// secrets.
+    /// Returns whether the name of a header field indicates a secret. A challenge (`WWW-Authenticate`) contains no
+    /// client secrets.
     package func contains(_ name: String) -> Bool { isMarked(name) || SecretName.verdict(on: name.utf8) != .harmless }
 
-    /// Whether the value of a header field is secret.
+    /// Returns whether the value of a header field is secret.
     package func hides(field name: String, _ value: String) -> Bool {
         isMarked(name) || SecretName.verdict(on: name.utf8).hides(value.utf8) || SecretName.isTelling(value.utf8)
     }
 
-    /// The value of a header field with its secrets masked.
+    /// Returns the value of a header field with its secrets masked.
     package func shown(_ name: String, _ value: String) -> String {
         if value.isEmpty { return value }
         if hides(field: name, value) { return Redaction.mask }
@@ -42,15 +42,15 @@ package struct SecretClassifier: Sendable, Hashable {
         !fields.isEmpty && fields.contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }
 
-    /// Whether the entire value of this field is a URL, which may be relative and may contain spaces.
+    /// Returns whether the entire value of this field is a URL, which may be relative and may contain spaces.
     private static func isReference(_ name: String) -> Bool {
         ["location", "content-location", "referer", ":path"].contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }
 
-    /// Whether a field is kept when a redirect leads to another origin, because it is not specific to one origin. This
-    /// includes fields that the Fetch standard allows in any request ("CORS-safelisted"); fields that describe the
-    /// body, including that of a resumable upload; range and conditional fields; and fields for caching, tracing and
-    /// the connection.
+    /// Returns whether a field is kept when a redirect leads to another origin, because it is not specific to one
+    /// origin. This includes fields that the Fetch standard allows in any request ("CORS-safelisted"); fields that
+    /// describe the body, including that of a resumable upload; range and conditional fields; and fields for caching,
+    /// tracing and the connection.
     package static func isHarmless(_ name: String) -> Bool {
         let name = name.lowercased()
         return name.hasPrefix("accept") && SecretName.verdict(on: name.utf8) == .harmless || harmless.contains(name)
@@ -69,19 +69,19 @@ package struct SecretClassifier: Sendable, Hashable {
 
     // MARK: Items
 
-    /// Whether the value of a query or form item is secret.
+    /// Returns whether the value of a query or form item is secret.
     ///
     /// - Parameters:
-    ///   - name: decoded.
-    ///   - value: decoded.
+    ///   - name: the decoded name.
+    ///   - value: the decoded value.
     package func hides(item name: some Collection<UInt8>, _ value: some Collection<UInt8>) -> Bool {
         guard let items else { return SecretName.verdict(on: name).hides(value) || SecretName.isTelling(value) }
         return items.contains(name) || SecretName.verdict(on: name, items.words).hides(value)
             || (items.words.contains("token") && SecretName.isTelling(value))
     }
 
-    /// Whether the value of a JSON member is secret. Strings are classified like items; arrays and objects by their
-    /// names only.
+    /// Returns whether the value of a JSON member is secret. Strings are classified like items; arrays and objects by
+    /// their names only.
     package func hides(member name: String, _ value: String?) -> Bool { hides(item: name.utf8, (value ?? "-").utf8) }
 
     /// The names of secret items, if the user has set them.

@@ -3,7 +3,7 @@
 /// A name is split at characters that are neither letters nor digits, at digits, and at camel-case boundaries:
 /// `X-Api-Key`, `x_api_key` and `xApiKey` have the same parts. Non-ASCII letters count as letters.
 package enum SecretName {
-    /// What a name reveals about its value.
+    /// The conclusion that a name allows about its value.
     package enum Verdict: Sendable {
         /// The value is not secret.
         case harmless
@@ -13,7 +13,7 @@ package enum SecretName {
         case unlessPlain
         case secret
 
-        /// Whether a value under such a name is secret.
+        /// Returns whether a value under such a name is secret.
         func hides(_ value: some Collection<UInt8>) -> Bool {
             switch self {
             case .harmless: false
@@ -27,10 +27,10 @@ package enum SecretName {
     /// The words that make a name secret.
     package static let standard: Set<String> = Set(words.keys).union(compounds)
 
-    /// The verdict on a name if only these of the ``standard`` words are enabled; nil enables all.
+    /// Returns the verdict on a name, considering only the enabled words of the ``standard`` set; nil enables all.
     package static func verdict(on name: some Collection<UInt8>, _ enabled: Set<String>? = nil) -> Verdict {
         if let enabled, enabled.isEmpty { return .harmless }
-        // Longer names are truncated. Their ends are sufficient for a decision.
+        // Truncate longer names: both ends are sufficient for a decision.
         let bytes = name.count > 256 ? Array(name.prefix(128)) + Array(name.suffix(128)) : Array(name)
         let (parts, hasCamelCase) = parts(of: bytes, splitsCamelCase: true)
         guard let last = parts.last, !aboutSecrets.contains(last) else { return .harmless }
@@ -40,8 +40,8 @@ package enum SecretName {
         return self.verdict(on: self.parts(of: bytes, splitsCamelCase: false).parts, enabled)
     }
 
-    /// Whether a value is secret under any name: a JSON Web Token (RFC 7519), or a value as in an `Authorization`
-    /// field.
+    /// Returns whether a value is secret under any name: a JSON Web Token (RFC 7519), or a value as in an
+    /// `Authorization` field.
     package static func isTelling(_ value: some Collection<UInt8>) -> Bool {
         switch value.first {
         case UInt8(ascii: "e"): isWebToken(value)
@@ -51,7 +51,7 @@ package enum SecretName {
         }
     }
 
-    /// Whether a text is a JSON Web Token: it begins with the Base64 of `{"` and has at least three parts.
+    /// Returns whether a text is a JSON Web Token: it begins with the Base64 of `{"` and has at least three parts.
     static func isWebToken(_ text: some Collection<UInt8>) -> Bool {
         guard text.count >= 16, text.starts(with: "eyJ".utf8) else { return false }
         var dots = 0
@@ -139,7 +139,7 @@ package enum SecretName {
         return strongest
     }
 
-    /// The secret word at the end of a part without separators, for example `accesstoken`.
+    /// Returns the secret word at the end of a part without separators, for example `accesstoken`.
     private static func end(of part: String) -> (text: String, rest: Substring)? {
         guard part.utf8.count > 3 else { return nil }
         for word in ends where part.hasSuffix(word) { return (word, part.dropLast(word.count)) }
@@ -170,7 +170,7 @@ package enum SecretName {
         var verdict = Verdict.secret
         /// Preceding parts that make the word harmless.
         var harmlessAfter: Set<String> = []
-        /// Preceding parts that make the word count, although it does not count on its own.
+        /// Preceding parts that make the word secret where its place alone does not.
         var tellingAfter: Set<String> = []
 
         func applies(at index: Int, of count: Int, after before: String?) -> Bool {
@@ -250,7 +250,7 @@ package enum SecretName {
         "tokenkey", "tokenvalue", "userpass", "dbpass", "verificationcode", "password", "passwd", "passphrase",
     ]
 
-    /// Every compound contains one of these.
+    /// The stems of all compounds: every compound contains at least one.
     private static let stems = ["key", "code", "pass", "sess", "saml", "token", "accessid"]
 
     /// Final parts that indicate metadata about a secret.

@@ -1,6 +1,6 @@
 /// Functions for ASCII text as bytes, without the overhead of Unicode processing.
 @usableFromInline package enum ASCII {
-    /// The byte in lower case if it is an ASCII letter; otherwise the byte itself.
+    /// Returns the byte in lower case if it is an ASCII letter, or the byte itself otherwise.
     @inlinable package static func lowercased(_ byte: UInt8) -> UInt8 {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
     }
@@ -9,20 +9,20 @@
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 
-    /// Whether the byte is a space, a tab, a carriage return or a line feed.
+    /// Returns whether the byte is a space, a tab, a carriage return or a line feed.
     @inlinable package static func isWhitespace(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
             || byte == UInt8(ascii: "\n")
     }
 
-    /// Whether two texts are equal, ignoring the case of ASCII letters.
+    /// Returns whether two texts are equal, ignoring the case of ASCII letters.
     @inlinable package static func equalIgnoringCase(
         _ one: some Collection<UInt8>, _ other: some Collection<UInt8>
     ) -> Bool {
         one.count == other.count && zip(one, other).allSatisfy { lowercased($0) == lowercased($1) }
     }
 
-    /// The bytes without leading and trailing blanks.
+    /// Returns the bytes without leading and trailing blanks.
     @inlinable package static func trimmed<Bytes: BidirectionalCollection<UInt8>>(
         _ bytes: Bytes, blank isBlank: (UInt8) -> Bool = isWhitespace
     ) -> Bytes.SubSequence {
@@ -38,14 +38,14 @@
             ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
     }
 
-    /// Decodes bytes in memory.
+    /// Decodes bytes in memory as UTF-8 if they are valid, and as Latin-1 otherwise.
     package static func text(_ bytes: UnsafeRawBufferPointer) -> String {
         if isASCII(bytes) { return String(decoding: bytes, as: UTF8.self) }
         return String(validating: bytes, as: UTF8.self)
             ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
     }
 
-    /// Whether all bytes are ASCII. Swift's own string validation takes several times as long.
+    /// Returns whether all bytes are ASCII. Swift's own string validation takes several times as long.
     package static func isASCII(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var all: UInt8 = 0
         for byte in bytes { all |= byte }
@@ -54,7 +54,7 @@
 
     // MARK: Hexadecimal digits
 
-    /// The value of a hexadecimal digit of either case; nil for any other byte.
+    /// Returns the value of a hexadecimal digit of either case, or nil for any other byte.
     @inlinable package static func hexadecimalValue(_ digit: UInt8) -> UInt8? {
         switch digit {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
@@ -66,7 +66,7 @@
 
     @inlinable package static func isHexadecimal(_ byte: UInt8) -> Bool { hexadecimalValue(byte) != nil }
 
-    /// The bytes encoded by pairs of hexadecimal digits; nil for any other text.
+    /// Returns the bytes encoded by pairs of hexadecimal digits, or nil for any other text.
     package static func bytes(ofHexadecimal digits: some RandomAccessCollection<UInt8>) -> [UInt8]? {
         guard digits.count.isMultiple(of: 2) else { return nil }
         var bytes: [UInt8] = []
@@ -81,7 +81,7 @@
         return bytes
     }
 
-    /// The hexadecimal digit of a number below 16.
+    /// Returns the hexadecimal digit of a number below 16.
     @inlinable package static func hexadecimalDigit(_ value: UInt8, uppercase: Bool = false) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: uppercase ? "A" : "a") + value - 10
     }

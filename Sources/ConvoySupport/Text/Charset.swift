@@ -28,7 +28,7 @@ package struct Charset: Sendable {
         self.init(name: name, encoding: standard.encoding, decoder: .standard(standard.decoder))
     }
 
-    /// The charset of one of Foundation's encodings.
+    /// Creates the charset that corresponds to a Foundation encoding.
     package init(_ encoding: String.Encoding) {
         // ASCII is a subset of UTF-8.
         if encoding == .utf8 || encoding == .ascii {
@@ -47,7 +47,7 @@ package struct Charset: Sendable {
         .utf32LittleEndian: "UTF-32LE",
     ]
 
-    /// The charset for a label, in any case, with or without quotes; nil if the label is unknown.
+    /// Creates the charset for a label, in any case, with or without quotes. Returns nil if the label is unknown.
     ///
     /// Labels from the WHATWG Encoding Standard take precedence. All others are iconv names.
     package init?(named label: String) {
@@ -72,8 +72,8 @@ package struct Charset: Sendable {
         if case .standard(.utf8) = decoder { true } else { false }
     }
 
-    /// The decoded text, without a byte-order mark; nil if the bytes are invalid in the charset, for example if they
-    /// end in the middle of a character.
+    /// Returns the decoded text, without a byte-order mark, or nil if the bytes are invalid in the charset, for example
+    /// if they end in the middle of a character.
     package func text(of data: Data) -> String? {
         let text = decoded(data)
         guard let text, text.unicodeScalars.first == "\u{FEFF}" else { return text }
@@ -111,8 +111,8 @@ package struct Charset: Sendable {
 // MARK: The charset of a body
 
 extension Charset {
-    /// The charset of a text: determined by its byte-order mark, or else by the label, or else the fallback (WHATWG,
-    /// Encoding, section 6).
+    /// Returns the charset of a text: determined by its byte-order mark, or else by the label, or else the fallback
+    /// (WHATWG, Encoding, section 6).
     ///
     /// - Parameters:
     ///   - label: the `charset` of the response, if any.
@@ -121,8 +121,8 @@ extension Charset {
         unicodeMark(of: data) ?? labelled(label) ?? fallback
     }
 
-    /// The charset of JSON: UTF-8, or UTF-16 or UTF-32 if the bytes show it, regardless of the label (RFC 8259, section
-    /// 11). The label is used only for bytes that are not valid UTF-8.
+    /// Returns the charset of JSON: UTF-8, or UTF-16 or UTF-32 if the bytes show it, regardless of the label (RFC 8259,
+    /// section 11). The label is used only for bytes that are not valid UTF-8.
     ///
     /// - Parameters: see ``ofText(_:label:otherwise:)``.
     package static func ofJSON(_ data: Data, label: String?, otherwise fallback: Charset = .utf8) -> Charset {
@@ -131,7 +131,7 @@ extension Charset {
         return named.isUTF8 || isUTF8(data) ? .utf8 : named
     }
 
-    /// Whether bytes are valid UTF-8.
+    /// Returns whether bytes are valid UTF-8.
     package static func isUTF8(_ data: Data) -> Bool { (try? UTF8Span(validating: data.span)) != nil }
 
     private static func labelled(_ label: String?) -> Charset? {
@@ -141,8 +141,8 @@ extension Charset {
         return Charset(named: label)
     }
 
-    /// The charset indicated by a byte-order mark; nil without a mark. The little-endian mark of UTF-32 begins with
-    /// that of UTF-16.
+    /// Returns the charset indicated by a byte-order mark, or nil without a mark. The little-endian mark of UTF-32
+    /// begins with that of UTF-16.
     package static func unicodeMark(of data: Data) -> Charset? {
         guard let first = data.first, first == 0xEF || first >= 0xFE || first == 0 else { return nil }
         let head = Array(data.prefix(4))
@@ -154,8 +154,8 @@ extension Charset {
         return nil
     }
 
-    /// The charset of UTF-16 or UTF-32 text without a byte-order mark that begins with ASCII, as JSON and XML do. It is
-    /// detected by the zeros among the first four bytes (RFC 4627, section 3). nil for other text.
+    /// Returns the charset of UTF-16 or UTF-32 text without a byte-order mark that begins with ASCII, as JSON and XML
+    /// do. It is detected by the zeros among the first four bytes (RFC 4627, section 3). Returns nil for other text.
     package static func wideASCII(in data: Data) -> Charset? {
         guard data.count >= 2, data[data.startIndex] == 0 || data[data.startIndex + 1] == 0,
             unicodeMark(of: data) == nil

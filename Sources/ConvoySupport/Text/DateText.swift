@@ -1,23 +1,23 @@
 import Foundation
 
-/// Formats dates. A `DateFormatter` is a shared object and takes 25 to 70 microseconds per date; this takes a third of
-/// a microsecond.
+/// Formats dates. A `DateFormatter` is a shared object and takes 25 to 70 microseconds per date; this type takes a
+/// third of a microsecond.
 package enum DateText {
-    /// `2013-01-01 00:00:00 +0000`, as in `NSDate`'s description; nil if the year is outside 1…9999.
+    /// Formats a date as in `NSDate`'s description: `2013-01-01 00:00:00 +0000`. Returns nil for years outside 1…9999.
     package static func description(of date: Date) -> String? {
         guard let (fields, _) = fields(of: date, rounded: .down) else { return nil }
         return fields.text("%04Y-%m-%d %H:%M:%S +0000")
     }
 
-    /// The date in RFC 3339 format and UTC, `2013-01-01T00:00:00Z`, with milliseconds only if they are not 0; nil if
-    /// the year is outside 1…9999.
+    /// Formats a date in RFC 3339 format and UTC, `2013-01-01T00:00:00Z`, with milliseconds only if they are not 0.
+    /// Returns nil if the year is outside 1…9999.
     package static func iso8601(_ date: Date) -> String? {
         guard let (fields, millisecond) = fields(of: date, rounded: .toNearestOrEven) else { return nil }
         let fraction = millisecond == 0 ? "" : "." + String(1000 + millisecond).dropFirst()
         return fields.text("%04Y-%m-%dT%H:%M:%S\(fraction)Z")
     }
 
-    /// The fields of a date, and its milliseconds.
+    /// Returns the fields of a date, and its milliseconds.
     private static func fields(
         of date: Date, rounded rule: FloatingPointRoundingRule
     ) -> (fields: UTCFields, millisecond: Int64)? {
@@ -38,7 +38,7 @@ struct UTCFields {
     /// 0001-01-01 to 9999-12-31, the range that all formats support.
     static let seconds: Range<Int64> = -62_135_596_800..<253_402_300_800
 
-    /// The fields of a time in seconds since 1970.
+    /// Computes the fields of a time, in seconds since 1970.
     init?(_ seconds: Int64) {
         var time = time_t(seconds)
         fields = tm()
@@ -46,13 +46,13 @@ struct UTCFields {
     }
 
     var year: Int { Int(fields.tm_year) + 1900 }
-    /// January is 0.
+    /// The month, from 0 for January.
     var month: Int { Int(fields.tm_mon) }
-    /// Sunday is 0.
+    /// The day of the week, from 0 for Sunday.
     var weekday: Int { Int(fields.tm_wday) }
 
-    /// The time at which a day begins; nil if the month does not have this day. (`timegm` would move it to the next
-    /// month.)
+    /// Returns the time at which a day begins, or nil if the month does not have this day. (`timegm` would move it to
+    /// the next month.)
     static func midnight(year: Int32, month: Int32, day: Int32) -> Int64? {
         var fields = tm()
         fields.tm_year = year - 1900
@@ -62,7 +62,7 @@ struct UTCFields {
         return fields.tm_mday == day && fields.tm_mon == month ? Int64(midnight) : nil
     }
 
-    /// The time the given number of years later.
+    /// Returns the time the given number of years later, in seconds since 1970.
     func adding(years: Int32) -> Int64 {
         var fields = fields
         fields.tm_year += years

@@ -7,7 +7,7 @@ import Foundation
 /// its leading zero, `UTC` may replace `GMT`, the format with dashes may have a four-digit year, and extra spaces are
 /// allowed. Other time zones are rejected.
 package enum HTTPDate {
-    /// The seconds since 1970 of a date in one of the three formats; nil for any other text.
+    /// Returns the seconds since 1970 of a date in one of the three formats, or nil for any other text.
     ///
     ///     Sun, 06 Nov 1994 08:49:37 GMT     IMF-fixdate
     ///     Sunday, 06-Nov-94 08:49:37 GMT    RFC 850
@@ -33,7 +33,7 @@ package enum HTTPDate {
         }
     }
 
-    /// The IMF-fixdate of a time in seconds since 1970: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// Returns the IMF-fixdate of a time in seconds since 1970: `Sun, 06 Nov 1994 08:49:37 GMT`.
     ///
     /// The year has four digits. Times before the year 0 or after 9999 are clamped.
     package static func string(_ seconds: Int64) -> String {
@@ -59,7 +59,7 @@ package enum HTTPDate {
 
     private typealias Field = Substring.UTF8View
 
-    /// Twice the length of the longest format.
+    /// The maximum length of a date, in bytes: twice that of the longest format.
     private static let longestText = 64
     /// The first second of the year 0, and the last second of the year 9999.
     private static let (firstSecond, lastSecond): (Int64, Int64) = (-62_167_219_200, 253_402_300_799)
@@ -89,7 +89,7 @@ package enum HTTPDate {
 
     // MARK: Two-digit years
 
-    /// The latest time, not after the limit, in a year that ends in these two digits.
+    /// Returns the latest time, not after the limit, in a year that ends in these two digits.
     private static func latest(
         _ digits: Int32, before limit: (time: Int64, year: Int32), _ inYear: (Int32) -> Int64?
     ) -> Int64? {
@@ -100,7 +100,7 @@ package enum HTTPDate {
         return nil
     }
 
-    /// Fifty years from now. A two-digit year that would be later is in the previous century.
+    /// Returns the time fifty years from now. A two-digit year that would be later is in the previous century.
     private static func limit(_ now: Int64) -> (time: Int64, year: Int32) {
         guard let fields = UTCFields(min(max(now, 0), lastSecond)) else { return (0, 2020) }
         return (fields.adding(years: 50), Int32(fields.year + 50))

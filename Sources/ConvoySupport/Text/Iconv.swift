@@ -2,7 +2,7 @@ import Foundation
 
 /// Converts text to UTF-8 with iconv(3).
 enum Iconv {
-    /// Whether the system can convert from a charset.
+    /// Returns whether the system can convert from a charset.
     static func supports(_ name: String) -> Bool {
         guard let converter = converter(from: name) else { return false }
         iconv_close(converter)

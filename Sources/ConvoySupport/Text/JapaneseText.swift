@@ -27,7 +27,7 @@ enum JapaneseText {
             return true
         }
 
-        /// The complete text; nil if it is invalid.
+        /// Returns the complete text, or nil if it is invalid.
         func result() -> String? { Iconv.text(of: Data(shiftJIS), named: "CP932").map { text + $0 } }
     }
 

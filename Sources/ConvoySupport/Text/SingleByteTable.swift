@@ -9,7 +9,7 @@ struct SingleByteTable: Sendable {
 
     private static let tables = Locked<[String: SingleByteTable]>([:])
 
-    /// The table of an iconv charset; nil if the system does not support it.
+    /// Returns the table of an iconv charset, or nil if the system does not support it.
     static func named(_ name: String) -> SingleByteTable? {
         if let known = tables.withLock({ $0[name] }) { return known }
         guard Iconv.supports(name) else { return nil }
@@ -35,7 +35,7 @@ struct SingleByteTable: Sendable {
         }
     }
 
-    /// The decoded text; nil if a byte is invalid.
+    /// Returns the decoded text, or nil if a byte is invalid.
     func text(of data: Data) -> String? {
         var output: [UInt8] = []
         output.reserveCapacity(data.count)

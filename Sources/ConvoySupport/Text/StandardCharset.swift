@@ -25,7 +25,7 @@ package struct StandardCharset: Sendable {
     let decoder: Decoder
     /// The nearest Foundation encoding.
     let encoding: String.Encoding?
-    /// In lower case.
+    /// The labels, in lower case.
     package let labels: [Substring]
 
     private init(_ name: String, _ decoder: Decoder, _ encoding: String.Encoding?, _ labels: String) {
@@ -35,10 +35,10 @@ package struct StandardCharset: Sendable {
 
     private init(_ name: String, _ decoder: Decoder, _ labels: String) { self.init(name, decoder, nil, labels) }
 
-    /// The encoding for a label in lower case.
+    /// Returns the encoding for a label in lower case.
     static func labelled(_ label: String) -> StandardCharset? { byLabel[label].map { all[$0] } }
 
-    /// The standard encoding that corresponds to a Foundation encoding.
+    /// Returns the standard encoding that corresponds to a Foundation encoding.
     static func of(_ encoding: String.Encoding) -> StandardCharset? { all.first { $0.encoding == encoding } }
 
     private static let byLabel: [String: Int] = {

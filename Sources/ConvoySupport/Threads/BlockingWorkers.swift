@@ -8,9 +8,9 @@ import Synchronization
 package final class BlockingWorkers: @unchecked Sendable {
     package typealias Job = @Sendable () -> Void
 
-    /// At most 1,024 threads. With the usual limit of 1,024 open files there cannot be more transfers, so each can have
-    /// a blocked thread. Systems allow far more threads per process. A waiting thread uses about 30 KB, half of it in
-    /// the kernel.
+    /// The shared pool, with at most 1,024 threads. The usual limit of 1,024 open files allows no more transfers, so
+    /// each transfer can block a thread. Systems allow far more threads per process. A waiting thread uses about 30 KB,
+    /// half of it in the kernel.
     package static let shared = BlockingWorkers(limit: 1024)
 
     /// A job, and its handle if the caller may abandon it.
@@ -21,7 +21,7 @@ package final class BlockingWorkers: @unchecked Sendable {
 
     private struct State {
         var jobs = Backlog<Entry>()
-        /// All threads, including one that is being created, but not those running abandoned calls.
+        /// The number of threads, including one that is being created, but not those running abandoned calls.
         var threads = 0
         var idle = 0
         /// Whether a thread is being created. If another one is needed, the new thread creates it before doing anything
@@ -33,7 +33,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     package typealias ThreadMaker = @Sendable (@escaping Job) throws -> Void
 
     private let condition = NSCondition()
-    // Guarded by the condition.
+    // The condition guards the state.
     private var state = State()
     private let limit: Int
     private let makeThread: ThreadMaker
@@ -44,7 +44,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     package init(
         limit: Int,
         makeThread: @escaping ThreadMaker = {
-            // The same stack size as secondary threads on Apple platforms.
+            // Secondary threads on Apple platforms have the same stack size.
             try SystemThread.start(name: "Convoy.Worker", stackSize: 512 << 10, $0)
         }
     ) {
@@ -90,7 +90,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         if needsThread { startThread() }
     }
 
-    /// Whether the caller must start a thread. If so, the thread is already counted. The lock must be held.
+    /// Reserves a thread, which the caller must then start. Returns false if none is needed. The lock must be held.
     private func reserveThread() -> Bool {
         guard state.jobs.count > state.idle, !state.isStarting, state.threads < limit else { return false }
         state.threads += 1
@@ -108,7 +108,7 @@ package final class BlockingWorkers: @unchecked Sendable {
             }
         } catch {
             // The other threads run the jobs and try to start a thread whenever they take a job. Without other threads,
-            // a libdispatch thread runs the jobs this time, so that none is lost.
+            // a libdispatch thread runs the jobs this time, so that no job is lost.
             condition.lock()
             state.isStarting = false
             state.threads -= 1
@@ -127,12 +127,12 @@ package final class BlockingWorkers: @unchecked Sendable {
                 continue
             }
             if call.begin() { entry.job() }
-            // Another thread has replaced this one.
+            // Another thread has already replaced the current one.
             if call.isAbandoned { return }
         }
     }
 
-    /// The next job; nil if no job has arrived for ten seconds and the thread must end.
+    /// Returns the next job, or nil if no job has arrived for ten seconds and the thread must end.
     private func nextJob(waits: Bool) -> (entry: Entry, needsThread: Bool)? {
         condition.lock()
         defer { condition.unlock() }

@@ -17,15 +17,15 @@ package final class FileWorkers: @unchecked Sendable {
     private static let mostThreads = 256
 
     private let condition = NSCondition()
-    // Guarded by the condition.
+    // The condition guards these properties.
     private var jobs = Backlog<Job>()
     /// The number of jobs that have begun.
     private var begun: UInt64 = 0
-    /// All threads, including those being created.
+    /// The number of threads, including those being created.
     private var threads = 0
-    /// Threads that are running jobs.
+    /// The number of threads that are running jobs.
     private var busy = 0
-    /// Threads that wait for any job.
+    /// The number of threads that wait for any job.
     private var idle = 0
     /// Whether a thread has been woken or created and has not yet looked at the jobs.
     private var isHelpComing = false
@@ -47,7 +47,7 @@ package final class FileWorkers: @unchecked Sendable {
     /// The kind of thread needed to run or watch the jobs.
     private enum Help { case notNeeded, idleThread, newThread }
 
-    /// Chooses the kind of thread. A new thread is counted here. The lock must be held.
+    /// Chooses the kind of thread, and counts a new thread. The lock must be held.
     private func helpNeeded() -> Help {
         guard !isHelpComing, busy == 0 || !hasWatcher else { return .notNeeded }
         if idle > 0 {

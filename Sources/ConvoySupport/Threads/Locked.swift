@@ -4,11 +4,11 @@ import Synchronization
 /// A value protected by a `Mutex`, adapted to busy machines and the thread sanitizer.
 ///
 /// On Linux the kernel hands over a contended `Mutex`, which is slow if there are more threads than processors (see
-/// ``ContendedLock``). Therefore, a thread that finds it locked first spins and yields for a while.
+/// ``ContendedLock``). Therefore, a thread that finds the mutex locked first spins and yields for a while.
 ///
-/// The sanitizer does not see the kernel's handover and would report every protected access as a race. The flag,
-/// released by one holder and acquired by the next, establishes the order. A zero-sized value has the same address as
-/// the flag, which the sanitizer reports as well. Therefore, a lock that protects no value has a `Bool`.
+/// The sanitizer does not detect the kernel's handover and would report every protected access as a race. Each holder
+/// releases the `isHeld` flag and the next one acquires it, which establishes the order. A zero-sized value has the
+/// same address as the flag, which the sanitizer also reports. Therefore, a lock that protects no value has a `Bool`.
 ///
 /// Inlinable, so that each module specializes it for its own types. Other modules cannot specialize a type that is
 /// `package` without `@usableFromInline`.
@@ -20,7 +20,7 @@ import Synchronization
         mutex = Mutex(value)
     }
 
-    /// Calls `body` with the lock held. It must not run user code.
+    /// Calls `body` with the lock held. `body` must not run user code.
     @inlinable @inline(__always)
     package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
@@ -105,7 +105,7 @@ extension Locked where Value: Copyable {
         mutex.deallocate()
     }
 
-    /// Calls `body` with the lock held. It must not run user code.
+    /// Calls `body` with the lock held. `body` must not run user code.
     @inlinable @inline(__always)
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result
@@ -116,7 +116,7 @@ extension Locked where Value: Copyable {
     }
 }
 
-/// Without this, reflection (for example `dump`) would read the value without the lock, and would trap if the value is
+/// Prevents reflection (for example `dump`) from reading the value without the lock, and from trapping if the value is
 /// noncopyable.
 extension ContendedLock: CustomReflectable where Value: ~Copyable {
     @usableFromInline package var customMirror: Mirror { Mirror(self, children: []) }

@@ -26,10 +26,10 @@ package struct StartMoment: Sendable {
     /// The current monotonic time, if the date is not needed.
     package static var timeNow: MonotonicTime { MonotonicClock.now }
 
-    /// The number of seconds until a later time; 0 if the time is not later.
+    /// Returns the number of seconds until a later time, or 0 if the time is not later.
     package func seconds(until end: MonotonicTime) -> TimeInterval { Self.seconds(from: time, to: end) }
 
-    /// The number of seconds between two times, rounded to a multiple of 2⁻²⁰ s (about a microsecond), so that
+    /// Returns the number of seconds between two times, rounded to a multiple of 2⁻²⁰ s (about a microsecond), so that
     /// differences and sums are exact. 0 if the second time is not later.
     package static func seconds(from start: MonotonicTime, to end: MonotonicTime) -> TimeInterval {
         guard end > start else { return 0 }
@@ -52,13 +52,13 @@ package enum Nanoseconds {
         return seconds < TimeInterval(longest) / 1e9 ? UInt64(seconds * 1e9) : longest
     }
 
-    /// The time that is the given number of seconds after another, or the maximum value on overflow.
+    /// Returns the time the given number of seconds after another time, or the maximum value on overflow.
     package static func deadline(_ seconds: TimeInterval, after now: UInt64) -> UInt64 {
         let (deadline, overflow) = now.addingReportingOverflow(clamping(seconds: seconds))
         return overflow ? .max : deadline
     }
 
-    /// The number of seconds between two times; 0 if they are in the wrong order.
+    /// Returns the number of seconds between two times, or 0 if they are in the wrong order.
     package static func seconds(from start: UInt64, to end: UInt64) -> TimeInterval {
         end > start ? TimeInterval(end - start) / 1e9 : 0
     }

@@ -12,7 +12,7 @@ package final class RunLoopTimer {
     package var isScheduled: Bool { position >= 0 }
 }
 
-/// The timers of a run loop, in a binary heap. Each timer knows its position, so that scheduling and cancelling take
+/// The timers of a run loop, in a binary heap. Each timer stores its position, so that scheduling and cancelling take
 /// O(log n).
 package struct TimerHeap {
     private var timers: [RunLoopTimer] = []

@@ -63,7 +63,7 @@ package struct HostName: Sendable, Hashable {
 // MARK: Texts of hosts
 
 extension HostName {
-    /// The four or sixteen bytes of an IP address, with or without brackets or a zone; nil for a name.
+    /// Returns the four or sixteen bytes of an IP address, with or without brackets or a zone, or nil for a name.
     package static func address(_ host: String) -> [UInt8]? {
         var text = withoutBrackets(host)
         if text.utf8.contains(UInt8(ascii: ":")), let zone = text.firstIndex(of: "%") { text = text[..<zone] }
@@ -74,7 +74,7 @@ extension HostName {
         return inet_pton(AF_INET6, String(text), &bytes) == 1 ? bytes : nil
     }
 
-    /// The text of an address (RFC 5952).
+    /// Returns the text of an address (RFC 5952).
     package static func text(ofAddress bytes: [UInt8]) -> String {
         var text = [CChar](repeating: 0, count: 64)
         let family = bytes.count == 4 ? AF_INET : AF_INET6
@@ -84,8 +84,8 @@ extension HostName {
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// The host in lower case and ASCII, without brackets and a trailing dot; nil if it is invalid. It may contain
-    /// characters that are allowed only in URLs.
+    /// Returns the host in lower case and ASCII, without brackets or a trailing dot, or nil if it is invalid. The
+    /// result may contain characters that are allowed only in URLs.
     package static func normalized(_ host: String) -> String? {
         if isNormal(host) { return host }
         let bytes = Array(withoutBrackets(host).utf8)
@@ -96,15 +96,15 @@ extension HostName {
         return isNormal(text) ? text : nil
     }
 
-    /// The host, valid or not, with ASCII letters in lower case and without a trailing dot. Used for rules that invalid
-    /// hosts must not evade.
+    /// Returns the host, valid or not, with ASCII letters in lower case and without a trailing dot. Used for rules that
+    /// invalid hosts must not evade.
     package static func spelling(of host: String) -> String {
         // `lowercased()` would convert some non-ASCII letters to ASCII.
         let bytes = host.utf8.map(ASCII.lowercased)
         return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)
     }
 
-    /// Whether a normalized host is an IP address, which has no parent domains.
+    /// Returns whether a normalized host is an IP address, which has no parent domains.
     package static func isAddress(_ host: String) -> Bool {
         if host.utf8.contains(UInt8(ascii: ":")) { return true }
         guard let last = host.utf8.last, ASCII.isDigit(last) else { return false }
@@ -112,7 +112,7 @@ extension HostName {
         return inet_pton(AF_INET, host, &address) == 1
     }
 
-    /// Whether a host equals a domain or is a subdomain of it. Both must be normalized.
+    /// Returns whether a host equals a domain or is a subdomain of it. Both must be normalized.
     package static func isName(_ host: String, equalToOrBelow domain: String) -> Bool {
         if host == domain { return true }
         let (bytes, end) = (host.utf8, domain.utf8)
@@ -127,7 +127,7 @@ extension HostName {
         return host.dropFirst().dropLast()
     }
 
-    /// Whether a host is already normalized. Does not allocate.
+    /// Returns whether a host is already normalized. Does not allocate.
     private static func isNormal(_ host: String) -> Bool {
         var last = UInt8(ascii: ".")
         for byte in host.utf8 {

@@ -43,7 +43,7 @@ package enum PercentEncoding {
         return isStrict ? decoded(bytes) : nil
     }
 
-    /// The byte encoded by a `%` and the next two digits; nil if this is not a valid escape.
+    /// Returns the byte encoded by a `%` and the next two digits, or nil if this is not a valid escape.
     private static func escapedByte(_ bytes: ArraySlice<UInt8>, at index: Int) -> UInt8? {
         guard bytes[index] == UInt8(ascii: "%"), bytes.endIndex - index > 2,
             let high = ASCII.hexadecimalValue(bytes[index + 1]), let low = ASCII.hexadecimalValue(bytes[index + 2])

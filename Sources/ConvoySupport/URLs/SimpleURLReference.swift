@@ -1,7 +1,7 @@
 import Foundation
 
-/// A base URL to which most relative references can simply be appended. It is an object because every reference holds
-/// it.
+/// A base URL to which most relative references can simply be appended. It is a class, because every reference stores
+/// its base.
 package final class SimpleURLBase: Sendable {
     /// The directory of the base URL. Its text ends in a slash.
     package let address: HTTPAddress
@@ -88,7 +88,8 @@ package struct SimpleURLReference {
         lacksPath = found.form == .absolute && found.start == text.utf8.count
     }
 
-    /// The address of the URL with a query appended; nil if a slash would have to be inserted before the query.
+    /// Returns the address of the URL with a query appended, or nil if a slash would have to be inserted before the
+    /// query.
     ///
     /// - Parameter query: the encoded query; may be empty.
     package func address(appending query: String) -> HTTPAddress? {
@@ -163,7 +164,7 @@ package struct SimpleURLReference {
             }
         }
 
-        /// The index after an allowed character or a valid escape; nil for other characters.
+        /// Returns the index after an allowed character or a valid escape, or nil for other characters.
         private static func next(_ bytes: UnsafeBufferPointer<UInt8>, _ index: Int, _ allowed: ByteSet) -> Int? {
             if allowed.contains(bytes[index]) { return index + 1 }
             guard bytes[index] == UInt8(ascii: "%"), bytes.count - index > 2,
@@ -180,7 +181,7 @@ package struct SimpleURLReference {
 }
 
 extension SimpleURLBase {
-    /// Whether a reference begins with the base's scheme and authority, followed by a path or the end.
+    /// Returns whether a reference begins with the base's scheme and authority, followed by a path or the end.
     fileprivate func isOrigin(of reference: UnsafeBufferPointer<UInt8>) -> Bool {
         guard reference.count >= originEnd, reference.count == originEnd || reference[originEnd] == UInt8(ascii: "/") else {
             return false

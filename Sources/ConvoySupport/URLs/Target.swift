@@ -17,8 +17,8 @@ package struct Target: Sendable, Hashable {
     /// The zone of an IPv6 address, which is not sent (RFC 6874); nil without a zone.
     package let zone: String?
 
-    /// The target of a URL given as text; nil if the scheme is not http or https, or if the authority is invalid or has
-    /// no host.
+    /// Creates the target of a URL given as text. Returns nil if the scheme is not http or https, or if the authority
+    /// is invalid or has no host.
     package init?(_ address: String) {
         if let plain = Target(plain: address) {
             self = plain
@@ -29,10 +29,10 @@ package struct Target: Sendable, Hashable {
         }
     }
 
-    /// The target of a URL; nil as for the initializer with a text.
+    /// Creates the target of a `URL`. Returns nil under the same conditions as for text.
     package init?(_ url: URL) { self.init(url.absoluteString) }
 
-    /// Whether both URLs have the same target: scheme, host and port (RFC 6454, section 5).
+    /// Returns whether both URLs have the same target: scheme, host and port (RFC 6454, section 5).
     package static func isSame(_ one: URL?, _ other: URL?) -> Bool {
         guard let one = one.flatMap({ Target($0) }), let other = other.flatMap({ Target($0) }) else { return false }
         return one == other
@@ -84,7 +84,7 @@ package struct HTTPAddress: Sendable, Hashable {
     /// Whether the original URL had user information, even if empty. `text` does not contain it.
     package let hasUserInfo: Bool
 
-    /// Why a text is not an http or https URL.
+    /// The reason a text is not an http or https URL.
     package enum Problem: Error, Equatable {
         case noScheme
         /// The scheme, in lower case.
@@ -93,19 +93,19 @@ package struct HTTPAddress: Sendable, Hashable {
         case noHost
     }
 
-    /// An address made of its parts.
+    /// Creates an address from its parts.
     ///
     /// - Parameters:
     ///   - text: a URL that begins like another address of the same target.
     package init(target: Target, text: String) { (self.target, self.text, hasUserInfo) = (target, text, false) }
 
-    /// The address of a URL given as text; nil if the text is not an http or https URL.
+    /// Creates the address of a URL given as text. Returns nil if the text is not an http or https URL.
     package init?(_ text: String) {
         guard let address = try? HTTPAddress.reading(text) else { return nil }
         self = address
     }
 
-    /// The address of a URL given as text. Throws if the text is not an http or https URL.
+    /// Returns the address of a URL given as text. Throws if the text is not an http or https URL.
     package static func reading(_ text: String) throws(Problem) -> HTTPAddress {
         if let target = Target(plain: text) { return HTTPAddress(target: target, text: text) }
         return try HTTPAddress(parsing: text, withSchemes: { Self.isSecure($0) })
@@ -151,7 +151,7 @@ package struct HTTPAddress: Sendable, Hashable {
 // MARK: Reading
 
 extension Target {
-    /// The target of an HTTP or WebSocket URL. `ws` counts as http, and `wss` as https.
+    /// Creates the target of an HTTP or WebSocket URL. `ws` counts as http, and `wss` as https.
     package init?(ofWebSocketOrHTTP url: URL) {
         let address = try? HTTPAddress(
             parsing: url.absoluteString,
@@ -184,7 +184,7 @@ extension Target {
         self.init(isSecure: isSecure, host: String(decoding: host, as: UTF8.self), port: port, zone: zone)
     }
 
-    /// An IPv6 address in the form recommended by RFC 5952.
+    /// Returns an IPv6 address in the form recommended by RFC 5952.
     private static func shortest(_ text: String) -> String? {
         var address = in6_addr()
         var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
@@ -206,8 +206,8 @@ extension Target {
     }
 }
 
-/// Finds the scheme and authority of a URL that is already normalized, as most are, except that it may include the
-/// default port. Takes a single pass and does not allocate.
+/// The scheme and authority of a URL that is already normalized, as most are, except that it may include the default
+/// port. They are found in a single pass, without allocation.
 package struct SimpleURLAuthority {
     package let isSecure: Bool
     /// The range of the host: a name or an IPv4 address.
@@ -216,7 +216,7 @@ package struct SimpleURLAuthority {
     /// The end of the authority: the end of the URL, or a slash.
     package let end: Int
 
-    /// The range of the host and port; without a default port.
+    /// The range of the host, and of the port unless it is the default port.
     package var place: Range<Int> { usesDefaultPort ? host : host.lowerBound..<end }
     package var usesDefaultPort: Bool { port == (isSecure ? 443 : 80) }
     package var namesPort: Bool { host.upperBound < end }
@@ -247,7 +247,7 @@ package struct SimpleURLAuthority {
         (self.port, end) = (port, index)
     }
 
-    /// The start of the last label of a plain name.
+    /// Returns the start of the last label of a plain name.
     ///
     /// - Parameter index: the start of the name; on return, its end.
     private static func lastLabel(_ bytes: UnsafeBufferPointer<UInt8>, _ index: inout Int) -> Int {
@@ -265,7 +265,7 @@ package struct SimpleURLAuthority {
         return last
     }
 
-    /// Whether the host is an IPv4 address in dotted-decimal form.
+    /// Returns whether the host is an IPv4 address in dotted-decimal form.
     private static func isCommonAddress(_ host: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
         var (numbers, value, digits) = (1, 0, 0)
         for byte in host {

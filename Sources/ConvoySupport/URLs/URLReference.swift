@@ -10,8 +10,8 @@ import Foundation
 /// `/`, and tabs and line breaks are encoded. All of these are rejected in the authority, where browsers treat `\` as
 /// the end of the host.
 package enum URLReference {
-    /// The URL of a reference; nil if the reference is invalid, is relative without a base, or is an http or https URL
-    /// without a host.
+    /// Returns the URL of a reference, or nil if the reference is invalid, is relative without a base, or is an http or
+    /// https URL without a host.
     ///
     /// - Parameters:
     ///   - reference: the text of the reference. Disallowed characters are encoded as UTF-8.
@@ -20,7 +20,7 @@ package enum URLReference {
         url(Array(reference.utf8), relativeTo: base)
     }
 
-    /// The URL of a reference given as bytes in any encoding. Disallowed bytes are percent-encoded.
+    /// Returns the URL of a reference given as bytes in any encoding. Disallowed bytes are percent-encoded.
     package static func url(_ reference: [UInt8], relativeTo base: URL? = nil) -> URL? {
         guard let target = parts(of: reference, relativeTo: base?.absoluteString),
             !target.isHTTP || target.hasHost
@@ -29,7 +29,7 @@ package enum URLReference {
         return URL(string: target.text, encodingInvalidCharacters: false)
     }
 
-    /// The text of the target (RFC 3986, section 5.2.2, strict).
+    /// Returns the text of the target (RFC 3986, section 5.2.2, strict).
     static func text(_ reference: String, relativeTo base: String?) -> String? {
         parts(of: Array(reference.utf8), relativeTo: base)?.text
     }
@@ -92,7 +92,8 @@ struct URLParts {
         path = rest
     }
 
-    /// The parts, each encoded; nil if the authority is invalid, or if the path would be parsed as an authority.
+    /// Returns the parts, each encoded, or nil if the authority is invalid, or if the path would be parsed as an
+    /// authority.
     func encoded() -> URLParts? {
         var parts = self
         if let authority {
@@ -156,7 +157,7 @@ struct URLParts {
                 if isAfterSlash {
                     if isLast { output.append(slash) }
                 } else {
-                    // Remove the slash after it as well.
+                    // Remove the slash after the dot segment as well.
                     rest = rest.dropFirst()
                 }
             } else {
@@ -191,7 +192,7 @@ struct URLAuthority {
     init?(_ text: ArraySlice<UInt8>) {
         guard text.allSatisfy({ $0 > 0x1F && $0 != 0x7F && $0 != UInt8(ascii: "\\") }) else { return nil }
         var rest = text
-        // Split at the last `@`: all parsers agree that the host follows it.
+        // Split at the last `@`: all parsers agree that the host follows the last one.
         if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
             userInfo = PercentEncoding.encoded(rest[..<at], allowing: .userInfo)
             rest = rest[(at + 1)...]
@@ -222,7 +223,7 @@ struct URLAuthority {
             && (digits.isEmpty || UInt16(String(decoding: digits, as: UTF8.self)) != nil)
     }
 
-    /// An IPv6 address in brackets, with an optional zone (RFC 6874) after `%25` or a lone `%`.
+    /// Returns an IPv6 address in brackets, with an optional zone (RFC 6874) after `%25` or a lone `%`.
     private static func address(_ literal: ArraySlice<UInt8>) -> [UInt8]? {
         guard literal.count > 2, literal.last == UInt8(ascii: "]") else { return nil }
         let inside = literal.dropFirst().dropLast()
@@ -258,7 +259,7 @@ struct URLAuthority {
         return Array(bytes.map { String($0) }.joined(separator: ".").utf8)
     }
 
-    /// A name in lower case and ASCII; names in other scripts are converted by UTS 46. nil if the name is invalid.
+    /// Returns a name in lower case and ASCII, or nil if it is invalid. Names in other scripts are converted by UTS 46.
     static func asciiName(_ text: ArraySlice<UInt8>) -> [UInt8]? { registeredName(text).map { $0.map(ASCII.lowercased) } }
 
     private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
