@@ -41,9 +41,9 @@ public final class MessageDigest {
         data.withUnsafeBytes { update($0) }
     }
 
-    /// The digest of all bytes so far, with a length of ``ChecksumAlgorithm/digestLength`` bytes; nil if OpenSSL fails
-    /// (out of memory, or a policy that forbids the algorithm, as FIPS 140 forbids MD5). More bytes can be added
-    /// afterwards.
+    /// Returns the digest of all bytes so far, with a length of ``ChecksumAlgorithm/digestLength`` bytes, or nil if
+    /// OpenSSL fails (out of memory, or a policy that forbids the algorithm, as FIPS 140 forbids MD5). More bytes can
+    /// be added afterwards.
     public func value() -> Data? {
         guard isUsable, let copy = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(copy) }
@@ -54,7 +54,7 @@ public final class MessageDigest {
         return Data(digest[..<Int(length)])
     }
 
-    /// Returns the SHA-256 of data in memory; nil if OpenSSL fails.
+    /// Returns the SHA-256 of data in memory, or nil if OpenSSL fails.
     public static func sha256(_ data: Data) -> Data? {
         let digest = MessageDigest()
         digest.update(data)
@@ -78,8 +78,8 @@ extension Data {
 
 /// A hash function for file checksums. The cases are ordered by strength.
 ///
-/// The algorithms from SHA-224 on verify that a file is the one its publisher hashed. SHA-1 and MD5 detect accidental damage but
-/// not deliberate changes, because an attacker can create two files with the same digest.
+/// SHA-224 and stronger algorithms verify that a file is the one its publisher hashed. SHA-1 and MD5 detect accidental
+/// damage but not deliberate changes, because an attacker can create two files with the same digest.
 public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
     /// MD5 (RFC 1321).
     case md5 = "md5"
@@ -111,7 +111,7 @@ public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Creates an algorithm from its digest length, in bytes; nil if no algorithm has this length.
+    /// Creates an algorithm from its digest length, in bytes. Returns nil if no algorithm has this length.
     public init?(digestLength: Int) {
         guard let known = Self.allCases.first(where: { $0.digestLength == digestLength }) else { return nil }
         self = known

@@ -53,14 +53,14 @@ public struct AddressGuard: Sendable, Hashable {
         self.rest = rest
     }
 
-    /// Refuses multicast addresses, and addresses that IANA's special-purpose registries do not list as globally
-    /// reachable: loopback, private, link-local (including cloud metadata services) and reserved addresses.
+    /// A guard that refuses multicast addresses, and addresses that IANA's special-purpose registries do not list as
+    /// globally reachable: loopback, private, link-local (including cloud metadata services) and reserved addresses.
     ///
-    /// In IPv6 it allows only 2000::/3, except for the special networks in it, and 64:ff9b::/96 (NAT64) with a public
-    /// IPv4 address.
+    /// For IPv6, the guard allows only 2000::/3, except for the special networks in it, and 64:ff9b::/96 (NAT64) with a
+    /// public IPv4 address.
     public static let publicAddresses = AddressGuard([], [], .decidedByPurpose)
 
-    /// Allows only 127.0.0.0/8 and ::1.
+    /// A guard that allows only 127.0.0.0/8 and ::1.
     public static let loopbackOnly = AddressGuard(
         [
             IPNetwork(bytes: [127, 0, 0, 0], 8),
@@ -77,7 +77,7 @@ public struct AddressGuard: Sendable, Hashable {
         AddressGuard(allowedNetworks, deniedNetworks + networks, rest)
     }
 
-    /// Returns why connections to an address are refused; nil if they are allowed.
+    /// Returns the reason connections to an address are refused, or nil if they are allowed.
     ///
     /// - Parameters:
     ///   - address: the address of a server or proxy.
@@ -111,7 +111,7 @@ public struct AddressGuard: Sendable, Hashable {
     private func isAllowed(_ address: IPAddress) -> Bool { allowed.contains { $0.unmapped.contains(address) } }
 }
 
-/// Why an ``AddressGuard`` refused a connection.
+/// The reason an ``AddressGuard`` refused a connection.
 public struct AddressRefusal: Error, Sendable, Hashable {
     /// The refused address.
     public let address: IPAddress
@@ -141,7 +141,7 @@ extension AddressRefusal: CustomStringConvertible {
 /// registries for IPv4 and IPv6 (RFC 6890), multicast (RFC 5771, RFC 4291), and the former site-local addresses (RFC
 /// 3879).
 enum SpecialPurposeNetworks {
-    /// The special-purpose network that contains the address; nil if the address is globally reachable.
+    /// Returns the special-purpose network that contains the address, or nil if the address is globally reachable.
     static func refusing(_ address: IPAddress) -> IPNetwork? {
         let table = address.isIPv6 ? six : four
         // The longest prefix takes precedence.

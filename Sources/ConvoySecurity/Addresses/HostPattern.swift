@@ -33,7 +33,7 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         self.kind = kind
     }
 
-    /// Whether the pattern matches a host, in the form it has in a URL.
+    /// Returns whether the pattern matches a host, in the form it has in a URL.
     public func covers(_ host: String) -> Bool {
         // Compare even hosts that no certificate can name, for example one with a space, so that they cannot evade a
         // policy.
@@ -52,8 +52,8 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         if case .name(let name) = host { name.utf8.count } else { 0 }
     }
 
-    /// Whether the left pattern is more specific. Exact names come before patterns, longer domains before shorter ones,
-    /// and single-label patterns before subdomain patterns.
+    /// Returns whether the left pattern is more specific. Exact names come before patterns, longer domains before
+    /// shorter ones, and single-label patterns before subdomain patterns.
     static func isMoreSpecific(_ left: HostPattern, than right: HostPattern) -> Bool {
         let ranks: [Kind: Int] = [.exact: 0, .label: 1, .domain: 2]
         let (first, second) = (ranks[left.kind] ?? 0, ranks[right.kind] ?? 0)

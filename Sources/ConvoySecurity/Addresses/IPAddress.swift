@@ -21,13 +21,13 @@ public struct IPAddress: Sendable, Hashable {
         }
     }
 
-    /// - Parameter bytes: four or sixteen bytes. For any other number of bytes, the result is nil.
+    /// Creates an address from four or sixteen bytes. Returns nil for any other number of bytes.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.bytes = bytes
     }
 
-    /// Creates an address from a socket address; nil for other address families.
+    /// Creates an address from a socket address. Returns nil for other address families.
     package init?(_ address: UnsafePointer<sockaddr>) {
         switch Int32(address.pointee.sa_family) {
         case AF_INET:
@@ -42,7 +42,7 @@ public struct IPAddress: Sendable, Hashable {
         }
     }
 
-    /// Whether it is an IPv6 address.
+    /// Whether the address is an IPv6 address.
     public var isIPv6: Bool { bytes.count == 16 }
 
     /// The address that the system connects to: the IPv4 address of an IPv4-mapped address like `::ffff:127.0.0.1` (RFC

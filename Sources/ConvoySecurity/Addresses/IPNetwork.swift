@@ -35,7 +35,7 @@ public struct IPNetwork: Sendable, Hashable {
         self.prefixLength = prefixLength
     }
 
-    /// The bytes of an address, with all bits after the prefix cleared.
+    /// Returns the bytes of an address, with all bits after the prefix cleared.
     private static func first(of address: IPAddress, _ length: Int) -> [UInt8] {
         address.bytes.enumerated().map { index, byte in byte & mask(of: index, length) }
     }
@@ -45,7 +45,7 @@ public struct IPNetwork: Sendable, Hashable {
         return bits >= 8 ? 0xFF : bits <= 0 ? 0 : ~(0xFF >> UInt8(bits))
     }
 
-    /// Whether the network contains an address. IPv4 and IPv6 are distinct: `10.0.0.0/8` does not contain
+    /// Returns whether the network contains an address. IPv4 and IPv6 are distinct: `10.0.0.0/8` does not contain
     /// `::ffff:10.0.0.1`, but an ``AddressGuard`` converts such an address to IPv4 first.
     public func contains(_ other: IPAddress) -> Bool {
         guard other.bytes.count == address.bytes.count else { return false }

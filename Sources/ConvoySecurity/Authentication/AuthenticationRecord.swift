@@ -8,9 +8,9 @@ package final class AuthenticationRecord: RequestAuthorizer {
     private struct Answer {
         let space: ProtectionSpace
         let credential: URLCredential?
-        /// For Digest.
+        /// The nonce, for Digest.
         var nonce: DigestNonce?
-        /// For Bearer.
+        /// The token, for Bearer.
         var token: String?
         /// The first target that the answer is sent for. The answer is remembered for this target, and not for other
         /// targets on the server to which redirects lead.
@@ -72,13 +72,13 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return authorization
     }
 
-    /// Whether authorizing the next request to a server may block.
+    /// Returns whether authorizing the next request to a server may block.
     package func mayBlock(at uri: String, of server: AuthenticatingServer) -> Bool {
         let answered = state.withLock { $0.answers[server] }?.space
         return (answered ?? memory.entry(for: uri, of: server)?.space)?.method == .negotiate
     }
 
-    /// An answer to a challenge that the server sent to an earlier operation.
+    /// Returns an answer to a challenge that the server sent to an earlier operation.
     private func remembered(for target: AuthorizationTarget) -> Answer? {
         guard let entry = memory.entry(for: target.uri, of: target.server),
             state.withLock({ !$0.rejected.contains(entry.space) && $0.refusals.count(in: entry.space) == 0 }),
@@ -149,7 +149,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return questions.isEmpty ? .none : .ask(questions)
     }
 
-    /// Whether only the nonce was stale (RFC 7616, section 3.3). If so, sets an answer with the new nonce.
+    /// Returns whether only the nonce was stale (RFC 7616, section 3.3). If so, sets an answer with the new nonce.
     private func isStale(
         _ sent: Answer, _ offers: [HTTPChallenge], _ state: inout State, _ server: AuthenticatingServer
     ) -> Bool {
@@ -163,7 +163,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return true
     }
 
-    /// The challenges that can be answered: one for each method and realm, starting with the strongest.
+    /// Returns the challenges that can be answered: one for each method and realm, starting with the strongest.
     private static func offers(_ challenges: [HTTPChallenge]) -> [HTTPChallenge] {
         var best: [HTTPChallenge] = []
         for challenge in challenges {
@@ -195,7 +195,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         }
     }
 
-    /// Whether this library or libcurl supports a method.
+    /// Returns whether this library or libcurl supports a method.
     private static func isSupported(_ method: AuthenticationMethod) -> Bool {
         switch method {
         case .basic, .bearer, .digest: true
@@ -203,8 +203,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
         }
     }
 
-    /// Whether a credential is suitable for a method. Kerberos uses tickets instead of a user name and password; all
-    /// other methods require them.
+    /// Returns whether a credential is suitable for a method. Kerberos uses tickets instead of a user name and
+    /// password; all other methods require them.
     private static func isUsable(_ credential: URLCredential, for method: AuthenticationMethod) -> Bool {
         let isEmpty = (credential.user ?? "").isEmpty && (credential.password ?? "").isEmpty
         switch method {
@@ -244,7 +244,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
             return answer.nonce?.challenge.authorization(
                 user: user, password: password, method: "GET", uri: "/", body: Data(), count: 1, cnonce: "0") != nil
         case .bearer: return false
-        // libcurl uses C strings.
+        // libcurl uses C strings, which cannot contain zero bytes.
         case .ntlm, .negotiate: return !(user + password).utf8.contains(0)
         }
     }
@@ -295,9 +295,9 @@ package final class AuthenticationRecord: RequestAuthorizer {
     /// Remembers the challenges of all servers and proxies that accepted the last request.
     ///
     /// - Parameters:
-    ///   - server: the server or proxy that did not accept it.
+    ///   - server: the server or proxy that did not accept the request.
     ///   - last: the server that responded.
-    ///   - info: the values of its `Authentication-Info` fields.
+    ///   - info: the values of the `Authentication-Info` fields of `last`.
     package func noteSuccess(except server: AuthenticatingServer?, at last: AuthenticatingServer?, info: [String]) {
         let (passed, kept) = state.withLock { state in
             let passed = state.sent.filter { $0.key != server }
@@ -326,10 +326,10 @@ extension DigestNonce {
         let cnonce: String
     }
 
-    /// The nonce count and client nonce for the next request.
+    /// Returns the nonce count and client nonce for the next request.
     fileprivate func nextUse() -> Use { Use(count: nextCount(), cnonce: makeCnonce()) }
 
-    /// The nonce that replaces this one (`nextnonce`).
+    /// Returns the nonce that replaces the current one (`nextnonce`).
     fileprivate func following(_ nonce: String) -> DigestNonce { DigestNonce(challenge.replacingNonce(with: nonce)) }
 }
 
@@ -347,7 +347,7 @@ package struct AuthenticationQuestion: Sendable {
     let challenge: HTTPChallenge
 }
 
-/// How to handle a response with status 401 or 407.
+/// The action to take for a response with status 401 or 407.
 package enum AuthenticationVerdict: Sendable {
     /// Deliver the response: none of its challenges can be answered.
     case none
@@ -371,12 +371,12 @@ struct RefusalCounts: Sendable {
     /// The number of times a server has responded to a credential with a challenge for another realm.
     private var evasions: [AuthenticatingServer: Int] = [:]
 
-    /// The maximum number of realms for one request. A server that uses more is making them up.
+    /// The maximum number of realms for one request. A server that uses more realms is inventing them.
     private static let mostEvasions = 2
 
     /// Records that a server has refused the answer for a space.
     ///
-    /// - Parameter offered: the realms of its new challenges. If the realm of the space is not among them, the
+    /// - Parameter offered: the realms of the server's new challenges. If the realm of the space is not among them, the
     ///   credential may still be valid for the space.
     mutating func note(_ space: ProtectionSpace, offering offered: [String?]) {
         if offered.contains(space.realm) {
@@ -387,13 +387,13 @@ struct RefusalCounts: Sendable {
         }
     }
 
-    /// The number of refused credentials for a space. If a server keeps changing its realm, all refusals count.
+    /// Returns the number of refused credentials for a space. If a server keeps changing its realm, all refusals count.
     func count(in space: ProtectionSpace) -> Int {
         let evaded = evasions[space.server] ?? 0
         return (spaces[space] ?? 0) + (evaded > Self.mostEvasions ? evaded : 0)
     }
 
-    /// Whether the server has refused a credential for the space with any method. In that case a weaker method is not
-    /// tried automatically.
+    /// Returns whether the server has refused a credential for the space with any method. In that case a weaker method
+    /// is not tried automatically.
     func isRefused(_ space: ProtectionSpace) -> Bool { realms.contains(Realm(space)) || count(in: space) > 0 }
 }

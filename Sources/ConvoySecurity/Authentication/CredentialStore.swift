@@ -13,8 +13,8 @@ import FoundationNetworking
 /// The store is kept in memory only. Credentials with the persistence `.permanent` are treated as `.forSession`, and
 /// those with `.none` are not stored. All members can be used on any thread. The description contains no passwords.
 public final class CredentialStore: Sendable {
-    /// A store for explicit sharing. By default each manager has its own store, so that it does not send the
-    /// credentials of another.
+    /// A store for explicit sharing. By default each manager has its own store, so that managers do not send each
+    /// other's credentials.
     public static let shared = CredentialStore()
 
     private struct Contents {
@@ -25,7 +25,7 @@ public final class CredentialStore: Sendable {
 
     private let contents = Locked(Contents())
 
-    /// An empty store.
+    /// Creates an empty store.
     public init() {}
 
     /// The netrc file for servers without credentials in the store; nil by default.
@@ -37,7 +37,7 @@ public final class CredentialStore: Sendable {
         set { contents.withLock { $0.netrc = newValue } }
     }
 
-    /// The first credential to try in a space: the default credential, or else the one that was set last.
+    /// Returns the first credential to try in a space: the default credential, or else the one that was set last.
     ///
     /// - Parameters:
     ///   - space: the space of the challenge.
@@ -55,7 +55,7 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// All credentials that are valid in a space, by user name. If a user has several, the most specific one is
+    /// Returns all credentials that are valid in a space, by user name. If a user has several, the most specific one is
     /// returned.
     public func credentials(for space: ProtectionSpace) -> [String: URLCredential] {
         contents.withLock { contents in
@@ -76,7 +76,7 @@ public final class CredentialStore: Sendable {
         insert(credential) { contents, change in change(&contents.spaces[space, default: UserCredentials()]) }
     }
 
-    /// Adds a credential to a space and makes it the first one to try, even if others are added later.
+    /// Adds a credential to a space and makes it the first one to try, even if other credentials are added later.
     public func setDefaultCredential(_ credential: URLCredential, for space: ProtectionSpace) {
         insert(credential, asDefault: true) { contents, change in
             change(&contents.spaces[space, default: UserCredentials()])
@@ -122,14 +122,14 @@ extension CredentialStore {
         into change: (inout Contents, (inout UserCredentials) -> Void) -> Void
     ) {
         guard credential.persistence != .none else { return }
-        // Read before the lock is acquired, because a user's subclass can override it.
+        // Read the user name before the lock is acquired, because a user's subclass can override the property.
         let user = credential.user ?? ""
         contents.withLock { contents in
             change(&contents) { $0.insert(credential, of: user, asDefault: asDefault) }
         }
     }
 
-    /// The credentials that apply to a space, starting with the most specific.
+    /// Returns the credentials that apply to a space, starting with the most specific.
     private static func known(for space: ProtectionSpace, in contents: Contents) -> [UserCredentials] {
         var known = [contents.spaces[space]]
         if space.realm != nil { known.append(contents.spaces[space.forAllRealms]) }

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 
 extension DigestChallenge {
-    /// The value of the `Authorization` or `Proxy-Authorization` field (RFC 7616, section 3.4).
+    /// Returns the value of the `Authorization` or `Proxy-Authorization` field (RFC 7616, section 3.4).
     ///
     /// - Parameters:
     ///   - method: the method of the request, case-sensitive.
@@ -55,7 +55,7 @@ extension DigestChallenge {
         }
     }
 
-    /// The hash that proves knowledge of the password (RFC 7616, sections 3.4.1 to 3.4.3).
+    /// Returns the hash that proves knowledge of the password (RFC 7616, sections 3.4.1 to 3.4.3).
     ///
     /// - Parameter request: the method, a colon and the target; for the server's proof, without the method.
     func response(user: String, password: String, request: String, body: Data, use: Use) -> String? {
@@ -80,10 +80,11 @@ extension DigestChallenge {
         return function.hexadecimalDigest(of: "\(key):\(middle):\(contentsHash)")
     }
 
-    /// The text to hash: in normalization form C if the server has specified `charset=UTF-8` (RFC 7616, section 4).
+    /// Returns the text to hash: in normalization form C if the server has specified `charset=UTF-8` (RFC 7616, section
+    /// 4).
     private func normalized(_ text: String) -> String { isUTF8 ? text.precomposedStringWithCanonicalMapping : text }
 
-    /// The parameter that contains the user name: hashed, encoded as in RFC 8187, or quoted.
+    /// Returns the parameter that contains the user name: hashed, encoded as in RFC 8187, or quoted.
     private func sentName(of user: String) -> String? {
         let user = normalized(user)
         if hashesUser {
@@ -148,11 +149,11 @@ package final class DigestNonce: Sendable {
     }
 
     /// Returns the client nonce for a request: 32 random hexadecimal digits, different for each request. With a session
-    /// algorithm it is always the same.
+    /// algorithm, the client nonce is always the same.
     package func makeCnonce() -> String { challenge.algorithm.keepsKey ? firstCnonce : Self.randomText() }
 
-    /// 128 random bits from the system. With a predictable nonce, a server could compute tables of passwords in
-    /// advance.
+    /// Returns 128 random bits from the system, as text. With a predictable nonce, a server could compute tables of
+    /// passwords in advance.
     private static func randomText() -> String {
         var generator = SystemRandomNumberGenerator()
         return [generator.next() as UInt64, generator.next()].map { number in
@@ -197,7 +198,7 @@ extension DigestChallenge {
         return challenge
     }
 
-    /// Whether the server has proved that it knows the password (`rspauth`).
+    /// Returns whether the server has proved that it knows the password (`rspauth`).
     ///
     /// - Parameters:
     ///   - uri: the request target. Like `count` and `cnonce`, it must be the same as in the request's authorization.

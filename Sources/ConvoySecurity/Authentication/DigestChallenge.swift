@@ -62,10 +62,10 @@ package struct DigestChallenge: Sendable, Hashable {
         domain = Self.words(parameters["domain"] ?? "")
     }
 
-    /// 1 for MD5, 2 for SHA-256, 3 for SHA-512-256.
+    /// The strength of the algorithm: 1 for MD5, 2 for SHA-256, 3 for SHA-512-256.
     package var strength: Int { algorithm.strength }
 
-    /// The strongest of the challenges that can be answered; if several are equally strong, the first (RFC 7616,
+    /// Returns the strongest challenge that can be answered, or the first of several equally strong ones (RFC 7616,
     /// section 3.7).
     package static func strongest(of challenges: [HTTPChallenge]) -> DigestChallenge? {
         challenges.compactMap { DigestChallenge($0) }.reduce(nil) { best, next in
@@ -92,7 +92,7 @@ package enum DigestAlgorithm: String, Sendable, Hashable, CaseIterable {
     case sha512Over256 = "SHA-512-256"
     case sha512Over256Session = "SHA-512-256-sess"
 
-    /// Creates an algorithm from its name, in any case; nil if the name is unknown.
+    /// Creates an algorithm from its name, in any case. Returns nil if the name is unknown.
     package init?(name: String) {
         guard let known = Self.allCases.first(where: { ASCII.equalIgnoringCase($0.rawValue.utf8, name.utf8) }) else {
             return nil
@@ -117,7 +117,7 @@ package enum DigestAlgorithm: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// 1 for MD5, 2 for SHA-256, 3 for SHA-512-256.
+    /// The strength of the hash function: 1 for MD5, 2 for SHA-256, 3 for SHA-512-256.
     package var strength: Int {
         switch function {
         case .md5: 1
@@ -134,8 +134,8 @@ enum HashFunction: Sendable, Hashable {
     /// SHA-512 with different initial values, truncated to 256 bits (FIPS 180-4, section 5.3.6.2).
     case sha512Over256
 
-    /// The hash of bytes in lowercase hexadecimal digits; nil if OpenSSL fails, for example because a policy forbids
-    /// MD5.
+    /// Returns the hash of bytes in lowercase hexadecimal digits, or nil if OpenSSL fails, for example because a policy
+    /// forbids MD5.
     func hexadecimalDigest(of bytes: [UInt8]) -> String? {
         let function =
             switch self {
@@ -149,6 +149,6 @@ enum HashFunction: Sendable, Hashable {
         return Data(digest[..<Int(count)]).hexadecimalString
     }
 
-    /// The hash of a text, encoded as UTF-8.
+    /// Returns the hash of a text, encoded as UTF-8.
     func hexadecimalDigest(of text: String) -> String? { hexadecimalDigest(of: Array(text.utf8)) }
 }

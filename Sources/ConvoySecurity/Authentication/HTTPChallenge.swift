@@ -31,9 +31,9 @@ package struct HTTPChallenge: Sendable, Hashable {
 
     /// Parses the challenges of all lines of a field, in order.
     ///
-    /// An invalid challenge is dropped, because a fragment of it might specify a weaker algorithm than the server did.
-    /// The challenges after it are parsed. Two common server errors are accepted: missing quotes around values, and a
-    /// missing comma after a quoted value. An unterminated quoted string invalidates the rest of its line.
+    /// An invalid challenge is dropped, because the rest of it might specify a weaker algorithm than the server did.
+    /// The following challenges are still parsed. Two common server errors are accepted: missing quotes around values,
+    /// and a missing comma after a quoted value. An unterminated quoted string invalidates the rest of its line.
     ///
     /// - Returns: at most 32 challenges with at most 64 parameters each. Only the first 16 KiB of a line are parsed,
     ///   and a challenge that is cut off is dropped.
@@ -67,7 +67,7 @@ struct ChallengeParser {
         scanner = ParameterScanner(bytes.prefix(HTTPChallenge.fieldLimit))
     }
 
-    /// The next valid challenge; nil at the end.
+    /// Returns the next valid challenge, or nil at the end.
     mutating func next() -> HTTPChallenge? {
         while true {
             scanner.skipSeparators()
@@ -80,7 +80,7 @@ struct ChallengeParser {
             if scanner.isAtAssignment {
                 add(word)
             } else if hasSpace || scanner.isAtSeparator {
-                // An unquoted list in `qop`, which should be quoted: `qop=auth,auth-int`.
+                // Accept an unquoted list in `qop`, which should be quoted: `qop=auth,auth-int`.
                 if scanner.isAtSeparator, parameters["qop"] != nil, Self.protections.contains(word) { continue }
                 let last = finish()
                 begin(word)
@@ -201,7 +201,8 @@ struct ParameterScanner {
         return value
     }
 
-    /// Reads a quoted string, removing its quotes and escapes; nil if it is unclosed or contains control characters.
+    /// Reads a quoted string, removing its quotes and escapes. Returns nil if it is unclosed or contains control
+    /// characters.
     private mutating func quotedString() -> String? {
         let (text, isClosed) = HTTPSyntax.quotedString(&rest)
         return isClosed && HTTPSyntax.isFieldValue(text) ? String(decoding: text, as: UTF8.self) : nil
@@ -217,8 +218,8 @@ struct ParameterScanner {
         return String(decoding: ASCII.trimmed(text, blank: HTTPSyntax.isOptionalWhitespace), as: UTF8.self)
     }
 
-    /// Parses a field that consists only of parameters, for example `Authentication-Info`; nil if a parameter is
-    /// invalid.
+    /// Parses a field that consists only of parameters, for example `Authentication-Info`. Returns nil if a parameter
+    /// is invalid.
     static func parameters(in fieldValue: String) -> [String: String]? {
         var scanner = ParameterScanner(fieldValue.utf8.prefix(HTTPChallenge.fieldLimit + 1))
         guard scanner.rest.count <= HTTPChallenge.fieldLimit else { return nil }

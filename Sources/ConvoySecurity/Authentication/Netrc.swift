@@ -56,13 +56,13 @@ public struct Netrc: Sendable {
         return (home ?? FileManager.default.homeDirectoryForCurrentUser).appendingPathComponent(".netrc")
     }
 
-    /// The credential for a host.
+    /// Returns the credential for a host.
     ///
     /// - Parameters:
     ///   - host: the name or address, in any case.
     ///   - user: the user whose password is needed; nil for the host's first user.
     /// - Returns: the first entry of the host with that user or without a user; if the host has no entries, `default`.
-    ///   A missing user name or password is empty; nil if both are missing.
+    ///   A missing user name or password becomes an empty string. If both are missing, the result is nil.
     public func credential(forHost host: String, user: String? = nil) -> URLCredential? {
         let host = ProtectionSpace.normalized(host: host)
         var candidates = entries.filter { $0.host == host }
@@ -175,7 +175,7 @@ struct NetrcParser {
         return entries
     }
 
-    /// The next word, without quotes and escapes; nil at the end of the file.
+    /// Returns the next word, without quotes and escapes, or nil at the end of the file.
     private mutating func word() throws(NetrcError) -> String? {
         while let byte = rest.first {
             if ASCII.isWhitespace(byte) {

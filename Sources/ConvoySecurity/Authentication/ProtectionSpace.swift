@@ -14,7 +14,7 @@ public struct ProtectionSpace: Sendable, Hashable {
     public let port: Int
     /// "http" or "https": the scheme of the server's URLs, or the protocol to the proxy.
     public let scheme: String
-    /// Whether `host` is a proxy. A proxy's credentials are never sent to a server, nor a server's to a proxy.
+    /// Whether `host` is a proxy. Credentials for proxies are never sent to servers, and vice versa.
     public let isProxy: Bool
     /// The realm of the challenge, case-sensitive; nil if the challenge has no realm. In a ``CredentialStore``, nil
     /// matches every realm.
@@ -22,7 +22,7 @@ public struct ProtectionSpace: Sendable, Hashable {
     /// The method of the challenge.
     public let method: AuthenticationMethod
 
-    /// A protection space.
+    /// Creates a protection space.
     ///
     /// - Parameters:
     ///   - host: a name or an address, as in a URL. Case, brackets, and a trailing dot after more than one label are
@@ -43,7 +43,8 @@ public struct ProtectionSpace: Sendable, Hashable {
         self.isProxy = isProxy
     }
 
-    /// The protection space of a URL's server, with the scheme's default port if the URL does not specify a port.
+    /// Creates the protection space of a URL's server, with the scheme's default port if the URL does not specify a
+    /// port.
     ///
     /// - Returns: nil if the URL is not an HTTP or HTTPS URL with a host.
     public init?(url: URL, realm: String? = nil, method: AuthenticationMethod) {
@@ -110,14 +111,14 @@ package struct AuthenticatingServer: Sendable, Hashable {
         self.isProxy = isProxy
     }
 
-    /// The origin (RFC 6454) of a URL, with the scheme's default port if the URL has no port; nil if the URL is not an
-    /// HTTP or HTTPS URL with a host.
+    /// Creates the origin (RFC 6454) of a URL, with the scheme's default port if the URL has no port. Returns nil if
+    /// the URL is not an HTTP or HTTPS URL with a host.
     package init?(_ url: URL) {
         guard let target = Target(url) else { return nil }
         self.init(target)
     }
 
-    /// The server of a request.
+    /// Creates a server from the target of a request.
     package init(_ target: Target) { self.init(scheme: target.scheme, host: target.bareHost, port: target.port) }
 
     /// Returns a protection space of the server.
@@ -125,8 +126,8 @@ package struct AuthenticatingServer: Sendable, Hashable {
         ProtectionSpace(host: host, port: port, scheme: scheme, realm: realm, method: method, isProxy: isProxy)
     }
 
-    /// Whether a credential for another server may be used for this one: if both are the same, or if this one is the
-    /// other's counterpart over TLS and both use the standard ports.
+    /// Returns whether a credential for another server may be used for this server: if both are the same, or if this
+    /// server is the other's counterpart over TLS and both use the standard ports.
     package func mayUseCredential(of other: AuthenticatingServer) -> Bool {
         if self == other { return true }
         return self == AuthenticatingServer(scheme: "https", host: other.host, port: 443)

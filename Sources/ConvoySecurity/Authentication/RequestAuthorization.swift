@@ -3,11 +3,11 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// How a request is authorized.
+/// The authorization of a request.
 package enum RequestAuthorization: Sendable {
     /// The value of `Authorization` or `Proxy-Authorization`, and the user name and password it is derived from.
     case field(String, user: String, password: String)
-    /// libcurl negotiates with several messages on a connection.
+    /// The user name and password with which libcurl negotiates, in several messages on a connection.
     case connection(AuthenticationMethod, user: String, password: String)
 }
 
@@ -85,7 +85,7 @@ package enum ConnectionAuthentication {
 
 /// The answer to a Bearer challenge (RFC 6750).
 package enum BearerAuthorization {
-    /// The value of the `Authorization` field: "Bearer " followed by the unmodified token.
+    /// Returns the value of the `Authorization` field: "Bearer " followed by the unmodified token.
     ///
     /// - Returns: nil if the token is empty or contains characters other than those of RFC 6750, section 2.1 (letters,
     ///   digits, "-._~+/", and "=" at its end).
@@ -96,8 +96,8 @@ package enum BearerAuthorization {
         return "Bearer \(token)"
     }
 
-    /// Whether a token may contain the byte before its padding. A `token68` allows the same bytes (RFC 9110, section
-    /// 11.2).
+    /// Returns whether a token may contain the byte before its padding. A `token68` allows the same bytes (RFC 9110,
+    /// section 11.2).
     static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -113,7 +113,8 @@ package enum BearerAuthorization {
 
 /// The answer to a Basic challenge (RFC 7617).
 package enum BasicAuthorization {
-    /// The value of the `Authorization` field: "Basic " followed by the Base64 of the user name and password in UTF-8.
+    /// Returns the value of the `Authorization` field: "Basic " followed by the Base64 of the user name and password in
+    /// UTF-8.
     ///
     /// - Returns: nil if the user name contains a colon, which the server would treat as the separator, or if either
     ///   contains control characters (RFC 7617, section 2).
@@ -122,14 +123,14 @@ package enum BasicAuthorization {
         return "Basic \(Data("\(user):\(password)".utf8).base64EncodedString())"
     }
 
-    /// Whether a text contains no control characters, neither ASCII nor Unicode.
+    /// Returns whether a text contains no control characters, neither ASCII nor Unicode.
     static func isSendable(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
     }
 }
 
 /// Remembers the challenges of servers, so that later requests can be authorized without waiting for a challenge. It
-/// contains no credentials; they are chosen for each request.
+/// stores no credentials, which are chosen for each request.
 package final class AuthorizationMemory: Sendable {
     /// The memory shared by the entire program.
     package static let shared = AuthorizationMemory()
@@ -161,10 +162,10 @@ package final class AuthorizationMemory: Sendable {
     /// Whether the memory is empty. Takes a single atomic read.
     package var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
 
-    /// Whether a server has an entry.
+    /// Returns whether a server has an entry.
     package func knows(_ server: AuthenticatingServer) -> Bool { !isEmpty && table.withLock { $0.entries[server] != nil } }
 
-    /// The entry whose prefix is the longest match for a request target.
+    /// Returns the entry whose prefix is the longest match for a request target.
     func entry(for uri: String, of server: AuthenticatingServer) -> Entry? {
         guard !isEmpty else { return nil }
         let path = Self.path(of: uri)
@@ -223,7 +224,7 @@ package final class AuthorizationMemory: Sendable {
         Array(uri.utf8).prefix { $0 != UInt8(ascii: "?") }
     }
 
-    /// The paths specified by a `domain` parameter, excluding those on other servers.
+    /// Returns the paths specified by a `domain` parameter, excluding those on other servers.
     private static func prefixes(of domain: [String], _ server: AuthenticatingServer) -> [String] {
         // Proxies ignore `domain` (RFC 7616, section 3.3).
         guard !server.isProxy else { return [""] }

@@ -10,7 +10,7 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
 
     init(_ reference: X509Reference) { self.reference = reference }
 
-    /// The certificates in one of OpenSSL's stacks.
+    /// Returns the certificates in one of OpenSSL's stacks.
     static func certificates(inStack stack: OpaquePointer?) -> [Certificate] {
         (0..<convoy_x509_stack_count(stack)).compactMap { index in
             convoy_x509_stack_at(stack, index).flatMap(X509Reference.init(sharing:)).map(Certificate.init)
@@ -91,8 +91,8 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
             + "\(publicKeyPin?.description ?? "without a readable key")"
     }
 
-    /// Whether the subject alternative names of the certificate include a host (RFC 9525): as a DNS name, in which a
-    /// wildcard can only replace the entire first label, or as an IP address. The common name is ignored.
+    /// Returns whether the subject alternative names of the certificate include a host (RFC 9525): as a DNS name, in
+    /// which a wildcard can only replace the entire first label, or as an IP address. The common name is ignored.
     public func matches(host: String) -> Bool {
         HostName(host)?.isNamed(by: self) ?? false
     }
@@ -247,14 +247,14 @@ public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
     case notACertificate
     /// The file or folder contains no certificates.
     case noCertificate(in: String)
-    /// A certificate in a file cannot be read. Its number starts at 1.
+    /// A certificate in a file cannot be read. Certificates are numbered from 1.
     case damaged(file: String, number: Int)
     /// The file contains no revocation list.
     case noRevocationList(in: String)
-    /// A revocation list in a file cannot be read. Its number starts at 1.
+    /// A revocation list in a file cannot be read. Lists are numbered from 1.
     case damagedRevocationList(file: String, number: Int)
-    /// A revocation list in a file is a delta CRL, which contains only the changes to another list. Its number starts
-    /// at 1.
+    /// A revocation list in a file is a delta CRL, which contains only the changes to another list. Lists are numbered
+    /// from 1.
     case incompleteRevocationList(file: String, number: Int)
     /// A file or folder cannot be read, with the reason.
     case unreadable(file: String, reason: String)
@@ -303,7 +303,7 @@ final class X509Reference: @unchecked Sendable {
     /// Takes ownership of the caller's reference.
     init(owning pointer: OpaquePointer) { self.pointer = pointer }
 
-    /// Adds a reference; nil if OpenSSL fails.
+    /// Adds a reference. Returns nil if OpenSSL fails.
     init?(sharing pointer: OpaquePointer) {
         guard X509_up_ref(pointer) == 1 else { return nil }
         self.pointer = pointer
@@ -349,7 +349,7 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     /// The length of the Base64 of 32 bytes.
     private static let encodedCount = 44
 
-    /// The pin of a key in DER; nil if OpenSSL cannot compute SHA-256.
+    /// Computes the pin of a key in DER. Returns nil if OpenSSL cannot compute SHA-256.
     init?(ofKey der: UnsafeRawBufferPointer) {
         let digest = MessageDigest()
         digest.update(der)

@@ -94,7 +94,7 @@ extension ClientIdentity {
 final class LoadedIdentity: @unchecked Sendable {
     /// The client's certificate, followed by the intermediate certificates.
     let certificates: [Certificate]
-    /// An `EVP_PKEY`.
+    /// The private key, an `EVP_PKEY`.
     let key: OpaquePointer
 
     /// Takes ownership of the caller's reference to the key.
@@ -185,7 +185,7 @@ extension ClientIdentity {
                 PEM_read_bio_PrivateKey(
                     input, nil,
                     { buffer, size, _, context in
-                        // Also called for an empty passphrase. Without this callback, OpenSSL would prompt on the
+                        // OpenSSL calls this for an empty passphrase, too. Without a callback, it would prompt on the
                         // terminal.
                         guard let buffer, let context else { return -1 }
                         let text = context.assumingMemoryBound(to: CChar.self)
@@ -224,7 +224,7 @@ extension ClientIdentity {
         var certificate: OpaquePointer?
         var others: OpaquePointer?
         guard PKCS12_parse(parsed, secret ?? "", &key, &certificate, &others) == 1 else {
-            // If the passphrase is correct, OpenSSL 3 may have dropped the cipher, for example RC2.
+            // If the passphrase is correct, the file may use a cipher that OpenSSL 3 has dropped, for example RC2.
             let isRight = isOpen || PKCS12_verify_mac(parsed, secret ?? "", -1) == 1
             throw isRight ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
         }

@@ -30,7 +30,7 @@ enum PEM {
     /// The first byte of every DER structure that files contain.
     static let sequenceTag: UInt8 = 0x30
 
-    /// The blocks of a text. A block without an END line is damaged and has an empty text.
+    /// Returns the blocks of a text. A block without an END line is damaged and has an empty text.
     static func blocks(in data: Data) -> [Block] {
         guard data.range(of: Data("-----BEGIN ".utf8)) != nil else { return [] }
         let text = String(decoding: data, as: UTF8.self)
@@ -54,7 +54,7 @@ enum FileReading {
     /// The maximum size of a certificate or key file, in bytes.
     private static let limit = 64 << 20
 
-    /// The contents of a file. Blocks.
+    /// Returns the contents of a file. Blocks.
     static func data(of file: URL) throws(FileContents.Failure) -> Data {
         let descriptor = open(file.path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system(SystemError()) }
@@ -62,7 +62,7 @@ enum FileReading {
         return Data(try FileContents.read(descriptor, limit: limit))
     }
 
-    /// The names of the files in a folder, sorted, without subfolders. Blocks.
+    /// Returns the names of the files in a folder, sorted, without subfolders. Blocks.
     static func names(in folder: URL) throws(FileContents.Failure) -> [String] {
         guard let directory = opendir(folder.path) else { throw .system(SystemError()) }
         defer { closedir(directory) }

@@ -44,14 +44,14 @@ struct HSTSFile: Sendable {
         return try read(bytes)
     }
 
-    /// The records and the format of a file with these bytes.
+    /// Returns the records and the format of a file with these bytes.
     func read(_ bytes: [UInt8]) throws(HSTSStoreError) -> (records: HSTSRecords, format: Format) {
         if let records = Self.curlRecords(in: bytes) { return (records, .curl) }
         return (try records(in: bytes), .own)
     }
 
-    /// The records of a file in curl's format, in which each line contains a host, with a leading dot if subdomains are
-    /// included, and its expiry; nil for other files.
+    /// Returns the records of a file in curl's format, in which each line contains a host, with a leading dot if
+    /// subdomains are included, and its expiry, or nil for other files.
     private static func curlRecords(in bytes: [UInt8]) -> HSTSRecords? {
         guard !bytes.isEmpty, !bytes.starts(with: title.utf8) else { return nil }
         var records = HSTSRecords()
@@ -68,7 +68,7 @@ struct HSTSFile: Sendable {
         return !records.records.isEmpty || bytes.first == UInt8(ascii: "#") ? records : nil
     }
 
-    /// The seconds since 1970 for `"20261231 23:59:59"` (in UTC) or `"unlimited"`.
+    /// Returns the seconds since 1970 for `"20261231 23:59:59"` (in UTC) or `"unlimited"`.
     private static func curlTime(_ text: Substring) -> Int64? {
         guard text.hasPrefix("\""), text.hasSuffix("\""), text.utf8.count > 2 else { return nil }
         let content = text.dropFirst().dropLast()
@@ -116,7 +116,7 @@ struct HSTSFile: Sendable {
             records.insert(
                 HSTSRecord(
                     includesSubdomains: parts[3].contains("s"), expires: expires,
-                    // Records made from now on must be newer.
+                    // Clamp the time, so that new records can still be newer.
                     noted: min(noted, Self.farFuture * 1_000),
                     isWithdrawn: parts[3].contains("w")),
                 String(parts[0]))
@@ -127,7 +127,7 @@ struct HSTSFile: Sendable {
     /// Merges records into the file, and returns all records of the file.
     ///
     /// The file is locked during the merge, so that no changes of other processes are lost. It is replaced atomically,
-    /// so that other processes never see a partial file. Only its owner can read it.
+    /// so that other processes never read a partial file. Only its owner can read it.
     func merge(_ own: HSTSRecords, at now: Int64) throws(HSTSStoreError) -> HSTSRecords {
         let target: String, lock: Int32
         do throws(PrivateFile.Failure) {
@@ -151,7 +151,7 @@ struct HSTSFile: Sendable {
         return all
     }
 
-    /// The contents of a file with these records.
+    /// Returns the contents of a file with these records.
     static func bytes(of all: HSTSRecords, as format: Format) -> [UInt8] {
         var lines = [format == .own ? title : "# Your HSTS cache. https://curl.se/docs/hsts.html"]
         for (host, record) in all.records.sorted(by: { $0.key < $1.key }) {

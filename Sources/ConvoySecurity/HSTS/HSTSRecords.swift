@@ -9,8 +9,8 @@ struct HSTSRecords: Equatable {
 
     init(limit: Int = .max) { self.limit = limit }
 
-    /// Whether a host requires TLS, because of its own policy or that of a parent domain that includes subdomains (RFC
-    /// 6797, section 8.2).
+    /// Returns whether a host requires TLS, because of its own policy or that of a parent domain that includes
+    /// subdomains (RFC 6797, section 8.2).
     ///
     /// - Parameters:
     ///   - host: a name returned by ``HSTSRecords/name(of:)``.
@@ -44,8 +44,8 @@ struct HSTSRecords: Equatable {
             noted: max(milliseconds, (old?.noted ?? 0) + 1))
         records[host] = new
         makeRoom(at: now)
-        // A busy host sends its policy with each response. If the new expiry is within a minute of the old one, it is
-        // not saved.
+        // A busy host sends its policy with each response. If the new expiry is within a minute of the old one, the
+        // change is not saved.
         guard let old, !old.isWithdrawn else { return true }
         return old.includesSubdomains != new.includesSubdomains || abs(old.expires - new.expires) > 60
     }
@@ -67,7 +67,7 @@ struct HSTSRecords: Equatable {
 
     mutating func insert(_ record: HSTSRecord, _ host: String) { records[host] = record }
 
-    /// The hosts with a valid policy, sorted by name.
+    /// Returns the hosts with a valid policy, sorted by name.
     func hosts(at now: Int64) -> [HSTSHost] {
         records.filter { isValid($0.value, now) }
             .map {
@@ -99,13 +99,13 @@ struct HSTSRecords: Equatable {
         }
     }
 
-    /// The last two labels of a host.
+    /// Returns the last two labels of a host.
     private static func domain(of host: String) -> String {
         host.split(separator: ".").suffix(2).joined(separator: ".")
     }
 
-    /// The key for a host; nil for an IP address, which cannot have an HSTS policy (RFC 6797, section 8.1.1), and for
-    /// an invalid name.
+    /// Returns the key for a host, or nil for an IP address, which cannot have an HSTS policy (RFC 6797, section
+    /// 8.1.1), and for an invalid name.
     static func name(of host: String) -> String? {
         guard let name = HostName(host), case .name(let text) = name.kind else { return nil }
         return text
@@ -173,7 +173,7 @@ struct StrictTransportSecurity: Equatable {
         maximumAge = age
     }
 
-    /// The name of a directive in lower case, and its value without quotes.
+    /// Returns the name of a directive in lower case, and its value without quotes.
     private static func parts(of directive: ArraySlice<UInt8>) -> (name: String, value: [UInt8]?)? {
         let equals = directive.firstIndex(of: UInt8(ascii: "=")) ?? directive.endIndex
         let name = ASCII.text(ASCII.trimmed(directive[..<equals])[...]).lowercased()
@@ -187,7 +187,7 @@ struct StrictTransportSecurity: Equatable {
         return content.isClosed && value.isEmpty ? (name, content.text) : nil
     }
 
-    /// A number of seconds, clamped to `longest`.
+    /// Parses a number of seconds, and clamps it to `longest`.
     private static func seconds(_ digits: [UInt8]) -> Int64? {
         guard !digits.isEmpty, digits.allSatisfy(ASCII.isDigit) else { return nil }
         var value: Int64 = 0

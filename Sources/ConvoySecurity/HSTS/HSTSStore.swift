@@ -60,7 +60,7 @@ public final class HSTSStore: Sendable {
     // MARK: Hosts
 
     /// Returns whether a host requires TLS, because of its own policy or that of a parent domain that includes
-    /// subdomains. Always false for IP addresses.
+    /// subdomains. Returns false for IP addresses.
     public func requiresTLS(forHost host: String) -> Bool {
         guard let name = HSTSRecords.name(of: host) else { return false }
         let now = now() / 1000

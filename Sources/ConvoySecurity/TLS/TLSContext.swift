@@ -26,7 +26,7 @@ package final class TLSContext: Sendable {
         /// The interval after which lists that have expired or cannot be read are read again: one minute, in seconds.
         private static let shortestUse: TimeInterval = 60
 
-        /// The time at which the material must be read again, in seconds since 1970.
+        /// Returns the time at which the material must be read again, in seconds since 1970.
         func usableUntil(now: Date, wasReadNow: Bool) -> Int64 {
             guard !lists.isEmpty else { return .max }
             let end = lists.values.compactMap(\.nextUpdate).min() ?? .distantFuture
@@ -87,8 +87,8 @@ package final class TLSContext: Sendable {
 
     var material: Material? { state.withLock { $0.material } }
 
-    /// Identifies the client certificate; nil if none is configured. It is the digest of the certificate if it has been
-    /// loaded, and the identity of the object before that. Does not read files or request a passphrase.
+    /// A text that identifies the client certificate; nil if none is configured. It is the digest of the certificate if
+    /// it has been loaded, and the identity of the object before that. Does not read files or request a passphrase.
     package var clientCertificate: String? {
         settings.identity.map { material?.certificateDigest ?? "\(ObjectIdentifier($0))" }
     }

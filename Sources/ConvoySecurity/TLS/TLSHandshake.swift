@@ -76,12 +76,12 @@ package final class TLSHandshake: @unchecked Sendable {
         return true
     }
 
-    /// OpenSSL's text for an alert.
+    /// Returns OpenSSL's text for an alert.
     package static func text(ofAlert number: UInt8) -> String {
         SSL_alert_desc_string_long(Int32(number)).map { String(cString: $0) } ?? "alert \(number)"
     }
 
-    /// Whether a context limits the maximum TLS version.
+    /// Returns whether a context limits the maximum TLS version.
     package static func hasMaximumVersion(_ sslContext: OpaquePointer) -> Bool {
         convoy_ssl_context_maximum(sslContext) != 0
     }
@@ -156,7 +156,7 @@ package final class TLSHandshake: @unchecked Sendable {
         return host.map { policy.policy(forHost: $0) } ?? policy
     }
 
-    /// Called by OpenSSL when the server has presented its certificates.
+    /// Evaluates the server's certificates. OpenSSL calls this when the server has presented them.
     private func evaluate(_ presented: OpaquePointer) -> Bool {
         let trust = ServerTrust(chain: X509_STORE_CTX_get0_untrusted(presented))
         let decision = decide(trust, presented)
@@ -195,13 +195,13 @@ package final class TLSHandshake: @unchecked Sendable {
         return policy.evaluate(trust, forDomain: host, at: Date(), store: store, lists: lists)
     }
 
-    /// The server name (SNI) sent to the other side.
+    /// Returns the server name (SNI) sent to the other side.
     private static func serverName(_ connection: OpaquePointer?) -> String? {
         guard let connection, let name = SSL_get_servername(connection, TLSEXT_NAMETYPE_host_name) else { return nil }
         return String(cString: name)
     }
 
-    /// Called by OpenSSL after `evaluate(_:)`, if a stapled response may be required.
+    /// Evaluates the stapled response. OpenSSL calls this after `evaluate(_:)`, if a response may be required.
     private func evaluateStatus(of connection: OpaquePointer) -> Bool {
         guard policy(for: isWithProxy ? Self.serverName(connection) : host).requiresStapledStatus else { return true }
         guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
@@ -252,7 +252,7 @@ enum TLSParameters {
         }
     }
 
-    /// Throws if OpenSSL rejects a certificate and its key. During the handshake the reason would be lost.
+    /// Throws if OpenSSL rejects a certificate and its key. During the handshake, OpenSSL's reason would be lost.
     static func check(_ identity: LoadedIdentity) throws(TLSConfigurationError) {
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw .refused(lastError) }
         defer { SSL_CTX_free(context) }
@@ -260,8 +260,8 @@ enum TLSParameters {
         guard identity.use(in: context) else { throw .refused(lastError) }
     }
 
-    /// Whether a text is a plain cipher suite name. OpenSSL's cipher strings could also lower the security level or
-    /// denote groups of suites. Group names like `aNULL` contain no hyphen.
+    /// Returns whether a text is a plain cipher suite name. OpenSSL's cipher strings could also lower the security
+    /// level or denote groups of suites. Group names like `aNULL` contain no hyphen.
     private static func isName(_ text: String) -> Bool {
         text.utf8.contains { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
             && text.utf8.allSatisfy { byte in

@@ -81,7 +81,7 @@ package struct TLSConfiguration: Sendable, Hashable {
             }
         }
 
-        /// Lock-free, because every request reads it.
+        /// The context, which is read without a lock because every request needs it.
         var context: TLSContext {
             if let context = UnsafeRawPointer(bitPattern: published.load(ordering: .acquiring)) {
                 return Unmanaged<TLSContext>.fromOpaque(context).takeUnretainedValue()
@@ -116,7 +116,7 @@ package struct TLSConfiguration: Sendable, Hashable {
         return copy
     }
 
-    /// Identifies the policy for a host; nil for the default policy.
+    /// Returns a digest that identifies the policy for a host, or nil for the default policy.
     ///
     /// - Parameter host: called only if there are host-specific policies.
     package func policyDigest(_ host: () -> String) -> String? {
@@ -139,9 +139,9 @@ package struct TLSConfiguration: Sendable, Hashable {
 
 /// A TLS version. Older versions are insecure (RFC 8996) and are never offered.
 public enum TLSVersion: Int, Sendable, Hashable, Codable, CaseIterable, Comparable {
-    /// RFC 5246.
+    /// TLS 1.2 (RFC 5246).
     case tls12 = 0x0303
-    /// RFC 8446.
+    /// TLS 1.3 (RFC 8446).
     case tls13 = 0x0304
 
     /// Returns whether the left version is older than the right one.

@@ -39,10 +39,11 @@ struct ChainVerifier {
         ChainVerifier(store: store, host: host, date: date, depth: depth, lists: lists)
     }
 
-    /// Level 2 requires 112 bits of security, so RSA keys under 2,048 bits and SHA-1 are rejected.
+    /// OpenSSL's security level. Level 2 requires 112 bits of security, which excludes RSA keys under 2,048 bits and
+    /// SHA-1.
     private static let securityLevel: Int32 = 2
 
-    /// Seconds since 1970, clamped to the years 1 to 9999, which OpenSSL can compare.
+    /// Converts a date to seconds since 1970, clamped to the years 1 to 9999, which OpenSSL can compare.
     private static func seconds(_ date: Date) -> time_t {
         let seconds = date.timeIntervalSince1970.rounded(.down)
         return time_t(exactly: min(max(seconds, -62_135_596_800), 253_402_300_799)) ?? 0
@@ -107,8 +108,8 @@ struct ChainVerifier {
         }
     }
 
-    /// OpenSSL compares the names in the certificate with the name constraints of its authorities. A wildcard can also
-    /// match hosts that violate them, so compare the host itself here.
+    /// Checks the host against the name constraints of the authorities. OpenSSL compares only the names in the
+    /// certificate with them, but a wildcard can also match hosts that violate the constraints.
     private func constraintProblem(in chain: [Certificate]) -> Problem? {
         guard let leaf = chain.first, let host, host.isNamed(by: leaf) else { return nil }
         for authority in chain.dropFirst() {
@@ -198,13 +199,13 @@ extension ChainVerifier.Problem {
 }
 
 extension ChainVerifier.Result {
-    /// Ordered by severity: an earlier error makes the later ones meaningless.
+    /// The reasons in order of severity: an earlier error makes the later ones meaningless.
     private static let order: [ServerTrustFailure.Reason] = [
         .badSignature, .unknownRoot, .invalidChain, .revoked, .wrongUsage, .nameConstraints, .weakSignature, .weakKey,
         .noValidRevocationList, .wrongHost, .expired, .notYetValid,
     ]
 
-    /// The result for a certificate whose only relevant error is that it does not name the host.
+    /// Returns the result for a certificate whose only relevant error is that it does not name the host.
     static func wrongHost(_ leaf: Certificate) -> ChainVerifier.Result {
         ChainVerifier.Result(
             problems: [ChainVerifier.Problem(code: X509_V_ERR_HOSTNAME_MISMATCH, depth: 0, certificate: leaf)],
@@ -219,7 +220,7 @@ extension ChainVerifier.Result {
         ).failure(host: nil)
     }
 
-    /// The failure, with all errors in its text; nil if the chain is valid.
+    /// Returns the failure, with all errors in its text, or nil if the chain is valid.
     func failure(host: String?) -> ServerTrustFailure? {
         let reasons = Self.order.filter { reason in problems.contains { $0.reason == reason } }
         guard let reason = reasons.first, let problem = problems.first(where: { $0.reason == reason }) else { return nil }
@@ -268,7 +269,7 @@ extension Certificate {
         return names.count > 4 ? "\(shown) and \(names.count - 4) more" : shown
     }
 
-    /// A name from a server can contain any characters, including terminal control sequences.
+    /// Returns the start of a name in printable ASCII. Names from a server can contain terminal control sequences.
     private static func printable(_ name: String) -> String {
         String(String.UnicodeScalarView(name.unicodeScalars.prefix(100).map { (0x21...0x7e) ~= $0.value ? $0 : "?" }))
     }
@@ -276,7 +277,7 @@ extension Certificate {
 
 /// Checks a host against the name constraints of an authority (RFC 5280, section 4.2.1.10).
 enum NameConstraints {
-    /// OpenSSL's code for the name constraint of an authority that a host violates; `X509_V_OK` if it violates none.
+    /// Returns OpenSSL's code for the name constraint of an authority that a host violates, or `X509_V_OK`.
     ///
     /// Addresses are not checked here: wildcards cannot match them, so OpenSSL has already compared them.
     static func code(of authority: Certificate, for host: HostName) -> Int32 {
@@ -295,7 +296,7 @@ enum NameConstraints {
         return permitted.isEmpty || permitted.contains { contains($0, host) } ? X509_V_OK : X509_V_ERR_PERMITTED_VIOLATION
     }
 
-    /// The subtrees for DNS names.
+    /// Returns the subtrees for DNS names.
     private static func subtrees(
         _ constraints: UnsafePointer<NAME_CONSTRAINTS>, isExcluded: Bool
     ) -> [UnsafeBufferPointer<UInt8>] {
@@ -306,7 +307,7 @@ enum NameConstraints {
         }
     }
 
-    /// Whether a lowercase host is in a subtree: it is equal to the subtree's name, or a subdomain of it. As in
+    /// Returns whether a lowercase host is in a subtree: it is equal to the subtree's name, or a subdomain of it. As in
     /// OpenSSL, a subtree that begins with a dot contains only subdomains, and an empty subtree contains all names.
     private static func contains(_ subtree: UnsafeBufferPointer<UInt8>, _ host: [UInt8]) -> Bool {
         var base = subtree[...]

@@ -4,7 +4,7 @@ import Foundation
 
 /// The names of certificates (RFC 9525).
 extension HostName {
-    /// A wildcard matches an entire label, and the common name is ignored (RFC 9525, sections 6.3 and 6.4).
+    /// Flags for OpenSSL: a wildcard matches an entire label, the common name is ignored (RFC 9525, sections 6.3, 6.4).
     private static var checks: UInt32 {
         UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
     }
@@ -20,9 +20,9 @@ extension HostName {
         }
     }
 
-    /// Whether a wildcard in the certificate matches a name with an underscore. OpenSSL does not match wildcards with
-    /// such names. curl and browsers do, as for other names: the wildcard must be an entire label above at least two
-    /// others.
+    /// Returns whether a wildcard in the certificate matches a name with an underscore. OpenSSL does not match
+    /// wildcards with such names. curl and browsers do, under the same rule as for other names: the wildcard must be an
+    /// entire label above at least two other labels.
     private static func isUnderscoredName(_ name: String, coveredBy certificate: Certificate) -> Bool {
         guard name.utf8.contains(UInt8(ascii: "_")), let dot = name.firstIndex(of: ".") else { return false }
         let parent = name[dot...]
@@ -39,7 +39,7 @@ extension HostName {
         X509_VERIFY_PARAM_set_hostflags(parameters, Self.checks)
         switch kind {
         case .name(let name):
-            // OpenSSL would reject the certificate.
+            // Skip OpenSSL's check, which would reject the certificate.
             if Self.isUnderscoredName(name, coveredBy: certificate) { return true }
             return X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1
         case .address(let bytes): return X509_VERIFY_PARAM_set1_ip(parameters, bytes, bytes.count) == 1

@@ -20,7 +20,7 @@ package final class RevocationLists: @unchecked Sendable {
     /// Throws if these files cannot be read as revocation lists. Blocks.
     package static func check(_ files: [URL]) throws(CertificateError) { _ = try read(files) }
 
-    /// The lists of these files; nil for no files. Blocks.
+    /// Returns the lists of these files, or nil for no files. Blocks.
     static func read(_ files: [URL]) throws(CertificateError) -> RevocationLists? {
         guard !files.isEmpty else { return nil }
         let lists = RevocationLists()
@@ -98,7 +98,7 @@ enum StapledStatus {
     ///   - response: the response in DER; nil if the server sent none.
     ///   - chain: the verified chain.
     ///   - store: the authority at which the signer's chain must end.
-    /// - Returns: the reason why the response does not confirm it; nil if it does.
+    /// - Returns: the reason the response does not confirm that the certificate is good; nil if it does.
     static func failure(
         of response: UnsafeRawBufferPointer?, for chain: [Certificate], store: TrustStore
     ) -> ServerTrustFailure? {

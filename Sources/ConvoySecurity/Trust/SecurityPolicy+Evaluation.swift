@@ -6,10 +6,10 @@ extension SecurityPolicy {
     /// Evaluates whether to trust a server that presented these certificates. The counterpart of
     /// `evaluateServerTrust:forDomain:`.
     ///
-    /// The order is that of AFNetworking. A policy that allows invalid certificates and validates names but has no pins
-    /// is refused. Then the chain and the name are verified according to RFC 5280 and RFC 9525. Without pins the result
-    /// is final, unless invalid certificates are allowed. With pins, the verified chain must contain one of them.
-    /// Additional certificates from the server that are not part of the verified chain are ignored.
+    /// The order of evaluation is that of AFNetworking. A policy that allows invalid certificates and validates names
+    /// but has no pins is refused. Then the chain and the name are verified according to RFC 5280 and RFC 9525. Without
+    /// pins the result is final, unless invalid certificates are allowed. With pins, the verified chain must contain
+    /// one of them. Additional certificates from the server that are not part of the verified chain are ignored.
     ///
     /// Blocks while reading the revocation lists and the authorities, unless connections have already loaded them.
     ///
@@ -90,7 +90,7 @@ extension SecurityPolicy {
     private func matchCertificates(
         _ trust: ServerTrust, _ result: ChainVerifier.Result, _ verifier: ChainVerifier, _ domain: String?
     ) -> TrustDecision {
-        // If the server's own certificate is pinned, no issuer is needed. OpenSSL would still check the others.
+        // If the server's own certificate is pinned, it needs no issuer. Leave out the others, which OpenSSL would check.
         let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
         guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
             return TrustDecision(
@@ -144,9 +144,9 @@ extension SecurityPolicy {
         return TrustDecision(chain: chain, usesBackupPin: !matching.contains(where: present.contains))
     }
 
-    /// Used if the chain is invalid but invalid certificates are allowed. Returns the server's certificate if its key
-    /// is pinned. Otherwise returns the chain of valid signatures from it to a certificate with a pinned key. It is not
-    /// sufficient for a pinned certificate to be present, because any server could send one in addition to its own.
+    /// Returns the server's certificate if its key is pinned. Otherwise returns the chain of valid signatures from it
+    /// to a certificate with a pinned key. Used if the chain is invalid but invalid certificates are allowed. The mere
+    /// presence of a pinned certificate is not sufficient, because any server could send one in addition to its own.
     private func pathToPinnedKey(
         _ trust: ServerTrust, _ chain: [Certificate], _ pins: Set<PublicKeyPin>, _ verifier: ChainVerifier
     ) throws(ServerTrustFailure) -> [Certificate] {

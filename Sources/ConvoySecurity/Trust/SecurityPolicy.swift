@@ -12,19 +12,19 @@ import Foundation
 /// let manager = try HTTPRequestOperationManager(baseURL: api, securityPolicy: policy)
 /// ```
 public struct SecurityPolicy: Sendable, Hashable, Codable {
-    /// What is pinned. The counterpart of `AFSSLPinningMode`, with the same raw values.
+    /// The kind of pin that a policy uses. The counterpart of `AFSSLPinningMode`, with the same raw values.
     public enum PinningMode: Int, Sendable, Hashable, Codable, CaseIterable {
         /// Nothing is pinned. The server needs a valid chain that ends at one of the `certificateAuthorities`.
         case none = 0
-        /// Keys are pinned. In addition to a valid chain, the chain must contain one of the pinned keys.
+        /// Keys are pinned. The chain must be valid and must contain one of the pinned keys.
         case publicKey = 1
-        /// Certificates are pinned. In addition to a valid chain, a valid chain must end at one of the pinned
+        /// Certificates are pinned. The chain must be valid, and a valid chain must also end at one of the pinned
         /// certificates, as its only authority.
         case certificate = 2
     }
 
-    /// What is pinned. Pins also apply in the mode `none`: as in `publicKey` mode if there are pinned keys, and as
-    /// in the mode `certificate` otherwise. (`AFSecurityPolicy` ignores them.)
+    /// The pinning mode. Pins also apply in the mode `none`: as in the mode `publicKey` if there are pinned keys, and
+    /// as in the mode `certificate` otherwise. (`AFSecurityPolicy` ignores them.)
     public var pinningMode: PinningMode
 
     /// The pinned certificates, in order and without duplicates. In the mode `publicKey`, their keys are pinned.
@@ -83,13 +83,13 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Files are read when the first connection needs them, and cached for as long as the policy is in use.
     public var certificateAuthorities = CertificateAuthorities.system
 
-    /// Policies for specific hosts, used instead of this one.
+    /// Policies for specific hosts, used instead of this policy.
     public private(set) var hostPolicies: [HostPattern: SecurityPolicy] = [:]
 
     /// Creates a policy with the given pins. Without arguments, it is equal to ``default``.
     ///
     /// - Parameters:
-    ///   - pinningMode: what is pinned.
+    ///   - pinningMode: the pinning mode.
     ///   - pinnedCertificates: see ``Certificate/certificates(contentsOf:)`` and
     ///     ``Certificate/certificates(inDirectory:)``.
     public init(pinningMode: PinningMode = .none, pinnedCertificates: [Certificate] = []) {
@@ -123,8 +123,8 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
 
     // MARK: Hosts
 
-    /// Sets the policy for some hosts, used instead of this one. If several patterns match a host, the most specific
-    /// one is used.
+    /// Sets the policy to use for some hosts instead of this policy. If several patterns match a host, the most
+    /// specific one is used.
     ///
     /// - Parameters:
     ///   - policy: the policy. Its own host policies are dropped. If nil, removes the policy for the pattern.
@@ -136,7 +136,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         hostPolicies[try HostPattern(pattern)] = policy
     }
 
-    /// Returns the policy for a host: that of the most specific matching pattern, or this one.
+    /// Returns the policy for a host: that of the most specific matching pattern, or this policy.
     public func policy(forHost host: String) -> SecurityPolicy {
         guard !hostPolicies.isEmpty else { return self }
         let covering = hostPolicies.filter { $0.key.covers(host) }
@@ -222,48 +222,48 @@ extension SecurityPolicy {
     }
 }
 
-// AFNetworking's names in this module, marked unavailable, so that the compiler suggests the replacement instead of
+// The following names of AFNetworking are marked unavailable, so that the compiler suggests the replacement instead of
 // reporting an unknown name.
 
 /// The policy for server certificates.
 @available(*, unavailable, renamed: "SecurityPolicy", message: "It is a value. Set a manager's securityPolicy.")
 public final class AFSecurityPolicy: Sendable {
-    /// The policy that trusts the system's authorities.
+    /// Returns the policy that trusts the system's authorities.
     @available(*, unavailable, renamed: "SecurityPolicy.default")
     public static func defaultPolicy() -> AFSecurityPolicy { AFSecurityPolicy() }
 
-    /// A policy that pins the certificates of the program's bundle.
+    /// Creates a policy that pins the certificates of the program's bundle.
     @available(*, unavailable, renamed: "SecurityPolicy.init(pinningMode:pinnedCertificates:)")
     public init(pinningMode: AFSSLPinningMode) {}
 
     package init() {}
 }
 
-/// What a security policy pins.
+/// The kind of pin that a security policy uses.
 @available(*, unavailable, renamed: "SecurityPolicy.PinningMode")
 public enum AFSSLPinningMode: UInt, Sendable {
-    /// Nothing.
+    /// Nothing is pinned.
     case none
-    /// The server's public key.
+    /// The server's public key is pinned.
     case publicKey
-    /// The server's certificate.
+    /// The server's certificate is pinned.
     case certificate
 }
 
 extension SecurityPolicy {
-    /// The policy that trusts the system's authorities.
+    /// Returns the policy that trusts the system's authorities.
     @available(*, unavailable, renamed: "default")
     public static func defaultPolicy() -> SecurityPolicy { SecurityPolicy() }
 
-    /// Whether the server is trusted.
+    /// Returns whether the server is trusted.
     @available(*, unavailable, renamed: "evaluate(_:forDomain:)", message: "Its isTrusted.")
     public func evaluateServerTrust(_ trust: ServerTrust, forDomain domain: String?) -> Bool { false }
 
-    /// The certificates of a bundle.
+    /// Returns the certificates of a bundle.
     @available(*, unavailable, renamed: "Certificate.certificates(inDirectory:)")
     public static func certificatesInBundle(_ folder: String) -> [Certificate] { [] }
 
-    /// What is pinned.
+    /// The pinning mode.
     @available(*, unavailable, renamed: "pinningMode")
     public var SSLPinningMode: PinningMode { pinningMode }
 }

@@ -11,7 +11,7 @@ public struct ServerTrust: Sendable, Hashable {
     /// Creates a server trust from these certificates, starting with the server's own.
     public init(certificates: [Certificate]) { self.certificates = certificates }
 
-    /// The certificates of a handshake.
+    /// Creates a server trust from the certificates of a handshake.
     init(chain: OpaquePointer?) {
         certificates = Certificate.certificates(inStack: chain)
     }
@@ -19,7 +19,7 @@ public struct ServerTrust: Sendable, Hashable {
 
 /// The result of evaluating a ``ServerTrust`` with a ``SecurityPolicy``.
 public struct TrustDecision: Sendable, Hashable {
-    /// Why the server is not trusted; nil if it is.
+    /// The reason the server is not trusted; nil if it is.
     public let failure: ServerTrustFailure?
     /// The chain from the server's certificate to the authority, as far as it could be built. For a trusted server it
     /// is verified, unless the policy has no pins and allows invalid certificates.
@@ -38,9 +38,9 @@ public struct TrustDecision: Sendable, Hashable {
     public var isTrusted: Bool { failure == nil }
 }
 
-/// Why a server is not trusted.
+/// The reason a server is not trusted.
 public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError {
-    /// The reason of a failure.
+    /// The reason for a failure.
     public enum Reason: String, Sendable, Hashable, Codable, CaseIterable {
         /// The server sent no certificate.
         case noCertificate
@@ -71,8 +71,8 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError
         case notPinned
         /// Not all certificates or keys in the chain are pinned (`validatesCertificateChain`).
         case chainNotPinned
-        /// Invalid certificates are allowed and the host name must be validated, but nothing is pinned. In this case
-        /// the name would prove nothing.
+        /// Invalid certificates are allowed and the host name must be validated, but nothing is pinned. The name in an
+        /// unverified certificate does not identify the server.
         case pinsMissing
         /// A certificate was revoked, according to the server's own OCSP response or a revocation list: see
         /// ``ServerTrustFailure/revocation``.
@@ -94,7 +94,7 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError
     public let description: String
     /// The certificate that caused the failure, if any.
     public let certificate: Certificate?
-    /// When and why the certificate was revoked; nil if it was not revoked.
+    /// The time and reason of the revocation; nil if the certificate was not revoked.
     public let revocation: CertificateRevocation?
 
     init(
@@ -111,7 +111,7 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError
 
 /// The time and the reason of a revocation (RFC 5280, section 5.3.1; RFC 6960, section 4.2.1).
 public struct CertificateRevocation: Sendable, Hashable, CustomStringConvertible {
-    /// The reason, with the numbers of `CRLReason`.
+    /// The reason for a revocation, with the numbers of `CRLReason`.
     public enum Reason: Int, Sendable, Hashable, Codable, CaseIterable {
         /// No reason was specified.
         case unspecified = 0

@@ -11,7 +11,7 @@ final class TrustStore: @unchecked Sendable {
 
     deinit { X509_STORE_free(pointer) }
 
-    /// Creates a store that contains certificates; nil if OpenSSL runs out of memory.
+    /// Creates a store that contains certificates. Returns nil if OpenSSL runs out of memory.
     convenience init?(_ certificates: [Certificate]) {
         guard let store = X509_STORE_new() else { return nil }
         self.init(pointer: store)
