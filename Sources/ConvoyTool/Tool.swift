@@ -1,6 +1,6 @@
 import ConvoyWorkflow
 
-/// The command line as a whole: finds the command and runs it.
+/// The entry point of the program, which finds the command and runs it.
 enum Tool {
     static func run(_ arguments: [String]) -> ExitStatus {
         StandardStreams.openClosed()
@@ -8,7 +8,7 @@ enum Tool {
         Interruption.shared.begin(Display.terminal.and(SilentTerminal.terminal))
         let display = Display()
         let status = status(of: arguments, display)
-        // Failing to write the output is a failure.
+        // If the output could not be written, the run has failed.
         return status == .success && Display.hasFailed ? .failure : status
     }
 
@@ -24,7 +24,7 @@ enum Tool {
         }
     }
 
-    /// The first argument that is not valid UTF-8. Swift has repaired it, so it names a different file or URL.
+    /// The first argument that is not valid UTF-8, as repaired by Swift. It names a different file or URL.
     private static var repairedArgument: String? {
         for number in 1..<max(1, Int(CommandLine.argc)) {
             guard let argument = CommandLine.unsafeArgv[number], String(validatingCString: argument) == nil else { continue }

@@ -27,7 +27,7 @@ package enum SecretName {
     /// The words that make a name secret.
     package static let standard: Set<String> = Set(words.keys).union(compounds)
 
-    /// Returns the verdict on a name, considering only the enabled words of the ``standard`` set, or nil enables all.
+    /// Returns the verdict on a name. Only the enabled ``standard`` words count; if `enabled` is nil, all words do.
     package static func verdict(on name: some Collection<UInt8>, _ enabled: Set<String>? = nil) -> Verdict {
         if let enabled, enabled.isEmpty { return .harmless }
         // Truncate longer names: both ends are sufficient for a decision.

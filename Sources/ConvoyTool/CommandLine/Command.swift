@@ -4,12 +4,12 @@ enum Command: String, CaseIterable, Sendable {
 
     /// Commands that send requests.
     static let transferring: Set<Command> = [.get, .put, .run, .send, .events, .work]
-    /// Commands whose responses end and are written to files.
+    /// Commands whose responses are finite and are written to files.
     static let fetching: Set<Command> = [.get, .run]
-    /// Commands with several transfers that end.
+    /// Commands with several finite transfers.
     static let several: Set<Command> = [.get, .put, .run]
 
-    /// What the command does, for the help: a phrase without a final period.
+    /// A description for the help: a phrase without a final period.
     var summary: String {
         switch self {
         case .demo: "show a chain, a batch and a pause against a built-in server"
@@ -66,7 +66,7 @@ enum Topic: String, CaseIterable, Sendable {
         }
     }
 
-    /// The topics for which a command has options.
+    /// Returns the topics for which a command has options.
     static func topics(of command: Command) -> [Topic] {
         guard Command.transferring.contains(command) || command == .queue else { return [] }
         let options = OptionTable.options(of: command)

@@ -58,7 +58,7 @@ struct Options {
     /// Returns all values of a repeatable option, in order.
     func all(_ name: String) -> [String] { values[name] ?? [] }
 
-    /// Returns a whole number in a range.
+    /// Returns the value of an option as a whole number in a range, or nil if the option is not set.
     func integer(_ name: String, in range: ClosedRange<Int>) throws(ToolError) -> Int? {
         guard let text = value(name) else { return nil }
         guard let number = Int(text), range.contains(number) else {
@@ -68,7 +68,7 @@ struct Options {
         return number
     }
 
-    /// Returns a number of seconds, 0 or more.
+    /// Returns the value of an option as a number of seconds, 0 or more, or nil if the option is not set.
     func seconds(_ name: String) throws(ToolError) -> Double? {
         guard let text = value(name) else { return nil }
         guard let number = Double(text), number.isFinite, number >= 0, number <= 1e9 else {
@@ -77,7 +77,7 @@ struct Options {
         return number
     }
 
-    /// Returns one of the words that the table allows for an option.
+    /// Returns the value of an option, which must be one of the words that the table allows, or nil if it is not set.
     func choice(_ name: String) throws(ToolError) -> String? {
         guard let text = value(name) else { return nil }
         guard case .oneOf(let words) = known.first(where: { $0.name == name })?.value?.offer else { return text }
@@ -102,8 +102,8 @@ struct Options {
         }
     }
 
-    /// Returns an error that says where to find help, and which of the options it names come from
-    /// the configuration.
+    /// Returns an error that refers to the help, and states which of the options in the text come from the
+    /// configuration.
     func usage(_ text: String) -> ToolError {
         let words = text.split { !$0.isLetter && $0 != "-" }
         let origins = configured.sorted().filter { words.contains("--\($0)") }.map { "; --\($0) is in the configuration" }
@@ -162,7 +162,7 @@ struct Options {
 
 /// Formats a list of alternatives.
 enum WordChoice {
-    /// "a, b or c".
+    /// Joins words: "a, b or c".
     static func text(_ words: [String]) -> String {
         guard let last = words.last, words.count > 1 else { return words.first ?? "" }
         return "\(words.dropLast().joined(separator: ", ")) or \(last)"

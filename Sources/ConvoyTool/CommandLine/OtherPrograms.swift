@@ -1,6 +1,6 @@
 /// Replacements for options of curl, wget, aria2 and similar programs.
 enum OtherPrograms {
-    /// Returns what to type instead of an unsupported option, or nil if no other program has this option.
+    /// Returns the replacement for an unsupported option, or nil if no other program has this option.
     static func advice(on option: String, for command: Command) -> String? {
         guard Command.transferring.contains(command) else { return nil }
         let own: [String: String] =

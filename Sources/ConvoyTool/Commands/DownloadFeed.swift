@@ -6,7 +6,7 @@ import FoundationNetworking
 /// Creates the transfers of `convoy get`, each as soon as it can run, so that a list of any length starts immediately and
 /// its waiting entries use almost no memory.
 final class DownloadFeed: TransferFeed {
-    /// A deferred file. It keeps the destination that was assigned when its turn came.
+    /// A deferred file, with the destination that has been assigned to it.
     private struct Waiting: Sendable {
         let file: DownloadSource.Waiting
         let place: DownloadPlaces.Place
@@ -34,7 +34,7 @@ final class DownloadFeed: TransferFeed {
 
     var total: Int? { source.count }
 
-    /// Checks everything that can be checked before anything is sent.
+    /// Performs all checks that are possible before anything is sent.
     init(_ options: Options, _ files: FileOptions, _ display: Display) throws(ToolError) {
         (self.options, self.files, self.display) = (options, files, display)
         let speed = try SpeedOptions(options)
@@ -66,7 +66,7 @@ final class DownloadFeed: TransferFeed {
                 }
             }
         }
-        // Done last, because this may prompt for a password and a passphrase.
+        // Do this last, because it may prompt for a password and a passphrase.
         try login.ask(options)
         let trust = try TrustOptions(options)
         settings = TransferSettings(
@@ -149,7 +149,7 @@ final class DownloadFeed: TransferFeed {
 
     // MARK: Transfers
 
-    /// Starts a file, settles it, or sets it aside.
+    /// Starts the transfer of a file, settles the file without a transfer, or defers it.
     private func begin(_ item: DownloadItem, _ file: DownloadSource.Waiting) throws(ToolError) -> TransferStep {
         if files.isStreamed { return .transfer(try streamed(item)) }
         let place = files.printsHead ? .file("") : try place(of: item)

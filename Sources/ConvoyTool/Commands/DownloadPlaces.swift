@@ -27,7 +27,7 @@ struct DownloadPlaces {
 
     private let directory: String
     private let usesServerNames: Bool
-    /// Whether a number is added to the name of a new file if the file exists.
+    /// Whether a number is added to the name of a new file if a file of that name exists.
     private let numbersFiles: Bool
     /// The names in use, for each directory.
     private var names: [String: FileNameAllocator] = [:]

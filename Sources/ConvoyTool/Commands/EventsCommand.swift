@@ -15,7 +15,7 @@ enum EventsCommand {
         let printer = EventPrinter(
             display, types: options.all("type"), printsJSON: options.has("json"),
             limit: try options.integer("count", in: 1...Int.max))
-        // Done last, because this may prompt for a password and a passphrase.
+        // Do this last, because it may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         let (speed, trust) = (settings.speed, settings.trust)
         try settings.apply(to: source, url, ConnectionConfiguration(), number: 1, heard: { _ in })
@@ -86,8 +86,8 @@ final class EventPrinter: Sendable {
 
 /// Formats events as text.
 enum EventText {
-    /// Returns the data, line by line, with an empty line after several. It is preceded by the type, unless that is the
-    /// default type or the only selected one.
+    /// Returns the lines of the data, followed by an empty line if there are several. The type precedes them, unless it
+    /// is the default type or the only selected one.
     static func line(_ event: ServerSentEvent, withType: Bool) -> String {
         let lines = event.data.split(separator: "\n", omittingEmptySubsequences: false).map { Printable.line(String($0)) }
         let data = lines.joined(separator: "\n") + (lines.count > 1 ? "\n" : "")

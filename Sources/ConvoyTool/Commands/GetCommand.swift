@@ -63,7 +63,7 @@ enum ContinuingLine {
         return Printable.line(words.map { ShellText.word($0) }.joined(separator: " "))
     }
 
-    /// Writes a list of URLs. It is readable by this user only, because the URLs may contain secrets.
+    /// Writes a list of URLs, which only this user can read, because the URLs may contain secrets.
     ///
     /// - Returns: The name of the list, or nil if it cannot be written.
     private static func written(_ urls: [String]) -> String? {
@@ -87,7 +87,7 @@ enum ContinuingLine {
     private static func shown(_ value: String, of option: ToolOption) -> String {
         switch option.name {
         case "user":
-            // Only the user name; the password will be prompted for. A lone colon stands for Kerberos.
+            // Keep only the user name: the next run prompts for the password. A lone colon stands for Kerberos.
             guard value != ":", let colon = value.firstIndex(of: ":") else { return value }
             return String(value[..<colon])
         case "header":

@@ -13,7 +13,7 @@ enum PutCommand {
         let display = try Display(options, printsBodies: false)
         let url = try DownloadURL.parse(text)
         let plan = try UploadPlan(options, url)
-        // Done last, because this may prompt for a password and a passphrase.
+        // Do this last, because it may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         if let warning = settings.trust.warning { display.complain(warning) }
         var transfers: [Transfer] = []
@@ -78,7 +78,7 @@ private struct UploadPlan {
         for text in options.all("metadata") {
             let words = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard words.count == 2, !words[0].isEmpty else { throw options.usage("--metadata takes NAME=VALUE") }
-            // The protocol cannot send other names.
+            // The protocol does not allow other names.
             guard words[0].utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }) else {
                 throw options.usage(
                     "--metadata: invalid name '\(Printable.line(String(words[0])))': use ASCII without spaces and commas")

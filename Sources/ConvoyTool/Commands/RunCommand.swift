@@ -24,7 +24,7 @@ enum RunCommand {
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
-        // Done last, because this may prompt for a password and a passphrase.
+        // Do this last, because it may prompt for a password and a passphrase.
         var login = LoginOptions(options)
         for url in manifest.baseURL.map({ [$0] }) ?? manifest.requests.map(\.url) { try login.adopt(url, options) }
         try login.ask(options)
@@ -40,7 +40,7 @@ enum RunCommand {
         if let warning = trust.warning { display.complain(warning) }
         if isPreview { return Preview(display: display).print(TransferList(transfers)) }
         let run = TransferRun(display: display, speed: speed, options: options, trace: settings.trace)
-        // Taken from the manifest, because a finished operation no longer has its dependencies.
+        // Take the dependencies from the manifest, because a finished operation no longer has any.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })

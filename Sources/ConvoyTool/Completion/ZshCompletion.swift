@@ -102,7 +102,7 @@ enum ZshCompletion {
 
     /// Returns the names, in braces if there are two.
     ///
-    /// - Parameter suffix: How a value follows the long name, or nil for a value that may follow both.
+    /// - Parameter suffix: The text after the long name, or nil for an option whose value may follow both names.
     private static func names(_ name: String, _ letter: Character?, suffix: String?) -> String {
         guard let letter else { return "--\(name)\(suffix ?? "=")" }
         return suffix.map { "{-\(letter),--\(name)\($0)}" } ?? "{-\(letter)+,--\(name)=}"

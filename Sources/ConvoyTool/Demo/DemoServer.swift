@@ -50,7 +50,7 @@ struct DemoServer {
             guard request.fields["authorization"] == "Bearer \(token)" else { return .json([:], status: 401) }
             return request.path == reportPath
                 ? .json(["title": "Notes on the engine", "pages": "66"]) : .json(["name": "Ada", "report": reportPath])
-        // Slow enough to watch, and to pause half-way.
+        // The response is slow enough to watch, and to pause half-way.
         case ("GET", filePath): return range(of: file, request)
         case ("GET", let path):
             guard path.hasPrefix("/parts/"), let number = Int(path.dropFirst(7)), 0..<fileCount ~= number else { break }

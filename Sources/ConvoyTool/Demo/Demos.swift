@@ -29,7 +29,7 @@ enum ChainDemo {
         tell(stage, login, "token") { $0.token }
         tell(stage, profile, "report") { $0.report }
         tell(stage, report, "title") { $0.title }
-        // Enqueued in reverse: the dependencies determine the order.
+        // Enqueue the operations in reverse: the dependencies determine the order.
         manager.enqueue([report, profile, login])
         Interruption.shared.onInterrupt { manager.operationQueue.cancelAllOperations() }
         guard manager.completionGroup?.wait(timeout: .now() + DemoStage.patience) == .success else {
@@ -154,7 +154,7 @@ enum PauseDemo {
             }
             let middle = Int64(DemoServer.fileSize) / 2
             if before < middle, total >= middle {
-                // Paused here rather than on the waiting thread, because the server does not wait.
+                // Pause here rather than on the waiting thread, because the server does not wait.
                 operation?.pause()
                 half.signal()
             }
@@ -195,7 +195,7 @@ enum PauseDemo {
             let digest = MessageDigest.sha256(data)
         else { return stage.check("the file can be read", false) }
         let isRight = stage.check("\(data.count) bytes, with the SHA-256 of the original:", digest == wanted)
-        // On a separate line, so that it fits 80 columns.
+        // Print the digest on a separate line, so that it fits 80 columns.
         stage.note(digest.hexadecimalString)
         return isRight
     }

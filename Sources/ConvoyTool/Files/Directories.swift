@@ -30,7 +30,7 @@ enum Directories {
         path.utf8.indices.filter { path.utf8[$0] == UInt8(ascii: "/") }.map { String(path[..<$0]) }
     }
 
-    /// Checks that a file can be written at a path without overwriting another one.
+    /// Checks that a file can be written at a path without overwriting another file.
     ///
     /// - Parameters:
     ///   - partial: The path of the file while it is being written, which must also be free, or nil if it is checked
@@ -85,8 +85,8 @@ enum Directories {
         }
     }
 
-    /// Checks that the existing directories between an output directory and a file in it are real directories. A link could
-    /// lead outside.
+    /// Checks that the existing directories between an output directory and a file in it are real directories. A link
+    /// could lead outside the output directory.
     static func checkIsInside(_ directory: String, _ path: String) throws(ToolError) {
         for parent in parents(of: path) {
             let place = PathText.join(directory, parent)

@@ -4,7 +4,7 @@ import Foundation
 
 /// Makes safe file names from URLs, which are untrusted.
 enum FileNames {
-    /// The maximum length in bytes. A number and ".part" can be added without exceeding 255 bytes.
+    /// The maximum length of a name, in bytes. A number and ".part" can be added without exceeding 255 bytes.
     static let maximumLength = 240
 
     /// Returns the name of a manifest output while it is being written.

@@ -89,11 +89,11 @@ struct OutputFile: Sendable {
     }
 }
 
-/// The options that write to standard output, in addition to the messages. Only one of them may do so.
+/// The options that write to standard output, in addition to the messages. At most one of them may be used.
 enum StandardOutput {
     /// Returns the options that write to standard output.
     ///
-    /// - Parameter body: The option that prints response bodies there, or nil.
+    /// - Parameter body: The option that prints response bodies to standard output, or nil.
     static func users(_ options: Options, body: String?) -> [String] {
         var users = options.has("json") ? ["--json"] : []
         if let body { users.append(body) }

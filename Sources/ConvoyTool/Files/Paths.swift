@@ -19,7 +19,7 @@ enum RelativePath {
     }
 }
 
-/// Makes file URLs of paths that users, lists and manifests name.
+/// Makes file URLs from paths in options, lists and manifests.
 typealias UserPath = ConvoyWorkflow.UserPath
 
 /// Paths that do not name regular files.

@@ -1,7 +1,7 @@
 import Convoy
 import Foundation
 
-/// A value of a manifest or of the configuration. It knows its path from the root, so that errors include line and column.
+/// A value of a manifest or of the configuration, with its path from the root, so that errors include line and column.
 struct JSONValue {
     enum Content {
         case null
@@ -23,7 +23,7 @@ struct JSONValue {
     private let pointer: JSONPointer
     private let text: Data
 
-    /// Parses the root value. More than a hundred nested levels are an error.
+    /// Parses the root value. Throws if more than a hundred levels are nested.
     init(parsing text: Data) throws(JSONProblem) {
         do throws(JSONSyntaxError) {
             self.init(

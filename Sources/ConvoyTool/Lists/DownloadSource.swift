@@ -55,10 +55,10 @@ final class DownloadSource {
     private var index = 0
     /// The number of files, or nil while a list is still being read from a pipe.
     private(set) var count: Int?
-    /// The number of files taken.
+    /// The number of files returned so far.
     private var taken = 0
 
-    /// Throws a usage error for an invalid URL, an unreadable list, or if no URL is given.
+    /// Throws a usage error for an invalid URL, an unreadable list or a missing URL.
     init(_ options: Options) throws(ToolError) {
         let items = try options.arguments.map { text throws(ToolError) in try DownloadItem(argument: text) }
         if !items.isEmpty { parts.append(.items(items)) }

@@ -2,7 +2,7 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Reads a list line by line, on demand, without keeping what it has read.
+/// Reads a list line by line, on demand, without keeping the lines in memory.
 ///
 /// A file can be read a second time. A pipe is read once, as data arrives: an entry ends when the next one begins, or when
 /// no more data arrives for a moment.
@@ -20,7 +20,7 @@ final class ListReader {
     /// Whether the list can be read again.
     let isFile: Bool
     private let descriptor: Int32
-    /// The start of the file, because standard input may have been read before.
+    /// The offset at which the list begins, because standard input may have been read before.
     private let start: off_t
     private var bytes: [UInt8] = []
     private var block = [UInt8](repeating: 0, count: 64 << 10)
@@ -33,7 +33,7 @@ final class ListReader {
 
     /// The maximum length of a line, in bytes.
     private static let longestLine = 1 << 20
-    /// How long an entry waits for its options, in milliseconds.
+    /// The time that an entry waits for its options, in milliseconds.
     private static let patience: Int32 = 250
 
     /// - Parameter path: The path of the list, or `-` for standard input.
@@ -55,8 +55,8 @@ final class ListReader {
         (bytes, next, line, isAtEnd, open) = ([], 0, 0, false, nil)
     }
 
-    /// Returns the whole contents if this is a Metalink, or nil if it is a list. Must be called first; it waits for the
-    /// first byte, which distinguishes them.
+    /// Returns the whole contents of a Metalink, or nil if the file is a list. Must be called first. Waits for the
+    /// first byte, which distinguishes the two formats.
     func metalink() throws(ToolError) -> Data? {
         while true {
             if let first = bytes.first(where: { !" \t\r\n\u{FEFF}".utf8.contains($0) }) {
@@ -120,7 +120,7 @@ final class ListReader {
         return text
     }
 
-    /// Returns an error after which nothing more is read.
+    /// Stops reading, and returns the error to throw.
     private func giveUp(_ text: String) -> ToolError {
         (bytes, next, isAtEnd) = ([], 0, true)
         return .usage("\(name):\(line + 1): \(text)")

@@ -7,7 +7,7 @@ struct Roff {
     /// Begins the page.
     mutating func title(_ name: String, section: Int, date: String, source: String, manual: String) {
         lines.append(".TH \(name) \(section) \(date) \"\(Self.escaped(source))\" \"\(manual)\"")
-        // Hyphenated options and paths could not be copied; without hyphenation, justified lines look uneven.
+        // Disable hyphenation, which would break options and paths, and justification, which looks uneven without it.
         lines += [".nh", ".ad l"]
     }
 
@@ -75,10 +75,10 @@ struct Roff {
         }
     }
 
-    /// Returns a line that is not taken for a request, even if it begins with a dot.
+    /// Returns a line that roff does not treat as a request, even if it begins with a dot.
     private static func line(_ text: String) -> String { text.hasPrefix(".") ? "\\&\(text)" : text }
 
-    /// Returns at least four digits, as roff requires.
+    /// Returns a scalar as at least four hexadecimal digits, as roff requires.
     private static func hexadecimal(_ scalar: Unicode.Scalar) -> String {
         let digits = String(scalar.value, radix: 16, uppercase: true)
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits

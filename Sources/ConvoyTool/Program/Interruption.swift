@@ -11,11 +11,11 @@ import Foundation
 final class Interruption: Sendable {
     static let shared = Interruption()
 
-    /// The handling of the terminal. Called on a separate thread; it must not block for long.
+    /// Closures that handle the terminal. They are called on a separate thread and must not block for long.
     struct Terminal: Sendable {
         /// Called before the program is stopped or ends immediately.
         var giveBack: @Sendable () -> Void
-        /// Called when the program continues after that.
+        /// Called when the stopped program continues.
         var takeAgain: @Sendable () -> Void
         /// Called when the program continues after a stop without notice: another program may have used the terminal.
         var drawAnew: @Sendable () -> Void
@@ -23,7 +23,7 @@ final class Interruption: Sendable {
         var resized: @Sendable () -> Void = {}
     }
 
-    /// The time in which a repeated signal counts as one, in nanoseconds.
+    /// The time within which the same signal counts only once, in nanoseconds.
     private static let echoTime: MonotonicTime = 200_000_000
 
     private struct State {
@@ -83,8 +83,8 @@ final class Interruption: Sendable {
         cancel?()
     }
 
-    /// Sets the closure to call on an interruption, and calls it immediately if one has already occurred. Replaces an
-    /// earlier closure.
+    /// Sets the closure to call on an interruption, replacing an earlier closure, and calls it immediately if an
+    /// interruption has already occurred.
     ///
     /// - Parameter again: The closure for a second interruption, or nil to end the program. A third one always ends it.
     func onInterrupt(_ cancel: @escaping @Sendable () -> Void, again: (@Sendable () -> Void)? = nil) {
@@ -111,7 +111,7 @@ final class Interruption: Sendable {
         change(SIG_UNBLOCK, set([SIGTSTP]))
         raise(SIGTSTP)
         change(SIG_BLOCK, set([SIGTSTP]))
-        // Discards the SIGCONT that continued the program, which needs no further handling.
+        // Discard the SIGCONT that continued the program, which needs no further handling.
         var expected = set([SIGCONT])
         var now = timespec()
         _ = sigtimedwait(&expected, nil, &now)

@@ -65,7 +65,7 @@ final class LoopbackServer: Sendable {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = wanted.bigEndian
-        // Allows reusing a port whose last connections are still being closed.
+        // Allow reusing a port whose last connections are still being closed.
         var isReused: Int32 = 1
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &isReused, socklen_t(MemoryLayout<Int32>.size))
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian  // 127.0.0.1
@@ -199,7 +199,7 @@ final class LoopbackServer: Sendable {
         guard send(Data((head + "\r\n").utf8), to: client) else { return false }
         guard hasBody else { return true }
         guard let rate = response.bytesPerSecond else { return send(response.body, to: client) }
-        // Sent in blocks of 20 ms.
+        // Send the body in blocks of 20 ms.
         let block = max(1, rate / 50)
         for start in stride(from: 0, to: response.body.count, by: block) {
             guard send(response.body[start..<min(start + block, response.body.count)], to: client) else { return false }

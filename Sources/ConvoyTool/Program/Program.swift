@@ -65,7 +65,7 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
     /// Ends the program.
     func end() -> Never {
         if case .interrupted(let signal) = self { Interruption.end(by: signal) }
-        // Does not call `exit`, which would free the state of OpenSSL while other threads may still use it.
+        // Do not call `exit`, which would free the state of OpenSSL while other threads may still use it.
         fflush(nil)
         cepoll_write_profile()
         _exit(rawValue)

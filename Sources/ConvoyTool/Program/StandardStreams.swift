@@ -9,7 +9,7 @@ enum DescriptorLimit {
     static func raise() {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        // More would be useless, and some systems have a hard limit of a thousand million.
+        // More descriptors would be useless, and some systems have a hard limit of a billion.
         let wanted = min(limit.rlim_max, 65_536)
         guard limit.rlim_cur < wanted else { return }
         limit.rlim_cur = wanted
@@ -25,7 +25,7 @@ enum StandardStreams {
     /// request.
     static func openClosed() {
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
-            // All lower descriptors are in use, so this one is returned.
+            // All lower descriptors are in use, so `open` returns this descriptor.
             guard open("/dev/null", O_RDWR) == descriptor else { _exit(ExitStatus.failure.rawValue) }
         }
     }

@@ -4,7 +4,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// `convoy queue add`.
+/// `convoy queue add`: adds requests to a queue.
 enum QueueAdd {
     static func run(_ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter) throws(ToolError) -> ExitStatus {
         let texts = options.arguments.dropFirst()

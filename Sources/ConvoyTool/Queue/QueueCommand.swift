@@ -95,12 +95,12 @@ enum QueueCommand {
             return nil
         }
         printer.print(changed: count, by: action)
-        // It is a failure if a named entry could not be changed.
+        // The command fails if a named entry could not be changed.
         return filter.ids.map { Set($0).count > count ?? 0 } ?? false ? .failure : .success
     }
 }
 
-/// `convoy queue limit`.
+/// `convoy queue limit`: sets the limits of a host.
 enum QueueLimit {
     static func run(_ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter) throws(ToolError) -> ExitStatus {
         let words = options.arguments.dropFirst()
@@ -123,7 +123,7 @@ enum QueueLimit {
             if let jobs { limits.maximumConcurrentRequests = jobs.map { Int($0) } }
             if let rate { limits.requestsPerSecond = rate }
             if let retries { limits.retryShare = retries }
-            // A host without own limits uses those of all other hosts again.
+            // A host without limits of its own uses those of all other hosts again.
             try await queue.setLimits(limits == HostLimits() ? nil : limits, host: name)
             return limits
         }

@@ -20,7 +20,7 @@ struct QueueOverview: Sendable {
         isPaused = try await queue.isPaused()
     }
 
-    /// The hosts with entries or limits, those with most entries first.
+    /// The hosts with entries or limits, those with the most entries first.
     var hostRows: [(name: String, counts: [WorkState: Int], host: SharedQueue.Host?)] {
         let known = Dictionary(hosts.map { ($0.name, $0) }) { $1 }
         let names = Set(countsByHost.keys).union(known.keys)

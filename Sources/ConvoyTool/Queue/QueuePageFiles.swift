@@ -72,7 +72,7 @@ enum QueuePageFiles {
 
         """
 
-    /// Reloads the page every few seconds and replaces its contents, unless it is hidden or in use.
+    /// A script that reloads the page every few seconds and replaces its contents, unless it is hidden or in use.
     static let script = """
         "use strict";
         let isLoading = false;

@@ -105,7 +105,7 @@ struct QueuePrinter: Sendable {
 
     // MARK: The queue
 
-    /// Prints how many entries an action has changed, or nil for the whole queue.
+    /// Prints the number of entries that an action has changed; nil stands for the whole queue.
     func print(changed count: Int?, by action: QueueAction) {
         let done =
             switch action {

@@ -92,7 +92,7 @@ final class QueueSite: Sendable {
     ) -> LoopbackServer.Response {
         if let given = query["token"] {
             guard Self.isSame(given, token) else { return Self.noAccess }
-            // Removes the token from the address, which is visible in the history and in screenshots.
+            // Remove the token from the address, which is visible in the history and in screenshots.
             let name = cookie.withLock { $0 }
             return redirection(
                 to: "\(path)\(query.without("token"))",
@@ -137,7 +137,7 @@ final class QueueSite: Sendable {
 
     // MARK: Changing
 
-    /// Forms must include the token: another site can make a browser submit a form, but does not know the token.
+    /// Processes a form with the token. Another site can make a browser submit a form, but does not have the token.
     private func change(
         _ path: String, _ query: QueueQuery, _ request: LoopbackServer.Request
     ) -> LoopbackServer.Response {

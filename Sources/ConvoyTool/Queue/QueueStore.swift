@@ -57,7 +57,7 @@ enum QueueStore {
     }
 }
 
-/// Calls of a shared queue on a thread that may block.
+/// Calls to a shared queue from a thread that may block.
 enum QueueCall {
     /// Waits for the result. Must not be called on a thread of Swift's concurrency pool.
     static func result<Value: Sendable>(

@@ -8,7 +8,7 @@ import FoundationNetworking
 final class WorkBoard: Sendable {
     private let display: Display
     private let printsJSON: Bool
-    /// Lines are written on this queue, so that a slow reader does not block transfers.
+    /// The queue on which lines are written, so that a slow reader does not block transfers.
     private let queue = DispatchQueue(label: "convoy.work")
 
     init(_ display: Display, printsJSON: Bool) { (self.display, self.printsJSON) = (display, printsJSON) }

@@ -22,7 +22,7 @@ struct Headers {
         }
     }
 
-    /// Returns these headers with further ones added.
+    /// Returns these headers with further headers added.
     func adding(_ texts: [String]) throws(ToolError) -> Headers {
         var headers = self
         for text in texts { try headers.add(text) }
@@ -137,8 +137,8 @@ struct Login {
 
 /// Parses URLs of the command line and of lists.
 enum DownloadURL {
-    /// Returns whether a text is a plain URL: http or https, a name in ASCII, and a path without percent-encoding. Most URLs
-    /// are, and need no further parsing.
+    /// Returns whether a text is a plain URL: http or https, a name in ASCII, and a path without percent-encoding. Most
+    /// URLs are plain, and need no further parsing.
     static func isPlain(_ text: String) -> Bool {
         var rest = text.utf8[...]
         guard let scheme = ["https://", "http://"].first(where: { rest.starts(with: $0.utf8) }) else { return false }
@@ -160,7 +160,7 @@ enum DownloadURL {
 
     private static let plainBytes = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/?=&,:+".utf8)
 
-    /// Returns the URL of a text. Without a scheme, it is https, or http for this machine.
+    /// Returns the URL of a text. A missing scheme defaults to https, or to http for this machine.
     static func parse(_ text: String) throws(ToolError) -> URL {
         let shown = Printable.line(Shown.url(text))
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {

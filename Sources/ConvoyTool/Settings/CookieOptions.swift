@@ -8,7 +8,7 @@ struct CookieOptions {
     private let store = CookieStore()
     private let file: String?
 
-    /// Reads the file. If it contains anything other than cookies, this is a usage error, because the file would be
+    /// Reads the file. Throws a usage error if it contains anything other than cookies, because the file would be
     /// overwritten.
     init(_ options: Options, _ display: Display) throws(ToolError) {
         file = options.value("cookie-jar")
@@ -39,7 +39,7 @@ struct CookieOptions {
 
     func apply(to operation: URLConnectionOperation) { operation.cookieStore = store }
 
-    /// Writes the file, also after an interruption.
+    /// Writes the file, even after an interruption.
     ///
     /// - Returns: The status of the run, which fails if the file cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {

@@ -16,7 +16,7 @@ struct LoginOptions {
 
     /// Adds a URL, which must be on the server that the login is for.
     ///
-    /// - Throws: A usage error if it is on another server.
+    /// - Throws: A usage error if the URL is on another server.
     mutating func adopt(_ url: URL, _ options: Options) throws(ToolError) {
         guard isForOneServer, let target = Target(url) else { return }
         guard origin == nil || origin == target else {

@@ -28,7 +28,7 @@ struct RouteOptions {
             }
             proxy = try Self.proxy(text, except: exceptions)
         } else if let exceptions {
-            // The environment's proxies, and these exceptions with them, are looked up for each request.
+            // The proxies of the environment are looked up for each request, together with these exceptions.
             guard !exceptions.utf8.contains(0) else { throw options.usage("--noproxy takes names of hosts") }
             setenv("no_proxy", exceptions.isEmpty ? "," : exceptions, 1)
         }
@@ -76,9 +76,9 @@ struct RouteOptions {
 
     private static func networks(_ text: String) -> [IPNetwork] { (try? IPNetwork(text)).map { [$0] } ?? [] }
 
-    /// Parses `HOST:PORT:HOST2:PORT2` as a host and port, or `*` for all, and the target to connect to. Returns nil for any
-    /// other text. An empty first host matches all hosts, an empty second host keeps it, and an empty port matches or keeps
-    /// all ports.
+    /// Parses `HOST:PORT:HOST2:PORT2` as a host and port, or `*` for all, and the target to connect to. Returns nil for
+    /// any other text. An empty first host matches all hosts, an empty second host keeps the host, and an empty port
+    /// matches or keeps all ports.
     private static func replacement(_ text: String) -> (place: String, target: String)? {
         var parts: [String] = [], rest = text[...]
         while parts.count < 4 {

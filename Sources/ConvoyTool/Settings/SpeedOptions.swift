@@ -49,7 +49,7 @@ struct SpeedOptions {
     var jobsOfOneHost: Int { wait == nil ? min(jobs, jobsPerHost ?? jobs) : 1 }
 
     func apply(to manager: HTTPRequestOperationManager) {
-        // A queue without a limit per host, unless the user sets one.
+        // By default, this queue has no limit per host.
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = jobs
         if let wait {

@@ -24,9 +24,9 @@ struct TraceOptions {
     /// Attaches the observers of a transfer.
     ///
     /// - Parameters:
-    ///   - number: The number of the transfer in the run, from 1. Lines of its first request are prefixed with it; those of
-    ///     further requests with `3.2`, `3.3`.
-    ///   - heard: Receives the metrics of its requests.
+    ///   - number: The number of the transfer in the run, from 1. The lines of the first request are prefixed with this
+    ///     number, and those of further requests with `3.2`, `3.3`.
+    ///   - heard: Receives the metrics of the transfer's requests.
     func apply(
         to operation: HTTPRequestOperation, _ configuration: inout ConnectionConfiguration, number: Int,
         heard: @escaping @Sendable (TransactionMetrics) -> Void
@@ -43,7 +43,7 @@ struct TraceOptions {
         }
     }
 
-    /// Reports what a connection does not know: what a transfer waits for, and its retries.
+    /// Returns a monitor for events that the connection does not report: what a transfer waits for, and its retries.
     private func storyMonitor(_ number: Int) -> EventMonitor {
         EventMonitor(interval: 0, on: queue) { [display, count] events in
             for event in events {

@@ -10,13 +10,13 @@ struct TransferSettings {
     let trust: TrustOptions
     let trace: TraceOptions
 
-    /// Configures an operation, except for settings of transfers that have an end.
+    /// Configures an operation, except for the settings of finite transfers.
     ///
     /// - Parameters:
     ///   - url: The URL given by the user, which may contain a login.
     ///   - configuration: The operation's own configuration.
     ///   - number: The number of the transfer in the run, from 1.
-    ///   - heard: Receives the metrics of its requests.
+    ///   - heard: Receives the metrics of the transfer's requests.
     func apply(
         to operation: HTTPRequestOperation, _ url: URL, _ configuration: ConnectionConfiguration, number: Int,
         heard: @escaping @Sendable (TransactionMetrics) -> Void

@@ -88,7 +88,7 @@ struct TrustOptions {
         var isDirectory: ObjCBool = false
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
         do throws(CertificateError) {
-            // Read now, to report errors before anything is sent.
+            // Read the certificates now, to report errors before anything is sent.
             if exists, isDirectory.boolValue {
                 return .certificates(try Certificate.certificates(inDirectory: url))
             }
@@ -101,7 +101,7 @@ struct TrustOptions {
     private static func revocationLists(_ paths: [String]) throws(ToolError) -> [URL] {
         let files = paths.map { UserPath.url($0) }
         do throws(CertificateError) {
-            // Checked now, and read again for each connection, because the files may change.
+            // Check the files now. Connections read them again later, because the files may change.
             try RevocationLists.check(files)
         } catch {
             throw .usage("--crl-file: \(Printable.line(error.description))")

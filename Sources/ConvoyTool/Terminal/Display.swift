@@ -30,7 +30,7 @@ final class Display: Sendable {
     /// Whether error messages are marked.
     private let marksComplaints: Bool
     private let complaintsUseColour: Bool
-    /// The descriptors, of standard output and standard error, that are terminals.
+    /// The descriptors of standard output and standard error that are terminals.
     let terminals: Set<Int32>
     private let screen = Locked(Screen())
 
@@ -119,10 +119,11 @@ final class Display: Sendable {
     /// Writes a line for programs to standard output.
     func emit(_ line: String) { write(line, to: STDOUT_FILENO, isFiltered: false) }
 
-    /// Masks secrets that only the command knows in lines for people. Lines for programs are created without them.
+    /// A closure that masks secrets in lines for people. Only the command knows these secrets. Lines for programs are
+    /// created without them.
     static let filter = Locked<(@Sendable (String) -> String)?>(nil)
 
-    /// Masks the same secrets in a JSON file.
+    /// A closure that masks the same secrets in a JSON file.
     static let archiveFilter = Locked<(@Sendable (Data) -> Data)?>(nil)
 
     private func write(_ text: String, to descriptor: Int32, isFiltered: Bool = true) {
@@ -174,7 +175,7 @@ final class Display: Sendable {
 
     /// Shows changing lines below all others, replacing the previous ones. Does nothing if changing lines are not possible.
     ///
-    /// - Parameter waits: Whether to draw them with the next change, because a permanent line is about to follow.
+    /// - Parameter waits: Whether to draw the lines with the next change, because a permanent line is about to follow.
     func show(_ lines: [String], waits: Bool = false) {
         guard isLive else { return }
         change { screen in
@@ -234,7 +235,7 @@ final class Display: Sendable {
     /// The display in use.
     private static let current = Locked<Display?>(nil)
 
-    /// How signals restore and redraw the terminal.
+    /// The closures with which signals restore and redraw the terminal.
     static let terminal = Interruption.Terminal(
         giveBack: {
             current.withLock { $0 }?.changeSoon { display, screen in

@@ -12,7 +12,7 @@ final class PassphrasePrompt: Sendable {
     /// - Parameter question: The prompt.
     init(question: String) { self.question = question }
 
-    /// Returns the passphrase.
+    /// Returns the passphrase, and prompts for it the first time.
     ///
     /// - Throws: `ToolError` without a terminal.
     @Sendable func ask() throws -> String {
@@ -55,7 +55,7 @@ enum SilentTerminal {
 
     /// Prints a prompt and disables echo. Discards earlier input, which cannot be an answer.
     ///
-    /// - Returns: Whether that succeeded.
+    /// - Returns: Whether both steps succeeded.
     static func begin(_ descriptor: Int32, asking question: String) -> Bool {
         var before = termios()
         guard tcgetattr(descriptor, &before) == 0 else { return false }
@@ -78,7 +78,7 @@ enum SilentTerminal {
         }
     }
 
-    /// How signals restore the terminal and repeat the prompt.
+    /// The closures with which signals restore the terminal and repeat the prompt.
     static let terminal = Interruption.Terminal(
         giveBack: { session.withLock { if let session = $0 { giveBack(session) } } },
         takeAgain: { session.withLock { if let session = $0 { _ = ask(session) } } },
@@ -86,7 +86,7 @@ enum SilentTerminal {
 
     private static func ask(_ session: Session) -> Bool {
         var quiet = session.before
-        // The terminal still edits lines, and Ctrl-C is still a signal.
+        // Only echo is disabled: line editing and Ctrl-C still work.
         quiet.c_lflag &= ~tcflag_t(ECHO)
         guard tcsetattr(session.descriptor, TCSAFLUSH, &quiet) == 0 else { return false }
         return (try? StandardStreams.write(session.question, to: session.descriptor)) != nil

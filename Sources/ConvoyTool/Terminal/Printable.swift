@@ -61,9 +61,8 @@ enum Printable {
         return String(characters[..<left]) + (Display.hasUnicode ? "…" : "~") + String(characters[right...])
     }
 
-    /// Returns the start of the file extension, including the one before it in ".tar.gz", or the end of the name without
-    /// one.
-    /// extension.
+    /// Returns the start of the file extension, including the one before it in ".tar.gz", or the end of the name
+    /// without an extension.
     private static func extensionStart(_ characters: [Character]) -> Int {
         func isExtension(_ range: Range<Int>) -> Bool {
             (2...5).contains(range.count)
@@ -99,7 +98,7 @@ enum Printable {
         return body()
     }
 
-    /// Created once and never freed.
+    /// A locale that is created once and never freed.
     private struct TextLocale: @unchecked Sendable { let value: locale_t? }
     private static let textLocale = TextLocale(value: newlocale(LC_CTYPE_MASK, "C.UTF-8", nil))
 }
@@ -127,7 +126,7 @@ enum Shown {
     }
 }
 
-/// Returns the message of an error, on one line.
+/// The message of an error, on one line.
 enum ErrorText {
     static func line(for error: any Error) -> String {
         if let error = error as? ToolError { return error.text }
@@ -138,7 +137,7 @@ enum ErrorText {
 
     private static func words(of error: any Error) -> String {
         if let refusal = (error as? URLError)?.addressRefusal, let network = refusal.network {
-            // The networks that -4 and -6 exclude.
+            // `-4` and `-6` exclude these networks.
             if "\(network)" == "::/0" { return "The host has no IPv4 address (--ipv4)." }
             if "\(network)" == "0.0.0.0/0" { return "The host has no IPv6 address (--ipv6)." }
         }

@@ -19,7 +19,7 @@ struct ProgressBar {
         return Double(total - done) / speed
     }
 
-    /// Returns the line.
+    /// Returns the progress as a line for a terminal.
     ///
     /// Terminals disagree about the width of some names. The cursor is therefore moved to the column after the name, and the
     /// rest of the line is drawn over any part of the name that extends beyond it.

@@ -10,7 +10,7 @@ import FoundationNetworking
 /// The file is created with the first byte, so that an error response leaves no file. It gets its final name before the
 /// operation finishes, so that dependents find it there.
 final class BodyFile: BodyCounting {
-    /// Used only while holding the lock.
+    /// The state of the file, which is used only while holding the lock.
     private struct Receipt: @unchecked Sendable {
         var file: FileWriter?
         var digest: MessageDigest?
@@ -19,7 +19,7 @@ final class BodyFile: BodyCounting {
         var isCommitted = false
         var isOver = false
         var replaces = false
-        /// Called before the first byte.
+        /// The closure to call before the first byte.
         var start: BodyStart?
 
         /// Performs an action on the file and records its failure.
@@ -54,7 +54,7 @@ final class BodyFile: BodyCounting {
 
     var isProvisional: Bool { true }
     var opensFile: Bool { path != nil }
-    /// The file is created with the first byte, so a descriptor is reserved before the request is sent.
+    /// Whether the sink need not be opened. A file reserves a descriptor before the request is sent.
     var isOpen: Bool { path == nil }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {

@@ -21,7 +21,7 @@ final class DescriptorSink: BodyCounting {
         /// The deadline for waiting for a reader.
         var end: MonotonicTime?
         var failure: ToolError?
-        /// Called before the first byte.
+        /// The closure to call before the first byte.
         var start: BodyStart?
     }
 
@@ -45,7 +45,7 @@ final class DescriptorSink: BodyCounting {
         guard receipt.withLock({ $0.descriptor }) < 0 else { return }
         if let patience, patience > 0 { receipt.withLock { $0.end = MonotonicClock.now + UInt64(patience * 1e9) } }
         do throws(ToolError) {
-            // Not under the lock, because opening a pipe waits for its reader.
+            // Open the pipe outside the lock, because opening it waits for its reader.
             let opened = try path.map { path throws(ToolError) in try open(path) } ?? STDOUT_FILENO
             receipt.withLock { $0.descriptor = opened }
         } catch {
@@ -117,7 +117,7 @@ final class DescriptorSink: BodyCounting {
         defer { endWriting() }
         guard descriptor >= 0 else { throw fail(reasonToStop ?? .disk("cannot write to \(shownPath): it is not open")) }
         do throws(SystemError) {
-            // Not under the lock, because writing may wait for a reader.
+            // Write outside the lock, because writing may wait for a reader.
             try StandardStreams.write(bytes, to: descriptor) { reasonToStop == nil }
         } catch {
             throw fail(reasonToStop ?? .disk("cannot write to \(shownPath): \(error.text)"))

@@ -116,7 +116,7 @@ final class Transfer: Sendable {
 
     /// Stops counting the transfer in the transfer window.
     ///
-    /// - Returns: Whether it counted until now.
+    /// - Returns: Whether the transfer counted until now.
     func stopsCounting() -> Bool {
         window.withLock { window in
             defer { window.counts = false }
@@ -140,7 +140,7 @@ final class Transfer: Sendable {
         operation.completionGroup = group
     }
 
-    /// Returns the outcome. Called once, when the operation has finished.
+    /// Returns the outcome of the transfer. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
         var outcome = Outcome(id: id, url: Shown.url(text), status: operation.statusCode)
         outcome.place = place

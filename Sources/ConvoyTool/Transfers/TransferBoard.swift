@@ -10,7 +10,7 @@ final class TransferBoard: Sendable {
         var bar: ProgressBar
         /// The number of bytes received over the network.
         var arrived: Int64 = 0
-        /// The part of them in the last progress report.
+        /// The number of received bytes in the last progress report, which decreases when the transfer starts over.
         var fetched: Int64 = 0
         var meter: SpeedMeter
         var lines: ProgressLines
@@ -121,14 +121,14 @@ final class TransferBoard: Sendable {
         display.show(lines, waits: true)
     }
 
-    /// Stops drawing.
+    /// Stops drawing, and removes the bars.
     func end() {
         display.onResize(nil)
         contents.withLock { contents in
             contents.timer?.cancel()
             contents.timer = nil
         }
-        // Waits for a running update.
+        // Wait for a running update.
         queue.sync {}
         display.clear()
     }

@@ -16,7 +16,7 @@ enum TransferStep {
 
 /// Callbacks about the transfers of a feed. Called on any thread.
 struct TransferHooks: Sendable {
-    /// A transfer waits to be retried.
+    /// Called when a transfer waits to be retried.
     var setBack: @Sendable (Transfer) -> Void = { _ in }
     var finish: @Sendable (Transfer) -> Void = { _ in }
 }
@@ -136,7 +136,7 @@ final class TransferRun: Sendable {
         }
         let dependencies = operation.dependencies.map { ObjectIdentifier($0) }
         let conclude: @Sendable ((any Error)?) -> Void = { error in
-            // Waits until the metrics of all requests have been recorded.
+            // Wait until the metrics of all requests have been recorded.
             self.trace.finish()
             let outcome = transfer.conclude(error)
             // Nothing else retains the bar.

@@ -41,7 +41,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
     ///
     /// - Returns: Whether to start it now. Otherwise, it is deferred.
     mutating func admit(_ item: Item, of host: Target) -> Bool {
-        // Removed temporarily, so that the waiting items are not copied.
+        // Remove the host temporarily, so that its waiting items are not copied.
         var own = hosts.removeValue(forKey: host) ?? HostUse()
         let begins = own.count < sizePerHost && own.isEmpty
         if begins {
@@ -85,7 +85,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
 
     /// Removes a finished transfer.
     ///
-    /// - Parameter counted: Whether it counted until now.
+    /// - Parameter counted: Whether the transfer counted until now.
     mutating func finish(of host: Target, counted: Bool) {
         if counted { count -= 1 }
         hosts[host]?.count -= 1

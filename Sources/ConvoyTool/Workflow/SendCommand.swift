@@ -40,7 +40,7 @@ enum SendCommand {
     private static func run(
         _ workflow: Workflow, _ url: URL, prints captures: [String], _ display: Display, _ options: Options
     ) throws(ToolError) -> ExitStatus {
-        // Done last, because this may prompt for a password and a passphrase.
+        // Do this last, because it may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         let trust = settings.trust
         let timeout = try options.seconds("timeout")
@@ -96,14 +96,14 @@ enum SendCommand {
 enum SendItems {
     private enum Kind { case text, json, file, query, header }
 
-    /// The parsed arguments. Without a method, it is GET, or POST if there is a body, as in HTTPie.
+    /// The parsed arguments. The method defaults to GET, or to POST if there is a body, as in HTTPie.
     struct Arguments {
         let method: String
         let url: String
         let items: ArraySlice<String>
     }
 
-    /// Returns nil if an argument is missing.
+    /// Parses the arguments. Returns nil if one is missing.
     static func target(_ options: Options) -> Arguments? {
         guard let first = options.arguments.first else { return nil }
         let rest = options.arguments.dropFirst()
@@ -235,7 +235,7 @@ struct ResponsePrinter {
             let phrase = HTTPURLResponse.localizedString(forStatusCode: response.status)
             display.emit(Printable.line("\(response.version) \(response.status) \(phrase)"))
             for field in response.fields {
-                // --head requests the fields, as their body would be requested without it.
+                // With --head the fields are the requested output, so they are printed unmasked, as a body would be.
                 let value = printsOnlyHead ? field.value : Shown.value(field.name, field.value)
                 display.emit(Printable.line("\(field.name): \(value)"))
             }

@@ -79,7 +79,7 @@ final class WorkflowBoard: Sendable {
         switch outcome.state {
         case .failed where isInterrupted:
             display.complain(WorkflowLines.interruption(outcome, manifest: workflow.name, row: row), isMarked: true)
-        // Such a line would appear for every request that was not started.
+        // After an interruption, this line would appear for every request that was not started.
         case .skipped where isInterrupted: break
         case .succeeded, .kept: if !printsNothing { display.say(WorkflowLines.success(outcome, display)) }
         case .skipped: if !printsNothing { display.say(WorkflowLines.skip(outcome, display)) }

@@ -61,7 +61,7 @@ enum WorkflowCommand {
                 workflows.append(try workflow(contents, name: name, inputs, options))
             } catch {
                 guard let number = row.number, number > 1 else { throw error }
-                // The values may be secrets that are not declared.
+                // Name only the row, because its values may be undeclared secrets.
                 throw ToolError(text: "--data: row \(number): \(error.text)", status: error.status)
             }
         }
@@ -99,7 +99,7 @@ enum WorkflowCommand {
         return try run(all, setting, options)
     }
 
-    /// All checks come before the first request: running half of the rows is worse than running nothing.
+    /// Returns all checks come before the first request: running half of the rows is worse than running nothing.
     private static func checkOutputs(_ rows: [Row], _ setting: Setting) throws(ToolError) {
         var owners: [Data: Row] = [:]
         for row in rows {
@@ -122,7 +122,7 @@ enum WorkflowCommand {
         let speed = try SpeedOptions(options)
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
-        // Done last, because this may prompt for a password and a passphrase.
+        // Do this last, because it may prompt for a password and a passphrase.
         var login = LoginOptions(options)
         for row in rows { if let base = row.workflow.baseURL { try login.adopt(base, options) } }
         try login.ask(options)

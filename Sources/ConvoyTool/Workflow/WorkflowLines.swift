@@ -42,8 +42,8 @@ enum WorkflowLines {
         start(outcome, manifest, row) + "interrupted"
     }
 
-    /// Returns the keys of `--json`, and those that only workflows have: `item`, `index`, `line`, `state`, `requests`,
-    /// `retries`, `captures`, `row` with `--data`, and `morePages` if it is true.
+    /// Returns the outcome as a line of `--json`, with the keys that only workflows have: `item`, `index`, `line`,
+    /// `state`, `requests`, `retries`, `captures`, `row` with `--data`, and `morePages` if it is true.
     static func json(_ outcome: RequestOutcome, row: DataRow?) -> String {
         var line = JSONLine()
         line.add("id", outcome.id)

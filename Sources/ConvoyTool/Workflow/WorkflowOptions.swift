@@ -109,7 +109,7 @@ struct DataRow: Sendable {
 
     /// The number with the values, for messages: `row 2 (user=ada, n=1)`.
     var title: String {
-        // Masked before shortening, because a shortened secret is not recognized.
+        // Mask before shortening, because a shortened secret is not recognized.
         let values = columns.map { name, value in
             let shown = if case .string(let text) = secrets.masked(.string(value), named: name) { text } else { "" }
             return "\(name)=\(shown)"
