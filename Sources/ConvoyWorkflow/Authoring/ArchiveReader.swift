@@ -4,11 +4,11 @@ import Foundation
 
 /// Reads HTTP Archives (HAR 1.2), as browsers save them.
 public enum ArchiveReader {
-    /// The requests of an archive, each after the one before; nil if the data is not an archive. The notes of a request list
-    /// what a manifest cannot express, and the entries before it that are left out.
+    /// Returns the requests of an archive, each of which runs after the previous one, or nil if the data is not an
+    /// archive. The notes of a request list what a manifest cannot express, and the omitted entries before the request.
     ///
-    /// Fields of a single connection, `Accept-Encoding` and the cookies that earlier responses of the archive have set are
-    /// left to the run. A redirect is the response that the archive has, and its target is the next request.
+    /// The run itself sets the fields of a single connection, `Accept-Encoding`, and the cookies that earlier responses
+    /// in the archive have set. A redirect is the expected response, and its target is the next request.
     public static func drafts(_ data: Data) -> [(name: String, draft: RequestDraft)]? {
         guard let archive = try? JSON(parsing: data), case .array(let entries)? = archive[["log", "entries"]] else {
             return nil
@@ -44,7 +44,7 @@ private struct EntryReader {
     /// The names of the cookies that earlier responses have set, by host.
     let cookies: [String: Set<String>]
 
-    /// Fields that the engine sets itself, or that are of one connection.
+    /// Fields that the engine sets itself, or that apply to a single connection.
     private static let ownFields: Set<String> = [
         "host", "content-length", "connection", "accept-encoding", "keep-alive", "transfer-encoding", "te", "upgrade",
         "proxy-connection", "http2-settings",
@@ -59,7 +59,7 @@ private struct EntryReader {
         if case .string(let text)? = entry[JSONPointer(tokens: path)] { text } else { nil }
     }
 
-    /// The names and values of a list of the archive.
+    /// Returns the names and values of a list in the entry.
     private func pairs(_ path: String...) -> [(name: String, value: String)] {
         guard case .array(let elements)? = entry[JSONPointer(tokens: path)] else { return [] }
         return elements.compactMap { element in
@@ -73,7 +73,7 @@ private struct EntryReader {
     /// The names of the cookies that the response sets.
     var newCookies: [String] {
         let fields = pairs("response", "headers").filter { $0.name.lowercased() == "set-cookie" }
-        // Browsers write several fields as lines of one.
+        // Browsers record several fields as lines of a single field.
         let lines = fields.flatMap { $0.value.split(whereSeparator: \.isNewline) }
         return pairs("response", "cookies").map(\.name)
             + lines.map { $0.prefix { $0 != "=" && $0 != ";" }.trimmingCharacters(in: .whitespaces) }
@@ -110,7 +110,7 @@ private struct EntryReader {
         addCookies(to: &draft)
     }
 
-    /// Adds the cookies of the request, unless all of them are those that the run gets from earlier responses.
+    /// Adds the cookies of the request, unless earlier responses have set all of them.
     private func addCookies(to draft: inout RequestDraft) {
         let fields = pairs("request", "headers").filter { $0.name.lowercased() == "cookie" }.map(\.value)
         let sent = fields.isEmpty ? pairs("request", "cookies").map { "\($0.name)=\($0.value)" } : fields
@@ -148,7 +148,7 @@ private struct EntryReader {
         guard text.isEmpty else { return draft.setBody(text, type: type) }
         if type?.lowercased().hasPrefix("multipart/") == true {
             draft.body = .multipart(params)
-            // The boundary is another one.
+            // The new body has a different boundary.
             draft.headers.removeAll { $0.name.lowercased() == "content-type" }
             let names = params.filter { $0.fileName != nil && $0.value.isEmpty }.map(\.name)
             if !names.isEmpty {
@@ -160,7 +160,7 @@ private struct EntryReader {
         }
     }
 
-    /// The parameters of a form, which an archive has instead of its text.
+    /// The parts of a form, which an archive can record instead of the text.
     private var parts: [RequestDraft.Part] {
         guard case .array(let elements)? = entry[["request", "postData", "params"]] else { return [] }
         return elements.compactMap { element in
@@ -178,7 +178,7 @@ private struct EntryReader {
         let isConditional = draft.headers.contains { Self.conditions.contains($0.name.lowercased()) }
         switch status {
         case 304 where isConditional, 200...299 where isConditional:
-            // Whether the resource has changed since is not up to the request.
+            // The resource may or may not have changed since the recording.
             draft.expectations["status"] = ["200-299", 304]
         case 200...299, 100...199: break
         case 300...399:

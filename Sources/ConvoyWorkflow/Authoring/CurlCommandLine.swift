@@ -2,20 +2,22 @@ import ConvoySerialization
 
 /// Reads command lines of curl, as people write them and browsers copy them.
 public enum CurlCommandLine {
-    /// Why a command line cannot become a manifest.
+    /// The reason a command line cannot be converted to a manifest.
     public struct Problem: Error, Equatable, CustomStringConvertible {
-        /// The message, with the value that is wrong.
+        /// The message, with the invalid value.
         public let description: String
     }
 
-    /// The requests of all curl commands in a text, with names for a manifest. The notes of a request list what a manifest
-    /// cannot express.
+    /// Returns the requests of all curl commands in a text, with names for a manifest. The notes of a request list what
+    /// a manifest cannot express.
     ///
-    /// A command with several URLs, with a pattern in its URL or with `--next` is several requests, each after the one before.
+    /// A command with several URLs, a pattern in its URL or `--next` becomes several requests, each after the previous
+    /// one.
     ///
-    /// - Parameter text: one or more commands in the syntax of a POSIX shell, or one in that of the Windows command prompt.
-    /// - Throws: ``Problem`` for unclosed quotes, command substitutions, unknown options, a missing URL, a GET with a body, and
-    ///   values that a manifest refuses.
+    /// - Parameter text: one or more commands in the syntax of a POSIX shell, or one in that of the Windows command
+    ///   prompt.
+    /// - Throws: ``Problem`` for unclosed quotes, command substitutions, unknown options, a missing URL, a GET with a
+    ///   body, and values that a manifest rejects.
     public static func drafts(_ text: String) throws(Problem) -> [(name: String, draft: RequestDraft)] {
         var drafts: [RequestDraft] = [], notes: [String] = []
         for command in try commands(in: text) {
@@ -40,14 +42,14 @@ public enum CurlCommandLine {
         var named = RequestDraft.named(drafts)
         for index in named.indices {
             if let reason = named[index].draft.failure { throw Problem(description: reason) }
-            // Like curl, which sends the next request after a failure, too.
+            // Continue after a failure, as curl does.
             if index + 1 < named.count { named[index].draft.others["onFailure"] = "continue" }
             if index > 0 { named[index].draft.others["after"] = [.string(named[index - 1].name)] }
         }
         return named
     }
 
-    /// Requests of a manifest have different outputs. With curl, the last of them remains.
+    /// Removes outputs that a later request would overwrite. In a manifest, each request must have a different output.
     private static func removeOverwrittenOutputs(of drafts: inout [RequestDraft]) {
         var taken: Set<String> = []
         for index in drafts.indices.reversed() {
@@ -60,9 +62,9 @@ public enum CurlCommandLine {
     // MARK: The commands
 
     private enum Command {
-        /// Its words are the arguments.
+        /// A curl command, with its arguments as words.
         case curl(ShellWords.Command)
-        /// Another program, by its name.
+        /// A command of another program, with the name of the program.
         case other(String)
     }
 
@@ -93,12 +95,12 @@ public enum CurlCommandLine {
             found.append(.curl(command))
         }
         let hasCurl = found.contains { if case .curl = $0 { true } else { false } }
-        // Arguments alone are those of curl.
+        // If there is no word `curl`, the text consists of the arguments only.
         if !hasCurl, !found.isEmpty, let command = simple.first { found[0] = .curl(command) }
         return found
     }
 
-    /// The position of the word `curl`, after prompts, assignments and programs that run another one.
+    /// Returns the position of the word `curl`, after prompts, assignments and programs that run another program.
     private static func curlIndex(_ words: [String]) -> Int? {
         let wrappers: Set<String> = ["sudo", "time", "env", "command", "exec", "nohup"]
         for (index, word) in words.enumerated() {

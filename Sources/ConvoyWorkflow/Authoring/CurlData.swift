@@ -1,12 +1,12 @@
-/// The body that `-d`, `--json` and their siblings make together.
+/// The body that `-d`, `--json` and similar options produce together.
 struct CurlData {
     private(set) var text = ""
-    /// Whether an option has given data, which may be empty.
+    /// Whether an option has supplied data, which may be empty.
     private(set) var isGiven = false
-    /// The file that is the whole body.
+    /// The file that supplies the entire body.
     private(set) var file: String?
 
-    /// Adds text as curl does: with an ampersand, but none between texts of `--json`.
+    /// Adds text as curl does, separated by an ampersand, or by nothing for `--json`.
     mutating func add(_ more: String, separator: String = "&") {
         text += (isGiven ? separator : "") + more
         isGiven = true
@@ -15,11 +15,11 @@ struct CurlData {
     /// Sets the file of the body.
     mutating func set(file path: String) { (file, isGiven) = (path, true) }
 
-    /// Makes curl send a body whose content is not known.
+    /// Records that the command sends a body of unknown content.
     mutating func addUnknown() { isGiven = true }
 
-    /// The text for `--data-urlencode` and `--url-query`: `content`, `=content` or `name=content`; nil for one with the
-    /// content of a file.
+    /// Encodes a value of `--data-urlencode` or `--url-query`: `content`, `=content` or `name=content`. Returns nil if
+    /// the content comes from a file.
     static func encoded(_ value: String) -> String? {
         guard let mark = value.firstIndex(where: { "=@".contains($0) }) else { return escaped(value) }
         guard value[mark] == "=" else { return nil }
@@ -27,7 +27,7 @@ struct CurlData {
         return mark == value.startIndex ? content : "\(value[..<mark])=\(content)"
     }
 
-    /// Encodes as curl does, except references to variables.
+    /// Encodes a text as curl does, but keeps references to variables.
     private static func escaped(_ text: String) -> String {
         text.split(separator: "\0" as Character, omittingEmptySubsequences: false).enumerated()
             .map { $0.offset % 2 == 1 ? "\0\($0.element)\0" : Escaping.url(String($0.element)).replacing("%20", with: "+") }

@@ -2,7 +2,7 @@ import ConvoySerialization
 
 /// Reads the parts of `curl -F`: `name=text;type=…`, `name=@file;filename=…`, `name=<file`.
 enum CurlFormPart {
-    /// The part, and what of it a manifest cannot say.
+    /// Returns the part, and notes about what a manifest cannot express.
     static func part(_ text: String) throws(CurlCommandLine.Problem) -> (part: RequestDraft.Part?, notes: [String]) {
         guard let equals = text.firstIndex(of: "=") else {
             throw CurlCommandLine.Problem(description: "A part without an equals sign: \"\(text.prefix(40))\".")
@@ -12,11 +12,11 @@ enum CurlFormPart {
         let mark = rest.first
         let isFile = mark == "@"
         if isFile { rest.removeFirst() }
-        // A value may be a password, so that a note has the name only.
+        // The value may be a password, so notes contain only the name.
         let shown = "-F \(name)"
         if mark == "<" { return (nil, ["\(shown): left out; give the text of the file as a value"]) }
         var notes: [String] = []
-        // The value may be in quotes, if it has a semicolon or a comma.
+        // A value that contains a semicolon or a comma may be quoted.
         let content = field(&rest, stops: isFile ? ";," : ";")
         if isFile, content == "-" { return (nil, ["\(shown): left out; put standard input into a file"]) }
         if rest.first == "," { notes.append("\(shown): only the first of several files of a part is sent") }
@@ -27,7 +27,7 @@ enum CurlFormPart {
             let key = rest.prefix { $0 != "=" && $0 != ";" }
             rest = rest.dropFirst(key.count)
             guard rest.first == "=" else {
-                // A parameter of the type before it: `type=text/plain;charset=utf-8` is handled below.
+                // This parameter has no value. `charset` in `type=text/plain;charset=utf-8` is handled below.
                 if !key.isEmpty { notes.append("\(shown): ;\(key) is left out") }
                 continue
             }
@@ -44,7 +44,7 @@ enum CurlFormPart {
         return (part, notes)
     }
 
-    /// Gives a part the media type that curl sends, if it is not the one that a manifest would send.
+    /// Sets the media type that curl sends, if a manifest would send a different one.
     private static func addType(to part: inout RequestDraft.Part, _ notes: inout [String]) {
         func fileExtension(_ path: String) -> String {
             (path.split(separator: "/" as Character).last.map(String.init) ?? "" as String).split(
@@ -62,13 +62,13 @@ enum CurlFormPart {
         if MIMEType.type(forPathExtension: fileExtension(part.value)) != type { part.type = type }
     }
 
-    /// The types that curl guesses from a name.
+    /// The media types that curl derives from file extensions.
     private static let types = [
         "gif": "image/gif", "jpg": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "svg": "image/svg+xml",
         "txt": "text/plain", "htm": "text/html", "html": "text/html", "pdf": "application/pdf", "xml": "application/xml",
     ]
 
-    /// A value up to a character of `stops`, or in double quotes, in which a backslash is before a quote or a backslash.
+    /// Reads a value up to a character of `stops`, or a value in double quotes, with escaped quotes and backslashes.
     private static func field(_ rest: inout Substring, stops: String) -> String {
         guard rest.first == "\"", let end = closing(rest) else {
             let value = rest.prefix { !stops.contains($0) }

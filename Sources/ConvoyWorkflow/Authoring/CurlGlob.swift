@@ -1,8 +1,8 @@
 /// Expands the patterns of a URL as curl does: `{a,b}`, `[1-10]`, `[001-100:2]` and `[a-z]`.
 enum CurlGlob {
-    /// The URLs that a pattern stands for, each with the values of its patterns for `#1` in `-o`.
+    /// Returns the URLs that a pattern represents, each with the values for `#1`, `#2` and so on in `-o`.
     ///
-    /// - Throws: ``CurlCommandLine/Problem`` for a pattern that curl refuses, and for more than 1,000 URLs.
+    /// - Throws: ``CurlCommandLine/Problem`` for a pattern that curl rejects, and for more than 1,000 URLs.
     static func expand(_ text: String) throws(CurlCommandLine.Problem) -> [(url: String, values: [String])] {
         var results: [(url: String, values: [String])] = [("", [])]
         var rest = text[...]
@@ -35,7 +35,7 @@ enum CurlGlob {
         while let next = inner.popFirst() {
             switch next {
             case "}":
-                // An empty pair of braces is text.
+                // Empty braces are text.
                 if values == [""] { return nil }
                 rest = inner
                 return values
@@ -48,7 +48,7 @@ enum CurlGlob {
         throw problem(rest)
     }
 
-    /// - Returns: nil for an IPv6 address.
+    /// Expands a range. Returns nil for an IPv6 address.
     private static func range(_ rest: inout Substring) throws(CurlCommandLine.Problem) -> [String]? {
         guard let end = rest.firstIndex(of: "]") else { throw problem(rest) }
         let pattern = rest[..<end].dropFirst()

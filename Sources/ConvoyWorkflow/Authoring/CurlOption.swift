@@ -1,4 +1,4 @@
-/// The options of curl that a command line may have, by their long names.
+/// The options of curl that a command line may contain, by their long names.
 enum CurlOption {
     /// The long names of the short options.
     static let short: [Character: String] = [
@@ -13,7 +13,7 @@ enum CurlOption {
         "Y": "speed-limit", "z": "time-cond", "Z": "parallel", "#": "progress-bar", ":": "next",
     ]
 
-    /// Those of how curl prints, of what a manifest does anyway, and of how a connection is kept.
+    /// Ignored flags: they concern curl's output or the reuse of connections, or a manifest behaves this way anyway.
     static let ignoredFlags: Set<String> = [
         "silent", "show-error", "verbose", "include", "progress-bar", "no-progress-meter", "no-buffer",
         "styled-output", "no-styled-output", "fail", "fail-with-body", "fail-early", "location", "compressed", "http2",
@@ -21,7 +21,7 @@ enum CurlOption {
         "parallel", "no-location", "false-start", "show-headers",
     ]
 
-    /// Those that a manifest has nothing for, and which do not change what is sent to whom: each gets a note.
+    /// Flags that a manifest cannot express, and that do not change what is sent to whom. Each is mentioned in a note.
     static let notedFlags: Set<String> = [
         "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "netrc", "netrc-optional",
         "location-trusted", "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",
@@ -57,14 +57,14 @@ enum CurlOption {
         "output", "output-dir", "url-query", "aws-sigv4",
     ]
 
-    /// Those of ``notedValues`` whose values are never secrets, and help to find the option again.
+    /// The ``notedValues`` whose values are never secrets. Notes include them, to help to find the option.
     static let shownValues = notedValues.subtracting(["proxy-user", "proxy-header", "pass", "preproxy", "variable"])
 
     static func isFlag(_ name: String) -> Bool {
         flags.contains(name) || ignoredFlags.contains(name) || notedFlags.contains(name)
     }
 
-    /// The name that an abbreviation stands for, as curl takes one; the text itself if it is a name or ambiguous.
+    /// Returns the name that an abbreviation stands for in curl, or the text itself if it is a name or ambiguous.
     static func completed(_ text: String) -> String {
         guard !all.contains(text), text.count > 1 else { return text }
         let found = all.filter { $0.hasPrefix(text) }

@@ -11,7 +11,7 @@ struct CurlReader {
     /// The fields of `-H`; a nil value removes the field that curl would send itself.
     var headers: [(name: String, value: String?)] = []
     var cookies: [String] = []
-    /// What other options set: a field of `-H` takes precedence.
+    /// The fields that other options set. A field of `-H` takes precedence.
     var ownHeaders: [(name: String, value: String)] = []
     var data = CurlData()
     var queries: [String] = []
@@ -20,9 +20,9 @@ struct CurlReader {
     /// The flags that name schemes of HTTP authentication.
     var schemes: Set<String> = []
     var isGet = false, isHead = false, isJSON = false, usesPatterns = true, namesAllOutputs = false
-    /// The file for each URL, in their order.
+    /// The file for each URL, in the order of the URLs.
     var uploads: [String] = []
-    /// The output for each URL, in their order; nil for the name in the URL.
+    /// The output for each URL, in the order of the URLs; nil for the name in the URL.
     var outputs: [String?] = []
     var outputDirectory: String?
     var retry: Int?, retryTime: JSON?
@@ -32,7 +32,7 @@ struct CurlReader {
     private let input: ShellWords.Command
     private var takesOnlyURLs = false
 
-    /// - Parameter input: the command, whose standard input `@-` names.
+    /// - Parameter input: the command, to whose standard input `@-` refers.
     init(_ input: ShellWords.Command) { (self.input, notes) = (input, input.notes) }
 
     // MARK: The words
@@ -50,7 +50,7 @@ struct CurlReader {
         try take(name, shown: "--\(name)", given: given, &rest)
     }
 
-    /// Options of one letter, which may stand together: `-sSLkXPUT`.
+    /// Reads options of one letter, which may be combined: `-sSLkXPUT`.
     private mutating func take(
         short letters: Substring, _ rest: inout ArraySlice<String>
     ) throws(CurlCommandLine.Problem) {
@@ -67,12 +67,12 @@ struct CurlReader {
     }
 
     private mutating func add(url text: String) {
-        // `localhost:8080` is a host and a port for curl, and a variable may contain the scheme.
+        // To curl, `localhost:8080` is a host and a port. A variable may contain the scheme.
         let start = text.prefix { !"/?#".contains($0) }
         urls.append(start.hasSuffix(":") || text.hasPrefix("\0") ? text : "http://\(text)")
     }
 
-    /// - Returns: whether it is an option without a value.
+    /// Reads an option without a value. Returns false for all other options.
     private mutating func takeFlag(_ name: String, shown: String) -> Bool {
         if CurlOption.ignoredFlags.contains(name) { return true }
         if CurlOption.notedFlags.contains(name) {
@@ -106,7 +106,7 @@ struct CurlReader {
         guard isNoted || CurlOption.values.contains(name) else { throw Self.unsupported(shown) }
         guard let value = given ?? rest.popFirst() else { throw Problem(description: "\(shown) has no value.") }
         if isNoted {
-            // Values of the others may be passwords.
+            // The values of other options may be passwords.
             notes.append(CurlOption.shownValues.contains(name) ? "\(shown) '\(value)': left out" : "\(shown): left out")
         } else if try !takeContent(name, value, shown), try !takeBody(name, value, shown) {
             try takeSetting(name, value, shown)
@@ -219,7 +219,7 @@ struct CurlReader {
         if isText { notes.append("\(shown): curl removes the line breaks of the file, and convoy does not") }
     }
 
-    /// The file that a name of `-T` stands for; nil for an unknown standard input.
+    /// Returns the file that a name of `-T` refers to, or nil for unknown standard input.
     func uploadedFile(_ name: String) -> String? { ["-", "."].contains(name) ? input.inputFile : name }
 
     // MARK: How it is sent
@@ -238,7 +238,7 @@ struct CurlReader {
             others[name] = .string(URLUserInfo.removedFromAnySpelling(value))
         case "noproxy", "cacert", "key", "interface", "unix-socket", "netrc-file": others[name] = .string(value)
         case "cert":
-            // The passphrase is after the first colon without a backslash.
+            // The passphrase follows the first colon.
             let path = value.prefix { $0 != ":" }
             others["cert"] = .string(String(path))
             if path.count < value.count { notes.append("\(shown): the passphrase is left out; convoy run asks for it") }
@@ -281,7 +281,7 @@ struct CurlReader {
         return .number(number)
     }
 
-    /// `HOST:PORT:ADDRESS` as a member of a mapping.
+    /// Adds `HOST:PORT:ADDRESS` to a mapping.
     private mutating func override(_ key: String, _ value: String, _ shown: String, hostFirst count: Int) {
         let parts = value.split(separator: ":" as Character, maxSplits: count, omittingEmptySubsequences: false).map(
             String.init)

@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 
 extension CurlReader {
-    /// The requests of the command: one for each URL, and for each value of its patterns.
+    /// Returns the requests of the command: one for each URL, and for each value of its patterns.
     func drafts() throws(CurlCommandLine.Problem) -> [RequestDraft] {
         guard !urls.isEmpty else { throw CurlCommandLine.Problem(description: "The command has no URL.") }
         var drafts: [RequestDraft] = []
@@ -23,12 +23,12 @@ extension CurlReader {
     ) throws(CurlCommandLine.Problem) -> RequestDraft {
         let upload = index < uploads.count ? uploads[index] : nil
         var url = String(address.prefix { $0 != "#" })
-        // The same user and password in every place: curl sends those of a URL at once, too.
+        // Treat the login of a URL like that of `-u`: curl also sends it immediately.
         let hasNUL = url.contains("%00")
         var login = (hasNUL ? nil : URLUserInfo.parts(of: url)).map { parts in
             (String(decoding: parts.user, as: UTF8.self), parts.password.map { String(decoding: $0, as: UTF8.self) })
         }
-        // A decoded NUL would look like a reference.
+        // A decoded NUL would look like a reference to a variable.
         if !hasNUL { url = URLUserInfo.removed(from: url) }
         if let upload, !url.contains("?") || url.contains("/?") { url = Self.named(url, after: uploadedFile(upload)) }
         for query in (isGet && data.isGiven ? [data.text] : []) + queries where !query.isEmpty {
@@ -64,7 +64,7 @@ extension CurlReader {
         return draft
     }
 
-    /// The URL of an upload: one that names a directory gets the name of the file.
+    /// Returns the URL of an upload. If the URL names a directory, the name of the file is appended.
     private static func named(_ url: String, after file: String?) -> String {
         guard let name = file?.split(separator: "/" as Character).last else { return url }
         let path = url.prefix { $0 != "?" }, query = url.dropFirst(path.count)
@@ -92,7 +92,7 @@ extension CurlReader {
                 draft.headers.append((name, value))
                 continue
             }
-            // A manifest has each field once, which for a list is the same (RFC 9110, section 5.3).
+            // A manifest contains each field once, which is equivalent for a list (RFC 9110, section 5.3).
             draft.headers[index].value += (key == "cookie" ? "; " : ", ") + value
             if ["authorization", "content-type", "host", "referer", "user-agent"].contains(key) {
                 draft.notes.append("-H \(name): given several times, and sent as one field")
@@ -141,7 +141,7 @@ extension CurlReader {
             }
         } else {
             let path = draft.url.prefix { $0 != "?" && $0 != "#" }.split(separator: "/" as Character)
-            // After the scheme and the host.
+            // The first two components are the scheme and the host.
             name =
                 path.count > 2 && !draft.url.hasSuffix("/") && !draft.url.contains("%00")
                 ? path.last?.removingPercentEncoding : nil
@@ -176,7 +176,7 @@ extension CurlReader {
             if let given, given.prefix(while: { $0 != ";" }).lowercased() != "multipart/form-data" {
                 draft.notes.append("-H Content-Type: left out; parts are sent as multipart/form-data")
             }
-            // The boundary is another one.
+            // The new body has a different boundary.
             draft.headers.removeAll { $0.name.lowercased() == "content-type" }
             draft.removedHeaders.removeAll { $0.lowercased() == "content-type" }
             if data.isGiven { draft.notes.append("-d: left out beside -F") }

@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 
 extension RequestDraft {
-    /// Sets the body to a text, as `json:` or `form:` if these send the same values, and its media type.
+    /// Sets the body and its media type. The text is set as `json:` or `form:` if these send the same values.
     ///
     /// - Parameter type: the value of `Content-Type`; nil to send none.
     mutating func setBody(_ text: String, type: String?) {
@@ -24,22 +24,22 @@ extension RequestDraft {
         if type != usual { headers.append(("Content-Type", type)) }
     }
 
-    /// The value of a JSON text; nil if a manifest cannot hold it, or if it has references, which are part of the text.
+    /// Returns the value of a JSON text, or nil if a manifest cannot represent it, or if the text contains references.
     private static func json(_ text: String) -> JSON? {
         guard !text.contains("\0"), !text.contains("\\u0000") else { return nil }
         return try? JSON(parsing: Data(text.utf8), maximumDepth: 100, rejectsDuplicateKeys: true)
     }
 
-    /// The items of a form; nil if sending them would change their values or their order.
+    /// Returns the items of a form, or nil if sending them would change their values or their order.
     private static func items(_ text: String) -> [(name: String, value: String)]? {
         if text.isEmpty { return [] }
-        // A decoded NUL would look like a reference.
+        // A decoded NUL would look like a reference to a variable.
         if text.contains("%00") { return nil }
         var items: [(name: String, value: String)] = []
         for pair in text.split(separator: "&" as Character, omittingEmptySubsequences: false) {
             guard let equals = pair.firstIndex(of: "="), let name = decoded(pair[..<equals]),
                 let value = decoded(pair[pair.index(after: equals)...]),
-                // The items of one name are sent together.
+                // A manifest sends the items of one name together.
                 items.last?.name == name || !items.contains(where: { $0.name == name })
             else { return nil }
             items.append((name, value))

@@ -2,13 +2,13 @@ import ConvoySerialization
 import Foundation
 
 extension RequestDraft {
-    /// Gives each request a name of its own, made from its method and path.
+    /// Gives each request a unique name, derived from its method and path.
     static func named(_ drafts: [RequestDraft]) -> [(name: String, draft: RequestDraft)] {
         var taken: Set<String> = [], counts: [String: Int] = [:]
         return drafts.map { draft in
             let base = draft.suggestedName
             var name = base
-            // A name with a number may be that of another request.
+            // Another request may already have the numbered name.
             while !taken.insert(name).inserted {
                 counts[base, default: 1] += 1
                 name = "\(base)-\(counts[base, default: 1])"
@@ -17,8 +17,8 @@ extension RequestDraft {
         }
     }
 
-    /// What `convoy check` reports about a manifest with this request; nil if it accepts it. A file that does not exist is
-    /// noted instead, because the manifest may be meant for another directory.
+    /// The error that `convoy check` reports for a manifest with this request; nil if the manifest is valid. A missing
+    /// file is mentioned in a note instead, because the manifest may be intended for another directory.
     var failure: String? {
         mutating get {
             var inputs = WorkflowInputs(environment: [:])
@@ -34,9 +34,10 @@ extension RequestDraft {
         }
     }
 
-    /// Sets the login that is sent when the server asks for it.
+    /// Sets the login that is sent if the server requests it.
     ///
-    /// - Parameter text: `NAME:PASSWORD`, or `NAME` for a password that the run gets as PASSWORD in its environment.
+    /// - Parameter text: `NAME:PASSWORD`, or `NAME` if the run takes the password from the environment variable
+    ///   PASSWORD.
     package mutating func setChallengedLogin(_ text: String) {
         let pair = text.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         isLoginChallenged = true
@@ -47,7 +48,7 @@ extension RequestDraft {
         notes.append("the password of \(pair[0]): give it as PASSWORD in the environment of convoy run")
     }
 
-    /// Finds the references of the draft, and notes each variable.
+    /// Finds the references of the draft, and adds a note for each variable.
     mutating func findVariables() {
         var texts = [method, url, login?.user ?? "", login?.password ?? "", output ?? ""] + headers.map(\.value)
         switch body {

@@ -2,9 +2,9 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A request to be written into a manifest.
+/// A request that can be written to a manifest.
 public struct RequestDraft: Sendable {
-    /// A body.
+    /// The body of a request.
     public enum Body: Sendable {
         /// A JSON text.
         case json(JSON)
@@ -12,7 +12,7 @@ public struct RequestDraft: Sendable {
         case form([(name: String, value: String)])
         /// The parts of a multipart form.
         case multipart([Part])
-        /// Text.
+        /// A text.
         case text(String)
         /// The file at a path.
         case file(String)
@@ -20,18 +20,18 @@ public struct RequestDraft: Sendable {
 
     /// A part of a multipart form.
     public struct Part: Sendable {
-        /// Its name.
+        /// The name of the part.
         public var name: String
-        /// Its text, or the path of its file.
+        /// The text of the part, or the path of its file.
         public var value: String
-        /// Whether it is a file.
+        /// Whether the part is a file.
         public var isFile: Bool
-        /// The name of the file that is sent; nil for that of the file, or for none.
+        /// The file name that is sent; nil for the default: the name of the file, or none for a text.
         public var fileName: String?
-        /// The media type; nil for the usual one.
+        /// The media type; nil for the default.
         public var type: String?
 
-        /// A part.
+        /// Creates a part.
         public init(name: String, value: String, isFile: Bool) {
             (self.name, self.value, self.isFile) = (name, value, isFile)
         }
@@ -46,41 +46,41 @@ public struct RequestDraft: Sendable {
         }
     }
 
-    /// The method.
+    /// The method of the request.
     public var method: String
-    /// The URL.
+    /// The URL of the request.
     public var url: String
-    /// Fields in their order.
+    /// The header fields, in order.
     public var headers: [(name: String, value: String)] = []
-    /// The names of fields that are not sent, although others of the kind have them.
+    /// The names of default header fields that are not sent.
     var removedHeaders: [String] = []
-    /// Items of the query besides those of the URL.
+    /// The query items, in addition to those of the URL.
     public var query: [(name: String, value: String)] = []
-    /// The body; nil for none.
+    /// The body; nil if the request has none.
     public var body: Body?
-    /// A user and a password that are sent with the request.
+    /// The user name and password that are sent with the request.
     public var login: (user: String, password: String)?
-    /// Whether the login is sent only when the server asks for it.
+    /// Whether the login is sent only if the server requests it.
     var isLoginChallenged = false
     /// The path of the output, below the output directory.
     var output: String?
-    /// What is expected, by the keys of `expect`.
+    /// The expectations, by the keys of `expect`.
     public var expectations = JSONObject()
-    /// Captures by name, such as `json:/token`.
+    /// The captures by name, for example with the source `json:/token`.
     public var captures: [(name: String, source: String)] = []
-    /// Further members, such as `insecure`.
+    /// Other members of the request, for example `insecure`.
     public var others = JSONObject()
-    /// Comments above the request.
+    /// The comments above the request.
     public var notes: [String] = []
-    /// The variables of the environment that ``reference(to:)`` may stand for in a text.
+    /// The environment variables to which texts may refer; see ``reference(to:)``.
     package internal(set) var variables: Set<String> = []
-    /// Those of ``variables`` that are secrets.
+    /// The ``variables`` that are secrets.
     var secretVariables: [String] = []
 
-    /// A draft of a request without a body.
+    /// Creates a draft of a request without a body.
     public init(method: String, url: String) { (self.method, self.url) = (method, url) }
 
-    /// A value as it is written on a command line: a number, true, false, null or text.
+    /// Parses a value of a command line: a number, true, false, null or text.
     public static func value(_ text: String) -> JSON { YAMLReader.plain(text) }
 
     /// A name for the request, from its method and the last part of its path: at most 40 ASCII letters, digits and hyphens.
@@ -135,7 +135,7 @@ public struct RequestDraft: Sendable {
         return .object(object)
     }
 
-    /// The request as lines of YAML, below `requests:`.
+    /// Returns the request as lines of YAML, below `requests:`.
     public func yaml(name: String) -> String {
         guard case .object(let object) = json else { return "" }
         let lines = object.members.map { member -> String in
@@ -151,13 +151,13 @@ public struct RequestDraft: Sendable {
         return (comments + ["  \(name):"] + lines).joined(separator: "\n") + "\n"
     }
 
-    /// Whether a character ends a line of YAML, is refused by it, or controls a terminal.
+    /// Returns whether a character ends a line of YAML, is invalid in YAML, or controls a terminal.
     private static func isBreak(_ scalar: Unicode.Scalar) -> Bool {
         scalar.properties.generalCategory == .control
             || ["\u{2028}", "\u{2029}", "\u{FEFF}", "\u{FFFE}", "\u{FFFF}"].contains(scalar)
     }
 
-    /// A manifest with some requests.
+    /// Returns a manifest with these requests.
     public static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
         let secrets = requests.flatMap(\.draft.secretVariables).reduce(into: [String]()) { all, name in
             if !all.contains(name) { all.append(name) }
@@ -168,10 +168,10 @@ public struct RequestDraft: Sendable {
 
     // MARK: Text
 
-    /// What stands for a variable of the environment in a text. The arguments of a command contain no NUL.
+    /// Returns the placeholder of an environment variable, which contains NUL, as no argument of a command does.
     static func reference(to name: String) -> String { "\0\(name)\0" }
 
-    /// A text in which `${` has no meaning, except for references to variables.
+    /// Returns a text in which `${` is escaped, except in references to variables.
     private func template(_ text: String) -> JSON {
         let escaped = text.replacing("${", with: "$${")
         guard !variables.isEmpty, escaped.contains("\0") else { return .string(escaped) }
@@ -194,7 +194,7 @@ public struct RequestDraft: Sendable {
         Self.mapping(pairs.map { ($0.name, template($0.value)) })
     }
 
-    /// A mapping; values of one name become a list.
+    /// Returns a mapping. Values of the same name become a list.
     private static func mapping(_ pairs: [(name: String, value: JSON)]) -> JSON {
         var object = JSONObject()
         for pair in pairs {
@@ -207,13 +207,13 @@ public struct RequestDraft: Sendable {
         return .object(object)
     }
 
-    /// JSON, which is YAML, too; plain text without quotes.
+    /// Returns plain text without quotes, and other values as JSON, which is also YAML.
     private static func scalar(_ json: JSON) -> String {
         guard case .string(let text) = json, isPlain(text) else { return quoted(json) }
         return text
     }
 
-    /// A member of a block. A key of more than 1,024 characters must be marked.
+    /// Returns a member of a block. YAML requires a `?` before a key of more than 1,024 characters.
     private static func line(_ indent: String, _ key: String, _ value: String) -> String {
         let key = isPlain(key) ? key : quoted(.string(key))
         return isLong(key) ? "\(indent)? \(key)\n\(indent): \(value)" : "\(indent)\(key): \(value)"
@@ -221,7 +221,8 @@ public struct RequestDraft: Sendable {
 
     private static func isLong(_ key: String) -> Bool { key.unicodeScalars.count > 1000 }
 
-    /// JSON without the characters that YAML takes for ends of lines or refuses, which can only be in strings.
+    /// Returns JSON in which characters that YAML treats as line breaks or rejects are escaped. Only strings contain
+    /// them.
     private static func quoted(_ json: JSON) -> String {
         switch json {
         case .object(let object):
@@ -238,7 +239,7 @@ public struct RequestDraft: Sendable {
         }
     }
 
-    /// Whether YAML reads a text as it is.
+    /// Returns whether YAML reads an unquoted text unchanged.
     private static func isPlain(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first.properties.isAlphabetic || first == "/", text.utf8.count < 1000
         else { return false }

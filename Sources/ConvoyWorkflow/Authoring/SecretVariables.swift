@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Replaces the secrets of requests by variables of the environment, so that a manifest can be stored and shared.
+/// Replaces the secrets of requests with environment variables, so that a manifest can be stored and shared.
 package struct SecretVariables {
     /// The secrets by the names of their variables.
     package private(set) var values: [String: String] = [:]
@@ -13,13 +13,13 @@ package struct SecretVariables {
 
     package init() {}
 
-    /// Replaces the secrets of requests, and notes the variables above each.
+    /// Replaces the secrets of requests, and adds notes about the variables to each request.
     package mutating func hide(in drafts: inout [(name: String, draft: RequestDraft)]) {
         for name in drafts.flatMap(\.draft.variables) { names[RequestDraft.reference(to: name)] = name }
         for index in drafts.indices { hide(in: &drafts[index].draft) }
     }
 
-    /// Replaces the secrets of a request, and notes the variables.
+    /// Replaces the secrets of a request, and adds notes about the variables.
     package mutating func hide(in draft: inout RequestDraft) {
         (found, unwritable) = ([], [])
         hideURL(of: &draft)
@@ -48,7 +48,7 @@ package struct SecretVariables {
         !value.isEmpty && !value.contains("\0") && classifier.hides(item: name.utf8, value.utf8)
     }
 
-    /// What stands for a secret: equal secrets have one variable.
+    /// Returns the placeholder for a secret. Equal secrets share a variable.
     private mutating func reference(to secret: String, for name: String, at place: String) -> String {
         let variable: String
         if let known = names[secret] {
@@ -63,7 +63,7 @@ package struct SecretVariables {
         return RequestDraft.reference(to: variable)
     }
 
-    /// `X-Api-Key` is `X_API_KEY`, and `user[password]` is `USER_PASSWORD`.
+    /// Returns the variable for a name: `X_API_KEY` for `X-Api-Key`, and `USER_PASSWORD` for `user[password]`.
     private static func variable(for name: String) -> String {
         let words = name.split { !($0.isASCII && ($0.isLetter || $0.isNumber)) }.map { $0.uppercased() }
         let text = words.joined(separator: "_")
@@ -155,7 +155,7 @@ package struct SecretVariables {
         }
     }
 
-    /// A text without the secrets of the JSON or the form in it.
+    /// Returns a text in which the secrets of its JSON or form are replaced.
     private mutating func hidden(_ text: String) -> String {
         if let json = try? JSON(parsing: Data(text.utf8)) {
             var text = text

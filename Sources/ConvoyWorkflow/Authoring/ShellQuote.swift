@@ -2,7 +2,7 @@
 enum ShellQuote {
     /// Reads bash's `$'…'` up to its closing quote.
     ///
-    /// - Parameter rest: begins after the opening quote, and ends up after the closing one.
+    /// - Parameter rest: begins after the opening quote. On return, it begins after the closing quote.
     static func ansiC(_ rest: inout ArraySlice<UInt8>) throws(CurlCommandLine.Problem) -> [UInt8] {
         var bytes: [UInt8] = [], isCut = false
         while let next = rest.popFirst() {
@@ -12,14 +12,14 @@ enum ShellQuote {
                 continue
             }
             let escaped = escape(letter, &rest)
-            // An argument ends at a NUL, as bash ends the quoted text there.
+            // In bash, a NUL ends the quoted text.
             if escaped == [0] { isCut = true }
             if !isCut { bytes += escaped }
         }
         throw CurlCommandLine.Problem(description: "A quote is not closed.")
     }
 
-    /// The bytes of an escape sequence. An unknown one keeps its backslash.
+    /// Returns the bytes of an escape sequence. An unknown sequence keeps its backslash.
     private static func escape(_ letter: UInt8, _ rest: inout ArraySlice<UInt8>) -> [UInt8] {
         let backslash = UInt8(ascii: "\\")
         switch letter {
@@ -54,14 +54,14 @@ enum ShellQuote {
         }
     }
 
-    /// Takes a number off the front; nil without a digit.
+    /// Removes and returns a number at the start. Returns nil if there is no digit.
     private static func number(_ rest: inout ArraySlice<UInt8>, atMost count: Int, radix: Int) -> UInt32? {
         let digits = rest.prefix(count).prefix { Character(Unicode.Scalar($0)).hexDigitValue.map { $0 < radix } ?? false }
         rest = rest.dropFirst(digits.count)
         return UInt32(String(decoding: digits, as: UTF8.self), radix: radix)
     }
 
-    /// The text of bytes. Bytes that are not UTF-8 are read as Latin-1, in which Firefox writes `\xe9` for é.
+    /// Decodes bytes. Bytes that are not UTF-8 are read as Latin-1, in which Firefox writes `\xe9` for é.
     static func text(_ bytes: [UInt8]) -> (text: String, isUTF8: Bool) {
         if let text = String(validating: bytes, as: UTF8.self) { return (text, true) }
         var text = "", rest = bytes[...]

@@ -1,9 +1,9 @@
 /// Splits a text into the commands and words of a POSIX shell, with the `$'…'` of bash.
 struct ShellWords {
-    /// A simple command: its words, and where its standard input comes from.
+    /// A simple command: its words, and the source of its standard input.
     struct Command {
         var words: [String] = []
-        /// The file that `<` names.
+        /// The file of a `<` redirection.
         var inputFile: String?
         /// The text of `<<` or `<<<`.
         var inputText: String?
@@ -22,7 +22,7 @@ struct ShellWords {
     private var command = Command()
     private var word: [UInt8] = []
     private var hasWord = false, isQuoted = false
-    /// What the next word is, if it is not an argument.
+    /// The redirection to which the next word belongs; nil if the word is an argument.
     private var redirection: Redirection?
     private var documents: [(delimiter: [UInt8], isLiteral: Bool, stripsTabs: Bool)] = []
 
@@ -30,7 +30,7 @@ struct ShellWords {
         case input, text, document(stripsTabs: Bool), output(shown: String?)
     }
 
-    /// The simple commands of a text. In a word, ``RequestDraft/reference(to:)`` stands for a variable.
+    /// Returns the simple commands of a text. In a word, ``RequestDraft/reference(to:)`` stands for a variable.
     static func split(_ text: String) throws(CurlCommandLine.Problem) -> [Command] {
         var words = ShellWords(rest: Array(text.replacing("\r\n", with: "\n").utf8.filter { $0 != 0 })[...])
         while let next = words.rest.popFirst() { try words.take(next) }
@@ -45,7 +45,7 @@ struct ShellWords {
         switch next {
         case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r"): try endWord()
         case UInt8(ascii: "\n"): try endLine()
-        // A comment, as a printed command has for what it leaves out.
+        // Skip a comment. In printed commands, comments list omitted parts.
         case UInt8(ascii: "#") where !hasWord: rest = rest.drop { $0 != UInt8(ascii: "\n") }
         case UInt8(ascii: "'"):
             begin(quoted: true)
@@ -101,7 +101,7 @@ struct ShellWords {
             rest.removeFirst()
             begin(quoted: true)
             word += try ShellQuote.ansiC(&rest)
-        // A text to be translated, which without a translation is the text itself.
+        // bash translates `$"…"`. Without a translation, the text is unchanged.
         case UInt8(ascii: "\"") where !quoted: break
         case UInt8(ascii: "("): throw Self.substitution
         case UInt8(ascii: "{"):
@@ -153,9 +153,9 @@ struct ShellWords {
     // MARK: Operators
 
     private mutating func takeOperator(_ next: UInt8) throws(CurlCommandLine.Problem) {
-        // `&>` and `2>&1` redirect.
+        // `&>` and `2>&1` are redirections.
         if next == UInt8(ascii: "&"), rest.first == UInt8(ascii: ">") { return try endWord() }
-        // Without a space it is likely that a URL needs quotes.
+        // An `&` that is not followed by a space probably belongs to an unquoted URL.
         if next == UInt8(ascii: "&"), hasWord, !isQuoted, rest.first.map(Self.isNameByte) == true {
             throw Problem(description: "An & ends a command. Put the URL in quotes.")
         }
@@ -223,7 +223,7 @@ struct ShellWords {
             command.inputText = text
         }
         documents = []
-        // Options on a line of their own belong to the command, even if the backslash before it is lost.
+        // Options on the next line belong to the command, even if the backslash before the line break is lost.
         let next = rest.drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }.first
         if next != UInt8(ascii: "-") { endCommand() }
     }
@@ -240,7 +240,7 @@ struct ShellWords {
             body += line + [UInt8(ascii: "\n")]
         }
         if literal { return ShellQuote.text(body).text }
-        // Only the variables of an unquoted document are replaced; its quotes are text.
+        // In an unquoted document, only variables are replaced, and quotes are text.
         var inner = ShellWords(rest: body[...])
         while let next = inner.rest.popFirst() {
             switch next {

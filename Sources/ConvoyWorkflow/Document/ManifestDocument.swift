@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// The text of a manifest as a tree whose values know their positions.
+/// The text of a manifest as a tree, with the position of each value.
 ///
 /// A text that begins with `{` or `[` is JSON; any other text is YAML.
 final class ManifestDocument: Sendable {
@@ -86,7 +86,7 @@ struct ManifestValue: Sendable {
     struct Member {
         let key: String
         let value: ManifestValue
-        /// Returns a mistake at the key.
+        /// Returns an error at the key.
         func problem(_ message: String) -> ManifestError { value.problem(message, atKey: true) }
     }
 
@@ -149,7 +149,7 @@ struct ManifestValue: Sendable {
         return value
     }
 
-    /// Returns seconds, given as a number or as text with a unit: `500ms`, `30s`, `5m`, `1h`.
+    /// Returns a number of seconds, given as a number or as text with a unit: `500ms`, `30s`, `5m`, `1h`.
     func seconds(_ what: String) throws(ManifestError) -> Double {
         var value: Double?
         switch json {
@@ -171,7 +171,7 @@ struct ManifestValue: Sendable {
         return rate
     }
 
-    /// Returns bytes, given as a whole number or as text with a unit: `500kB`, `50MB`, `1MiB`.
+    /// Returns a number of bytes, given as a whole number or as text with a unit: `500kB`, `50MB`, `1MiB`.
     func bytes(_ what: String) throws(ManifestError) -> Int64 {
         var value: Double?
         switch json {

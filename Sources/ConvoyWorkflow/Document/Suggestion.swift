@@ -5,7 +5,7 @@ package enum Suggestion {
         nearest(to: name, among: known).map { " (did you mean \"\($0)\"?)" } ?? ""
     }
 
-    /// Returns the most similar name; nil if none is similar.
+    /// Returns the most similar name, or nil if none is similar.
     package static func nearest(to name: String, among known: some Sequence<String>) -> String? {
         let limit = max(1, name.count / 3)
         return known.map { ($0, distance(name.lowercased(), $0.lowercased())) }

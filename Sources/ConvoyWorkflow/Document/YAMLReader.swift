@@ -44,7 +44,7 @@ struct YAMLReader {
     private init(maximumDepth: Int, text: Data) { (self.maximumDepth, self.text) = (maximumDepth, text) }
 
     private mutating func read() throws(YAMLProblem) {
-        // Allocated on the heap, because the parser holds pointers to itself.
+        // Allocate the parser on the heap, because it holds pointers to itself.
         let parser = UnsafeMutablePointer<yaml_parser_t>.allocate(capacity: 1)
         defer { parser.deallocate() }
         guard yaml_parser_initialize(parser) == 1 else {
@@ -125,7 +125,7 @@ struct YAMLReader {
     /// Adds a scalar, as a key if one is expected, or else as a value.
     private mutating func take(_ value: JSON, text: String, at position: ManifestDocument.Position) throws(YAMLProblem) {
         if case .object(let object, nil)? = levels.last?.content {
-            // Merge keys belong to YAML 1.1 and would need aliases.
+            // `<<` is an ordinary key: merge keys belong to YAML 1.1 and would need aliases.
             guard object[text] == nil else {
                 throw YAMLProblem(message: "duplicate key \(quoted(text))", position: position)
             }
@@ -141,7 +141,7 @@ struct YAMLReader {
         _ value: JSON, at position: ManifestDocument.Position, isMarked: Bool
     ) throws(YAMLProblem) {
         if !isMarked { mark(position) }
-        // Removed temporarily, so that the contents are not copied for each element.
+        // Remove the level temporarily, so that its contents are not copied for each element.
         guard var level = levels.popLast() else {
             root = value
             return

@@ -113,7 +113,7 @@ enum XPath {
                 namespace = current.pointee.next
             }
             next = node.pointee.type == XML_ELEMENT_NODE ? node.pointee.children : nil
-            // Continues at the next sibling of the node or of an ancestor.
+            // Continue at the next sibling of the node or of an ancestor.
             var place: xmlNodePtr? = node
             while next == nil, let current = place, current != xmlDocGetRootElement(document) {
                 next = current.pointee.next
@@ -122,7 +122,7 @@ enum XPath {
         }
     }
 
-    /// Without an error handler, libxml2 prints its errors.
+    /// Sets an error handler, because libxml2 would otherwise print its errors.
     private static func silence(_ context: xmlXPathContextPtr) { context.pointee.error = { _, _ in } }
 
     /// Returns the document in UTF-8, or nil for XML that cannot be decoded. Invalid bytes of HTML are repaired.

@@ -43,7 +43,7 @@ enum Escaping {
         return text
     }
 
-    /// Escapes a value for a file name. It cannot lead to another directory, is never hidden, and has no control characters.
+    /// Escapes a value for a file name, which stays in its directory, is never hidden, and has no control characters.
     static func fileName(_ text: String) throws(EvaluationError) -> String {
         var name = ""
         for scalar in text.unicodeScalars {
@@ -52,7 +52,7 @@ enum Escaping {
                 || scalar.properties.isBidiControl
             name.unicodeScalars.append(isBad ? "_" : scalar)
         }
-        // Compares scalars: a dot with an accent is a different `Character`, but the system still hides the file.
+        // Compare scalars: a dot with an accent is a different `Character`, but the system still hides the file.
         if name.unicodeScalars.first == "." {
             let dots = name.unicodeScalars.prefix { $0 == "." }.count
             name = String(repeating: "_", count: dots) + String(name.unicodeScalars.dropFirst(dots))

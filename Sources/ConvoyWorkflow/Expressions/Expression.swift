@@ -110,7 +110,7 @@ private struct ExpressionParser {
     }
 
     private static let maximumDepth = 50
-    /// Limited, because a long chain is a deep tree.
+    /// The maximum number of tokens, because a long chain produces a deep tree.
     private static let maximumCount = 1000
     private var tokens: ArraySlice<Token> = []
     private var depth = 0

@@ -18,14 +18,14 @@ package enum PlainWords {
     private static func replaceSentences(of text: inout String, naming words: [String], with sentence: String) {
         guard words.contains(where: text.contains) else { return }
         var parts = text.split(separator: "." as Character, omittingEmptySubsequences: false).map(String.init)
-        // What follows the last period is no sentence.
+        // The text after the last period is not a sentence.
         for index in parts.indices.dropLast() where words.contains(where: parts[index].contains) {
             parts[index] = String(sentence.dropLast())
         }
         text = parts.joined(separator: ".")
     }
 
-    /// For example, "(NSCocoaErrorDomain error 512.)".
+    /// Replaces codes of Foundation, for example "(NSCocoaErrorDomain error 512.)".
     private static func replaceFoundationCodes(of text: inout String) {
         let sentence = "A file cannot be read or written: check its path and permissions."
         text = text.replacing("File URL not reachable.", with: sentence)
@@ -37,7 +37,7 @@ package enum PlainWords {
         }
     }
 
-    /// For example, "OpenSSL/3.0.19: error:0A00010B:SSL routines::wrong version number".
+    /// Replaces codes of OpenSSL, for example "OpenSSL/3.0.19: error:0A00010B:SSL routines::wrong version number".
     private static func replaceOpenSSLCodes(of text: inout String) {
         guard let mark = text.firstRange(of: ": error:") else { return }
         let before = text[..<mark.lowerBound]

@@ -3,11 +3,11 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Replaces secrets by `***` in everything that a run prints or writes: the values that were added, and those whose names
-/// mark them as secrets.
+/// Replaces secrets with `***` in everything that a run prints or writes: the values that were added, and those whose
+/// names mark them as secrets.
 public final class SecretMask: Sendable {
     private let forms = Locked<[String]>([])
-    /// Another mask whose secrets this one also replaces.
+    /// Another mask, whose secrets are replaced as well.
     private let parent: SecretMask?
     /// Whether values are masked because of their names.
     let hidesNamed: Bool
@@ -18,7 +18,7 @@ public final class SecretMask: Sendable {
     /// - Parameter hidesNamed: Whether values are masked because of their names; false for `--show-secrets`.
     package init(hidesNamed: Bool) { (self.hidesNamed, parent) = (hidesNamed, nil) }
 
-    /// Creates a mask with the secrets of another one. Adding secrets does not change the other mask.
+    /// Creates a mask with the secrets of another mask. Adding secrets does not change the other mask.
     init(extending parent: SecretMask) { (self.parent, hidesNamed) = (parent, parent.hidesNamed) }
 
     /// Adds secrets, as they are and in their encoded forms in URLs, JSON, HTML and `Basic` logins.
@@ -53,7 +53,7 @@ public final class SecretMask: Sendable {
         guard !new.isEmpty else { return }
         forms.withLock { forms in
             guard !new.isSubset(of: forms) else { return }
-            // The longest come first, because one may be part of another.
+            // Put the longest forms first, because one form may be part of another.
             forms = Set(forms).union(new).sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) }
         }
     }

@@ -37,7 +37,7 @@ struct Template: Sendable {
     }
 
     init(_ text: String, at source: ManifestValue) throws(ManifestError) {
-        // Searches bytes: each search by Foundation would examine the whole rest of the text.
+        // Search bytes, because each search by Foundation would examine the entire rest of the text.
         var pieces: [Piece] = [], literal = "", rest = text.utf8[...]
         while let dollar = rest.firstIndex(of: UInt8(ascii: "$")) {
             let behind = rest[dollar...].dropFirst()

@@ -9,7 +9,7 @@ enum CaptureReader {
     static func plan(of member: ManifestValue.Member) throws(ManifestError) -> CapturePlan {
         guard Reference.isName(member.key) else { throw member.problem("invalid capture name \(quoted(member.key))") }
         let source = try source(of: member.value, "a capture")
-        // A capture such as `url: url` has the same value.
+        // A capture such as `url: url` is allowed, because it has the same value.
         guard !ReservedName.ofRequests.contains(member.key) || source.text == member.key else {
             throw member.problem(
                 "\(quoted(member.key)) is a value of every request and cannot be the name of a capture")
@@ -132,7 +132,7 @@ enum ExpectationReader {
     }
 
     private static func status(_ value: ManifestValue) throws(ManifestError) -> ClosedRange<Int> {
-        // Created only when thrown, because finding its position reads the manifest again.
+        // Create the error only when it is thrown, because finding its position reads the manifest again.
         var problem: ManifestError {
             value.problem("status must be a number from 100 to 599, a range such as 200-299, or a list of them")
         }

@@ -14,7 +14,6 @@ struct ConnectionPlan: Sendable {
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
-    /// Whether redirects are followed, or nil if it is not specified.
     /// The user in the form `NAME:PASSWORD`.
     private var user: Template?
     /// The rate limit that is shared by all requests with this value: the items of a request, or all requests.

@@ -54,7 +54,7 @@ struct ManifestReader {
         if let servers = fields["secrets-for"] { try readServers(servers) }
         let members = try requests.members("requests")
         guard !members.isEmpty else { throw requests.problem("the manifest has no requests") }
-        // Created once, because all requests share its rate limit.
+        // Create the connection settings once, because all requests share their rate limit.
         var connection = ConnectionPlan()
         try connection.read(defaults)
         for member in members {
@@ -104,7 +104,7 @@ struct ManifestReader {
         plan.perSecond = try defaults["perSecond"].map { value throws(ManifestError) in try value.rate("perSecond") }
     }
 
-    /// Reads the files of the whole run.
+    /// Reads the paths of the cookie file and the HSTS file, and checks the files.
     private mutating func readStores(_ defaults: [String: ManifestValue]) throws(ManifestError) {
         func file(_ key: String) throws(ManifestError) -> URL? {
             guard let value = defaults[key] else { return nil }

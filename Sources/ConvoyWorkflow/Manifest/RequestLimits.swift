@@ -76,7 +76,7 @@ final class RequestLimits: Sendable {
         }
     }
 
-    /// Passes the slot of a finished request to the next one.
+    /// Passes the slot of a finished request to the next waiting request.
     func end(_ host: String) {
         guard perHost != nil else { return }
         let next = state.withLock { state -> Waiter? in

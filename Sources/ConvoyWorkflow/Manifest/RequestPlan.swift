@@ -21,7 +21,7 @@ struct RequestPlan: Sendable {
     var retry: RetryPlan?
     var timeout: Double?
 
-    /// The requests that it depends on: those whose values it uses, and those in `after`.
+    /// The requests that this request depends on: those whose values it uses, and those in `after`.
     var dependencies: [String] = []
     var when: Expression?
     var forEach: TreeTemplate?
@@ -51,7 +51,7 @@ struct RequestPlan: Sendable {
 enum FailureRule: String, Sendable, CaseIterable {
     /// No further requests are started, except those with a `when`.
     case stop
-    /// Dependent requests run as if it had succeeded.
+    /// Dependent requests run as if the failed request had succeeded.
     case `continue`
 }
 

@@ -72,7 +72,7 @@ enum WorkflowGraph {
 
     /// Checks a reference.
     ///
-    /// - Returns: The request that it depends on, or nil for a variable, an item or the environment.
+    /// - Returns: The request that the reference depends on, or nil for a variable, an item or the environment.
     private static func check(
         _ reference: Reference, at source: ManifestValue, in request: RequestPlan, _ plan: WorkflowPlan,
         _ known: [String: RequestPlan]
@@ -126,7 +126,7 @@ enum WorkflowGraph {
         var finished: Set<String> = []
         let edges = Dictionary(plan.requests.map { ($0.id, $0.dependencies) }, uniquingKeysWith: { first, _ in first })
         for request in plan.requests where !finished.contains(request.id) {
-            // Does not use recursion, because a chain may be long.
+            // Do not use recursion, because a chain may be long.
             var path: [(id: String, next: Int)] = [(request.id, 0)]
             var open: Set<String> = [request.id]
             while let (id, next) = path.last {
@@ -154,7 +154,7 @@ enum WorkflowGraph {
     }
 
     private static func checkOutputs(_ plan: WorkflowPlan) throws(ManifestError) {
-        // Compares the bytes of the paths: names whose accents are encoded differently are different files.
+        // Compare the bytes of the paths: names whose accents are encoded differently are different files.
         var owners: [Data: String] = [:]
         for request in plan.requests {
             guard let output = request.output, request.forEach != nil, output.literal != nil else { continue }

@@ -3,7 +3,8 @@ import ConvoySerialization
 import Foundation
 
 extension Workflow {
-    /// What a manifest contains without the effect that its author probably expects, with the line of the request.
+    /// Notes about parts of a manifest that probably lack the effect their author expects, with the line of the
+    /// request.
     package var notes: [String] {
         plan.requests.flatMap { request in request.notes.map { "\(name):\(request.line): \(request.id): \($0)" } }
     }
@@ -33,7 +34,7 @@ extension RequestPlan {
         return notes
     }
 
-    /// A placeholder as Hurl, Postman, Bruno and Insomnia have it: `{{name}}`.
+    /// Returns a placeholder in the syntax of Hurl, Postman, Bruno and Insomnia: `{{name}}`.
     private static func mustache(in text: String) -> String? {
         guard let start = text.range(of: "{{"),
             let end = text.range(of: "}}", range: start.upperBound..<text.endIndex)

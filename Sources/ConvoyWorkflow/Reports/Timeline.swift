@@ -6,7 +6,7 @@ import Foundation
 ///
 /// It is a single HTML file without external resources. It is readable without JavaScript, which adds a search field.
 extension WorkflowResult {
-    /// Returns the page.
+    /// Returns the page as HTML.
     ///
     /// - Parameter workflow: The workflow that was run, with ``WorkflowRun/Options/collectsMetrics``.
     public func timeline(of workflow: Workflow) -> String {

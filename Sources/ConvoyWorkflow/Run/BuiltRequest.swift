@@ -8,7 +8,7 @@ import FoundationNetworking
 /// A request of a plan with the values of a scope.
 struct BuiltRequest {
     var request: URLRequest
-    /// The path of its output below the directory, or nil.
+    /// The path of the output below the output directory, or nil.
     var output: String?
     /// A description of the contents, for the journal. Equal requests have equal descriptions.
     var inputs: String
@@ -28,7 +28,7 @@ struct URLLogin: Sendable {
     /// The URL without user and password.
     let url: URL
 
-    /// Returns nil for a URL without a user, and if the user or the password is not UTF-8.
+    /// Splits a URL. Returns nil if it has no user, or if the user or the password is not UTF-8.
     init?(_ address: URL) {
         guard let parts = URLUserInfo.parts(of: address.absoluteString),
             let user = String(validating: parts.user, as: UTF8.self),
@@ -181,7 +181,7 @@ struct RequestBuilder {
 
     private func resolve(_ text: String) -> URL? {
         guard let base = baseURL, !text.hasScheme else { return URLReference.url(text) }
-        // Resolved below the path of the base URL, whether or not that ends with a slash.
+        // Resolve the text below the path of the base URL, whether or not that path ends with a slash.
         let directory =
             base.absoluteString.hasSuffix("/") || base.query != nil ? base : URL(string: base.absoluteString + "/")
         return URLReference.url(text, relativeTo: directory)

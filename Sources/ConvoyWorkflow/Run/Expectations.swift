@@ -91,7 +91,7 @@ struct ExpectationCheck {
         } else if let json = response.json {
             for expectation in plan.json { check(expectation, in: json) }
         }
-        // For a download, they were compared before its file was moved into place.
+        // The checksums of a download were compared before its file was moved into place.
         guard response.file == nil else { return }
         for (algorithm, template) in plan.checksums {
             let digest = MessageDigest(algorithm)

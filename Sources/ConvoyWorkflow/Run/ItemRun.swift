@@ -113,7 +113,7 @@ final class ItemRun: Sendable {
         return Journal.Key(id: plan.id, item: isSecret ? "\(index ?? 0)" : Journal.digest(of: item.description))
     }
 
-    /// The digest of everything the item is made of, with `***` for secrets, or nil if a value does not exist.
+    /// The digest of all inputs of the item, with `***` for secrets, or nil if a value does not exist.
     private var digest: String? {
         var scope = scope
         scope.hidesSecrets = true
@@ -182,7 +182,7 @@ final class ItemRun: Sendable {
         do {
             try take(response, into: &result)
         } catch {
-            // A file that does not match is removed.
+            // Remove a file that does not meet the expectations.
             if let file = response.file { try? FileManager.default.removeItem(at: file) }
             throw error
         }
@@ -198,7 +198,7 @@ final class ItemRun: Sendable {
                     version: response.version, status: status, fields: response.fields, body: response.data,
                     label: response.label))
         }
-        // Captured first, so that messages about the response contain none of its secrets.
+        // Capture the values first, so that messages about the response contain none of its secrets.
         let (captures, missing) = self.captures(of: response)
         let failures = ExpectationCheck.failures(plan.expectations, response, scope, secrets)
         guard failures.isEmpty else { throw Failure(failures) }
@@ -223,7 +223,7 @@ final class ItemRun: Sendable {
             if secret.contains(capture.name) {
                 run.secrets.add(SecretMask.texts(of: value))
             } else {
-                // Adding those of many items would slow down the masking of each text.
+                // Adding the secrets of many items to the run would slow down the masking of each text.
                 let found = NamedSecrets.values(of: value, named: capture.name)
                 (plan.forEach == nil && found.count <= 100 ? run.secrets : secrets).add(named: found)
             }

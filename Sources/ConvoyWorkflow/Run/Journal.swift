@@ -52,7 +52,7 @@ final class Journal: Sendable {
     private let lock: JournalLock
     /// The database, or nil after it was closed.
     private let database: Locked<Database?>
-    /// Calls block on the disk, so they run on this queue.
+    /// The queue for all calls, which block on the disk.
     private let queue = DispatchQueue(label: "convoy.workflow.journal")
 
     /// Opens or creates a journal.

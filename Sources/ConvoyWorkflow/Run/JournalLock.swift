@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// The journal of a run is in use by another run, in this process or another one.
+/// An error for a journal that another run uses, in this process or another one.
 public struct JournalInUseError: Error, Sendable, LocalizedError, CustomStringConvertible {
-    /// The journal.
+    /// The journal file.
     public let file: URL
 
     /// A sentence that describes the error.

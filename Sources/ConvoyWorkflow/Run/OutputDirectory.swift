@@ -10,7 +10,8 @@ final class OutputDirectory: Sendable {
 
     init(_ directory: URL, replaces: Bool) { (self.directory, self.replaces) = (directory, replaces) }
 
-    /// Returns the destination of an output, and creates its directories. No other request of the run may have the same one.
+    /// Returns the destination of an output, and creates its directories. Each request of the run must have a different
+    /// one.
     ///
     /// - Parameter owner: The request and its item.
     func place(of path: String, for owner: String) throws(EvaluationError) -> URL {
@@ -33,7 +34,7 @@ final class OutputDirectory: Sendable {
                     message: "cannot create the directory \(place.relativePath): \(SystemError().text)", isAboutFile: true)
             }
             var information = stat()
-            // A symbolic link could lead outside.
+            // A symbolic link could lead outside the output directory.
             guard lstat(place.path, &information) == 0, information.st_mode & S_IFMT == S_IFDIR else {
                 throw EvaluationError(message: "\(place.relativePath) is not a directory, or is a link", isAboutFile: true)
             }

@@ -5,7 +5,7 @@ import Foundation
 /// A request of a run. It decides whether and for which items the request is sent, and collects the results.
 final class RequestNode: Sendable {
     let plan: RequestPlan
-    /// Finishes when the request has ended. Enqueued then.
+    /// The operation that represents the end of the request. It is enqueued, and finishes, when the request has ended.
     let end = BlockOperation {}
     private let task = Locked<Task<Void, Never>?>(nil)
     private let wasCancelled = Locked(false)

@@ -4,7 +4,7 @@ import Foundation
 
 /// A preview of a request, as far as it is known before anything is sent.
 struct RequestPreview {
-    /// Known values, and `${…}` for the others.
+    /// The known values, and `${…}` for unknown values.
     private struct PreviewScope: Scope {
         let values: ItemScope
 
@@ -62,7 +62,7 @@ struct RequestPreview {
         (try? tree.value(in: scope).json).map { secrets.masked($0, named: name) } ?? .null
     }
 
-    /// A value that is not known yet cannot be a secret.
+    /// Returns whether a value is not known yet, and therefore cannot be a secret.
     private func isUnknown(_ template: Template) -> Bool {
         template.wholeReference.map { !values.plan.isKnownEarly($0) } ?? false
     }

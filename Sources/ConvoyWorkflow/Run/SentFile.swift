@@ -5,7 +5,7 @@ import Foundation
 
 /// A file that a request sends, as its body or as a part of it.
 struct SentFile {
-    /// Pipes and other special files are read immediately.
+    /// The contents of the file. Pipes and other special files are read immediately.
     enum Contents {
         case file(URL)
         case data(Data)

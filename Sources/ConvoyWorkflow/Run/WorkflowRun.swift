@@ -48,7 +48,7 @@ public final class WorkflowRun: Sendable {
 
     let plan: WorkflowPlan
     let options: Options
-    /// The secrets of the run. Mask everything with it that is printed or written.
+    /// The secrets of the run. Use this mask for everything that is printed or written.
     public let secrets: SecretMask
     /// The marked secrets that are known before anything is sent, and are therefore the same in every run.
     let earlySecrets: SecretMask
@@ -161,7 +161,7 @@ public final class WorkflowRun: Sendable {
     // MARK: For its requests
 
     func report(_ event: WorkflowEvent) {
-        // Serially, so that the events of one request are never reordered.
+        // Call the handler serially, so that the events of one request are never reordered.
         reporting.withLock { _ in handler(event) }
     }
 
