@@ -23,7 +23,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
     private struct Sent {
         let answer: Answer
         let uri: String
-        /// For Digest: the nonce count and the client nonce, which the server's proof covers.
+        /// The nonce count and the client nonce for Digest, which the server's proof covers.
         let use: DigestNonce.Use?
     }
 

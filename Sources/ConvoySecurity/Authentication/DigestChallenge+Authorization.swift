@@ -10,7 +10,7 @@ extension DigestChallenge {
     ///     other requests to a proxy.
     ///   - body: the body, which may be empty; nil if it cannot be hashed because it is a stream. It is not needed if
     ///     the server offers `qop=auth`.
-    ///   - count: the number of requests with this nonce, including this one.
+    ///   - count: the number of requests with this nonce, including this request.
     ///   - cnonce: the client nonce. It must not be empty or contain quotes or control characters. See ``DigestNonce``.
     /// - Returns: nil if the server requires a hash of the body and the body is nil, if the user name or another text
     ///   contains control characters, or if OpenSSL rejects the hash function.
@@ -98,7 +98,7 @@ extension DigestChallenge {
     private static func percentEncoded(_ text: String) -> String {
         var bytes: [UInt8] = []
         for byte in text.utf8 {
-            // All token characters except "*", "'" and "%".
+            // These are all token characters except "*", "'" and "%".
             if HTTPSyntax.isTokenByte(byte), !"*'%".utf8.contains(byte) {
                 bytes.append(byte)
             } else {

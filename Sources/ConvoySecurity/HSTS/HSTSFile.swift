@@ -177,7 +177,7 @@ struct HSTSFile: Sendable {
         while true {
             let descriptor = try PrivateFile.openOrCreate(target)
             while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
-            // Another process may have replaced the file while this one waited for the lock.
+            // Another process may have replaced the file while the current process waited for the lock.
             let own = FileIdentity(descriptor)
             if own != nil, own == FileIdentity(target) { return descriptor }
             close(descriptor)

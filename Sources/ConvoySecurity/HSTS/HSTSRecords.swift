@@ -78,8 +78,8 @@ struct HSTSRecords: Equatable {
             .sorted { $0.name < $1.name }
     }
 
-    /// If there are too many hosts, removes an eighth of them: first expired hosts, then hosts of the largest domain,
-    /// so that a domain with many names cannot displace others.
+    /// Removes an eighth of the hosts if there are too many: first expired hosts, then hosts of the largest domain, so
+    /// that a domain with many names cannot displace others.
     private mutating func makeRoom(at now: Int64) {
         guard records.count > limit else { return }
         let target = limit - limit / 8

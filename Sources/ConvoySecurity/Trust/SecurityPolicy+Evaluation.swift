@@ -16,7 +16,7 @@ extension SecurityPolicy {
     /// - Parameters:
     ///   - trust: the certificates that the server presented.
     ///   - domain: the host of the URL; nil to skip the name check. If a policy in `hostPolicies` matches it, that
-    ///     policy is used instead of this one.
+    ///     policy is used instead of this policy.
     ///   - date: the time at which the certificates must be valid.
     public func evaluate(_ trust: ServerTrust, forDomain domain: String?, at date: Date = Date()) -> TrustDecision {
         let policy = domain.map { self.policy(forHost: $0) } ?? self

@@ -51,7 +51,7 @@ package struct FileCalls: Sendable {
     /// A string that identifies an open file on its disk; see `FileIdentity`.
     package var mark: @Sendable (_ descriptor: Int32) -> String? = { FileIdentity.mark(of: $0) }
 
-    /// The real system calls.
+    /// Creates the real system calls.
     package init() {}
 }
 

@@ -124,7 +124,7 @@ package enum PrivateFile {
 
     // MARK: Replacing
 
-    /// Atomically replaces the contents of a file by renaming a new file with a random name in the same directory, and
+    /// Replaces the contents of a file atomically by renaming a new file with a random name in the same directory, and
     /// waits until it is on disk. Follows links to the file that is replaced.
     ///
     /// - Throws: `Failure`, leaving the file unchanged.

@@ -22,7 +22,7 @@ package protocol CookieStorage: AnyObject, Sendable {
     var isEmpty: Bool { get }
     /// A number that increases with each change.
     var revision: UInt64 { get }
-    /// Identifies the store. Stores with the same file have the same identity, even in different processes.
+    /// An identifier of the store. Stores with the same file have the same identifier, even in different processes.
     var identity: String { get }
     /// Whether a handler decides which cookies are stored.
     var asksBeforeAccepting: Bool { get }

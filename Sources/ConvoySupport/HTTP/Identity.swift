@@ -49,7 +49,7 @@ package struct Identity: Sendable, Hashable {
         }
         if let certificate { add("certificate", certificate) }
         if let policy { add("policy", policy) }
-        // ASCII only: Unicode lowercases the Kelvin sign to `k`, but servers distinguish the two.
+        // Convert ASCII letters only: Unicode lowercases the Kelvin sign to `k`, but servers distinguish the two.
         if let host { add("host", [host.utf8.map(ASCII.lowercased)]) }
         switch place {
         case .socket(let path): add("socket", path)

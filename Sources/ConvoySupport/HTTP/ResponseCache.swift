@@ -105,7 +105,7 @@ package struct CacheRequest: Sendable {
     }
 }
 
-/// How a request may use stored responses: the cases of `URLRequest.CachePolicy`.
+/// The permitted use of stored responses for a request: the cases of `URLRequest.CachePolicy`.
 package enum CachePolicy: Sendable, Hashable {
     /// Uses stored responses as the HTTP caching rules allow.
     case protocolPolicy

@@ -126,7 +126,7 @@ package enum SecretName {
             } else if hasCompound(part, counts) {
                 note(.secret)
             }
-            // Compound words written separately: `api_key`, `pass-word`.
+            // Also match compound words that are written separately: `api_key`, `pass-word`.
             var joined = part
             for next in parts[(index + 1)...].prefix(2) {
                 joined += next
@@ -228,7 +228,7 @@ package enum SecretName {
                         "invitation", "invite", "login", "mfa", "oauth", "otp", "pass", "recovery", "reset", "security",
                         "sms", "totp", "user", "verification",
                     ]),
-                // The policy of a CloudFront signed URL or of an S3 form.
+                // CloudFront signed URLs and S3 forms contain a policy.
                 "policy": Word(place: .alone, verdict: .unlessPlain),
                 "sign": Word(place: .alone, verdict: .unlessPlain),
             ]

@@ -33,7 +33,7 @@ enum Iconv {
                 input = input?.advanced(by: recovered.length)
                 left -= recovered.length
             }
-            // Some charsets hold back a letter until they know whether a combining accent follows.
+            // Write a letter that some charsets hold back in case a combining accent follows.
             return append(to: &output) { iconv(converter, nil, nil, $0, $1) }
         }
         return isComplete ? String(validating: output, as: UTF8.self) : nil

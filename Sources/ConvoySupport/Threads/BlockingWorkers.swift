@@ -24,8 +24,8 @@ package final class BlockingWorkers: @unchecked Sendable {
         /// The number of threads, including one that is being created, but not those running abandoned calls.
         var threads = 0
         var idle = 0
-        /// Whether a thread is being created. If another one is needed, the new thread creates it before doing anything
-        /// else.
+        /// Whether a thread is being created. If another thread is needed, the new thread creates it before doing
+        /// anything else.
         var isStarting = false
     }
 

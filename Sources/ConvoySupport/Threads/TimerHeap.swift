@@ -4,7 +4,7 @@
 package final class RunLoopTimer {
     @exclusivity(unchecked) package fileprivate(set) var deadline: MonotonicTime = 0
     @exclusivity(unchecked) fileprivate var position = -1
-    /// Called by the run loop at the deadline.
+    /// The closure that the run loop calls at the deadline.
     package let fire: () -> Void
 
     package init(fire: @escaping () -> Void) { self.fire = fire }

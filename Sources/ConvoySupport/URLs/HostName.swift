@@ -8,9 +8,9 @@ import Foundation
 /// scripts (UTS 46).
 package struct HostName: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// In lower case, without a final dot.
+        /// A DNS name in lower case, without a final dot.
         case name(String)
-        /// Four or sixteen bytes.
+        /// An IP address, as four or sixteen bytes.
         case address([UInt8])
     }
     package let kind: Kind

@@ -164,7 +164,7 @@ struct ManifestReader {
                 throw JSONProblem(
                     text: "unknown key \(Self.quoted(member.key)) in \(what)", position: member.position)
             }
-            // Null means absent.
+            // A null value counts as absent.
             if !member.value.isNull { values[member.key] = member.value }
         }
         return values

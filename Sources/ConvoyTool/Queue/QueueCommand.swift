@@ -141,7 +141,7 @@ enum QueueLimit {
         return number
     }
 
-    /// Sets the limits for all hosts that the options of `work` specify, and keeps the others.
+    /// Sets the limits for all hosts that the options of `work` specify, and keeps all other limits.
     static func setForAll(_ options: Options, _ queue: SharedQueue) throws(ToolError) {
         let jobs = try options.integer("per-host", in: 1...100_000)
         let rate = try options.value("per-second").map { text throws(ToolError) in

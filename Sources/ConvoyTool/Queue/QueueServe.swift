@@ -10,7 +10,7 @@ enum QueueServe {
             throw options.usage("unexpected argument '\(Printable.line(options.arguments[1]))'")
         }
         let port = UInt16(try options.integer("port", in: 0...65_535) ?? 0)
-        // Connecting now reports problems with the store immediately.
+        // Connect now, to report problems with the store immediately.
         try QueueCall.connect(queue, display, options)
         let site = QueueSite(queue)
         let server = try LoopbackAddress.serve(port) { site.response(to: $0) }

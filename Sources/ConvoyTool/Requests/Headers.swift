@@ -87,7 +87,7 @@ struct Headers {
     /// that is not a list.
     private static func separator(for name: String) -> String? {
         switch name.lowercased() {
-        // RFC 6265, section 5.4.
+        // Cookies are separated by semicolons (RFC 6265, section 5.4).
         case "cookie": "; "
         case "authorization", "content-length", "content-location", "content-type", "date", "from", "host",
             "if-modified-since", "if-range", "if-unmodified-since", "max-forwards", "origin", "proxy-authorization",

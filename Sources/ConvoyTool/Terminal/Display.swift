@@ -7,7 +7,7 @@ import Foundation
 final class Display: Sendable {
     private struct Screen {
         var changing = ChangingLines()
-        /// Called when the window size has changed.
+        /// The closure to call when the window size has changed.
         var resizeHandler: (@Sendable () -> Void)?
         /// Whether the program is being stopped, so that it must not use the terminal.
         var isAway = false

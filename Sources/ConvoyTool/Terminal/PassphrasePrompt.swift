@@ -103,7 +103,7 @@ enum SilentTerminal {
 }
 
 extension Interruption.Terminal {
-    /// Combines this handling with another one.
+    /// Combines these closures with those of another value.
     func and(_ other: Self) -> Self {
         let own = self
         return Self(

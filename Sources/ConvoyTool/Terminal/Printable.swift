@@ -84,7 +84,7 @@ enum Printable {
             // tmux draws characters after a zero-width joiner into the columns of the character before it.
             if isJoined { return columns }
             let width = wcwidth(wchar_t(scalar.value))
-            // -1 means an unassigned scalar.
+            // `wcwidth` returns -1 for an unassigned scalar.
             return columns + (width < 0 ? 1 : Int(width))
         }
     }

@@ -198,7 +198,7 @@ final class Transfer: Sendable {
         }
     }
 
-    /// Returns the sink's error if it has a better message.
+    /// Returns an error with a better message, if one is known.
     private func better(_ error: any Error) -> any Error {
         if case .sink(let body) = destination, let failure = body.failure { return failure }
         if purpose.range != nil, operation.statusCode == 200 {

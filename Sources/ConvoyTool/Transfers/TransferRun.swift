@@ -9,7 +9,7 @@ enum TransferStep {
     case settled(Outcome)
     /// Nothing can be done until a transfer has finished.
     case wait
-    /// This step had no result, but more follow.
+    /// The step had no result, but more steps follow.
     case nothing
     case end
 }

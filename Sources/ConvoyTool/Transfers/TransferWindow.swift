@@ -4,8 +4,8 @@ import Dispatch
 /// Decides when the next file of a long list gets its transfer. It keeps the number of concurrent transfers small, without
 /// letting one host delay files of other hosts.
 ///
-/// A transfer counts in the window until it finishes or waits to be retried. If a host has enough transfers, further files
-/// of it are deferred until one of them finishes; deferred files use little memory.
+/// A transfer counts in the window until it finishes or waits to be retried. If a host has enough transfers, its
+/// further files are deferred until one of its transfers finishes. Deferred files use little memory.
 struct TransferWindow<Item: Sendable>: Sendable {
     private struct HostUse {
         var count = 0

@@ -21,7 +21,7 @@ enum CurlOption {
         "parallel", "no-location", "false-start", "show-headers",
     ]
 
-    /// Flags that a manifest cannot express, and that do not change what is sent to whom. Each is mentioned in a note.
+    /// Flags that a manifest cannot express, and that change neither what is sent nor its receiver. Each gets a note.
     static let notedFlags: Set<String> = [
         "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "netrc", "netrc-optional",
         "location-trusted", "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",

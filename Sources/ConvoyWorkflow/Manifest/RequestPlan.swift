@@ -104,7 +104,7 @@ enum LoginPlan: Sendable {
 
 struct RetryPlan: Sendable {
     var count: Int
-    /// Statuses that cause a retry, in addition to the default ones.
+    /// Statuses that cause a retry, in addition to the default statuses.
     var statuses: Set<Int> = []
     /// The time after which no retry starts, in seconds, or nil for no limit.
     var maximumTime: Double?

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// An error for a journal that another run uses, in this process or another one.
+/// An error for a journal that another run uses, in this process or in another process.
 public struct JournalInUseError: Error, Sendable, LocalizedError, CustomStringConvertible {
     /// The journal file.
     public let file: URL

@@ -37,9 +37,11 @@ public final class WorkflowRun: Sendable {
         public var userAgent: String?
         /// Whether outcomes contain the metrics of all requests.
         public var collectsMetrics = false
-        /// Receives every examined response before it is compared with its expectations. Called on any thread.
+        /// A closure that receives every examined response before it is compared with its expectations. Called on any
+        /// thread.
         public var received: (@Sendable (WorkflowResponse) -> Void)?
-        /// Configures each operation after its creation. Called on any thread, with the number of the operation, from 1.
+        /// A closure that configures each new operation. Called on any thread, with the number of the operation, from
+        /// 1.
         public var configure: (@Sendable (HTTPRequestOperation, Int) -> Void)?
 
         /// Creates the default options.
