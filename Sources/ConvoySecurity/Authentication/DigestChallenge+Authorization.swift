@@ -80,8 +80,7 @@ extension DigestChallenge {
         return function.hexadecimalDigest(of: "\(key):\(middle):\(contentsHash)")
     }
 
-    /// Returns the text to hash: in normalization form C if the server has specified `charset=UTF-8` (RFC 7616, section
-    /// 4).
+    /// Returns the text to hash: in normalization form C if the server uses UTF-8 (`charset`, RFC 7616, section 4).
     private func normalized(_ text: String) -> String { isUTF8 ? text.precomposedStringWithCanonicalMapping : text }
 
     /// Returns the parameter that contains the user name: hashed, encoded as in RFC 8187, or quoted.

@@ -201,8 +201,7 @@ struct ParameterScanner {
         return value
     }
 
-    /// Reads a quoted string, removing its quotes and escapes. Returns nil if it is unclosed or contains control
-    /// characters.
+    /// Reads a quoted string without quotes and escapes. Returns nil if it is unclosed or contains control characters.
     private mutating func quotedString() -> String? {
         let (text, isClosed) = HTTPSyntax.quotedString(&rest)
         return isClosed && HTTPSyntax.isFieldValue(text) ? String(decoding: text, as: UTF8.self) : nil

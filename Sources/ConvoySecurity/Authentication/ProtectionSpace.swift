@@ -43,8 +43,7 @@ public struct ProtectionSpace: Sendable, Hashable {
         self.isProxy = isProxy
     }
 
-    /// Creates the protection space of a URL's server, with the scheme's default port if the URL does not specify a
-    /// port.
+    /// Creates the protection space of a URL's server. A missing port defaults to that of the scheme.
     ///
     /// - Returns: nil if the URL is not an HTTP or HTTPS URL with a host.
     public init?(url: URL, realm: String? = nil, method: AuthenticationMethod) {

@@ -113,8 +113,7 @@ package enum BearerAuthorization {
 
 /// The answer to a Basic challenge (RFC 7617).
 package enum BasicAuthorization {
-    /// Returns the value of the `Authorization` field: "Basic " followed by the Base64 of the user name and password in
-    /// UTF-8.
+    /// Returns the value of the `Authorization` field: "Basic " and the Base64 of the user name and password in UTF-8.
     ///
     /// - Returns: nil if the user name contains a colon, which the server would treat as the separator, or if either
     ///   contains control characters (RFC 7617, section 2).

@@ -39,8 +39,7 @@ struct ChainVerifier {
         ChainVerifier(store: store, host: host, date: date, depth: depth, lists: lists)
     }
 
-    /// OpenSSL's security level. Level 2 requires 112 bits of security, which excludes RSA keys under 2,048 bits and
-    /// SHA-1.
+    /// OpenSSL's security level. Level 2 requires 112 bits, which excludes RSA keys under 2,048 bits and SHA-1.
     private static let securityLevel: Int32 = 2
 
     /// Converts a date to seconds since 1970, clamped to the years 1 to 9999, which OpenSSL can compare.

@@ -53,8 +53,7 @@ package final class FileWriter {
         target = path
     }
 
-    /// Creates a writer that uses a temporary name in the same directory until the file is complete. Does not open the
-    /// file.
+    /// Creates a writer that uses a temporary name in the same directory until the file is complete. Opens no file.
     ///
     /// - Parameter replaces: whether an existing file may be replaced. The same applies to a partial file, unless
     ///   another writer has locked it.

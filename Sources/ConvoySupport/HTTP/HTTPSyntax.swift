@@ -42,8 +42,7 @@ import Foundation
         ASCII.equalIgnoringCase(one.utf8, other.utf8)
     }
 
-    /// Returns whether a byte is optional whitespace around field values and their parts (section 5.6.3): a space or a
-    /// tab.
+    /// Returns whether a byte is optional whitespace around field values (section 5.6.3): a space or a tab.
     @inlinable package static func isOptionalWhitespace(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }

@@ -1,7 +1,6 @@
 /// Texts for status codes.
 package enum StatusText {
-    /// Returns the reason phrase of a code in RFC 9110, section 15, or IANA's registry, or an empty string for other
-    /// codes.
+    /// Returns the reason phrase of a code in RFC 9110, section 15, or IANA's registry, or an empty string.
     package static func reasonPhrase(_ code: Int) -> String {
         switch code {
         case 100: "Continue"

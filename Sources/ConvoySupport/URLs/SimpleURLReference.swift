@@ -88,8 +88,7 @@ package struct SimpleURLReference {
         lacksPath = found.form == .absolute && found.start == text.utf8.count
     }
 
-    /// Returns the address of the URL with a query appended, or nil if a slash would have to be inserted before the
-    /// query.
+    /// Returns the address of the URL with a query appended, or nil if the query would have to follow a new slash.
     ///
     /// - Parameter query: the encoded query; may be empty.
     package func address(appending query: String) -> HTTPAddress? {

@@ -92,8 +92,7 @@ struct URLParts {
         path = rest
     }
 
-    /// Returns the parts, each encoded, or nil if the authority is invalid, or if the path would be parsed as an
-    /// authority.
+    /// Returns the encoded parts, or nil if the authority is invalid or the path would be parsed as an authority.
     func encoded() -> URLParts? {
         var parts = self
         if let authority {

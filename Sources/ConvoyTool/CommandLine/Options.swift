@@ -102,8 +102,7 @@ struct Options {
         }
     }
 
-    /// Returns an error that refers to the help, and states which of the options in the text come from the
-    /// configuration.
+    /// Returns an error that refers to the help and lists the options in the text that the configuration has set.
     func usage(_ text: String) -> ToolError {
         let words = text.split { !$0.isLetter && $0 != "-" }
         let origins = configured.sorted().filter { words.contains("--\($0)") }.map { "; --\($0) is in the configuration" }

@@ -34,8 +34,7 @@ struct ChangingLines {
         isReflowed = false
         guard !drawn.isEmpty else { return "" }
         drawn = []
-        // Clear from the second column, because tmux moves a screen that is cleared from its first cell into its
-        // history.
+        // Clear from the second column: tmux moves a screen that is cleared from its first cell into its history.
         return "\r\u{1B}[K\u{1B}[C\u{1B}[J\r"
     }
 

@@ -11,11 +11,9 @@ public enum CurlCommandLine {
     /// Returns the requests of all curl commands in a text, with names for a manifest. The notes of a request list what
     /// a manifest cannot express.
     ///
-    /// A command with several URLs, a pattern in its URL or `--next` becomes several requests, each after the previous
-    /// one.
+    /// A command with several URLs, a URL pattern or `--next` becomes several requests, each after the previous one.
     ///
-    /// - Parameter text: one or more commands in the syntax of a POSIX shell, or one in that of the Windows command
-    ///   prompt.
+    /// - Parameter text: one or more commands of a POSIX shell, or one command of the Windows command prompt.
     /// - Throws: ``Problem`` for unclosed quotes, command substitutions, unknown options, a missing URL, a GET with a
     ///   body, and values that a manifest rejects.
     public static func drafts(_ text: String) throws(Problem) -> [(name: String, draft: RequestDraft)] {
@@ -95,7 +93,7 @@ public enum CurlCommandLine {
             found.append(.curl(command))
         }
         let hasCurl = found.contains { if case .curl = $0 { true } else { false } }
-        // If there is no word `curl`, the text consists of the arguments only.
+        // Without the word `curl`, the text consists of the arguments only.
         if !hasCurl, !found.isEmpty, let command = simple.first { found[0] = .curl(command) }
         return found
     }

@@ -36,8 +36,7 @@ extension RequestDraft {
 
     /// Sets the login that is sent if the server requests it.
     ///
-    /// - Parameter text: `NAME:PASSWORD`, or `NAME` if the run takes the password from the environment variable
-    ///   PASSWORD.
+    /// - Parameter text: `NAME:PASSWORD`, or `NAME` if the run takes the password from PASSWORD in its environment.
     package mutating func setChallengedLogin(_ text: String) {
         let pair = text.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         isLoginChallenged = true

@@ -56,7 +56,7 @@ public struct RequestDraft: Sendable {
     var removedHeaders: [String] = []
     /// The query items, in addition to those of the URL.
     public var query: [(name: String, value: String)] = []
-    /// The body; nil if the request has none.
+    /// The body, or nil.
     public var body: Body?
     /// The user name and password that are sent with the request.
     public var login: (user: String, password: String)?
@@ -168,7 +168,7 @@ public struct RequestDraft: Sendable {
 
     // MARK: Text
 
-    /// Returns the placeholder of an environment variable, which contains NUL, as no argument of a command does.
+    /// Returns the placeholder of an environment variable. It contains NUL, which an argument of a command cannot.
     static func reference(to name: String) -> String { "\0\(name)\0" }
 
     /// Returns a text in which `${` is escaped, except in references to variables.
@@ -221,8 +221,7 @@ public struct RequestDraft: Sendable {
 
     private static func isLong(_ key: String) -> Bool { key.unicodeScalars.count > 1000 }
 
-    /// Returns JSON in which characters that YAML treats as line breaks or rejects are escaped. Only strings contain
-    /// them.
+    /// Returns JSON that escapes the characters that YAML treats as line breaks or rejects. Only strings contain them.
     private static func quoted(_ json: JSON) -> String {
         switch json {
         case .object(let object):

@@ -54,7 +54,7 @@ enum ShellQuote {
         }
     }
 
-    /// Removes and returns a number at the start. Returns nil if there is no digit.
+    /// Removes and returns a number at the start. Returns nil without a digit.
     private static func number(_ rest: inout ArraySlice<UInt8>, atMost count: Int, radix: Int) -> UInt32? {
         let digits = rest.prefix(count).prefix { Character(Unicode.Scalar($0)).hexDigitValue.map { $0 < radix } ?? false }
         rest = rest.dropFirst(digits.count)

@@ -10,8 +10,7 @@ final class OutputDirectory: Sendable {
 
     init(_ directory: URL, replaces: Bool) { (self.directory, self.replaces) = (directory, replaces) }
 
-    /// Returns the destination of an output, and creates its directories. Each request of the run must have a different
-    /// one.
+    /// Returns the destination of an output, and creates its directories. No two requests may have the same destination.
     ///
     /// - Parameter owner: The request and its item.
     func place(of path: String, for owner: String) throws(EvaluationError) -> URL {

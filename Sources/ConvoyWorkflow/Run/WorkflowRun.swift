@@ -37,11 +37,9 @@ public final class WorkflowRun: Sendable {
         public var userAgent: String?
         /// Whether outcomes contain the metrics of all requests.
         public var collectsMetrics = false
-        /// A closure that receives every examined response before it is compared with its expectations. Called on any
-        /// thread.
+        /// A closure that receives each examined response before its expectations are checked. Called on any thread.
         public var received: (@Sendable (WorkflowResponse) -> Void)?
-        /// A closure that configures each new operation. Called on any thread, with the number of the operation, from
-        /// 1.
+        /// A closure that configures each new operation, with the operation's number, from 1. Called on any thread.
         public var configure: (@Sendable (HTTPRequestOperation, Int) -> Void)?
 
         /// Creates the default options.
