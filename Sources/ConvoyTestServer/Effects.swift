@@ -61,7 +61,7 @@ extension TestServer {
     /// Any number of responses may wait at a gate, without using threads. Once opened, a gate stays open. It can be
     /// opened from any thread.
     public final class Gate: Sendable {
-        /// The closures to call; nil once the gate is open.
+        /// The closures to call when the gate opens; nil once it is open.
         private let waiting = Locked<[@Sendable () -> Void]?>([])
 
         /// Creates a closed gate.

@@ -24,7 +24,7 @@ public enum PatternBytes {
         return Data(bytes)
     }
 
-    /// Whether these bytes are the pattern beginning at `offset`.
+    /// Returns whether these bytes are the pattern beginning at `offset`.
     public static func matches(_ bytes: UnsafeRawBufferPointer, offset: Int) -> Bool {
         guard offset >= 0 else { return bytes.isEmpty }
         return table.withUnsafeBytes { table in
@@ -71,12 +71,12 @@ public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
         return checksum
     }
 
-    /// Appends bytes.
+    /// Adds bytes to the checksum.
     public mutating func update(_ data: Data) {
         data.withUnsafeBytes { update($0) }
     }
 
-    /// Appends bytes.
+    /// Adds bytes to the checksum.
     public mutating func update(_ bytes: UnsafeRawBufferPointer) {
         var index = 0
         while index < bytes.count, count & 7 != 0 { take(bytes[index]); index += 1 }

@@ -97,7 +97,7 @@ public struct EchoedRequest: Codable, Hashable, Sendable {
     /// The number of the request's connection, counted from 1.
     public var connection: Int
 
-    /// The first value of a header field. Names are case-insensitive.
+    /// Returns the first value of a header field. Names are case-insensitive.
     public func header(_ name: String) -> String? {
         headers.first { $0.count == 2 && HTTPSyntax.isSameField($0[0], name) }?[1]
     }

@@ -23,15 +23,15 @@ extension TestServer {
 
         /// The way in which the end of the body is indicated (RFC 9112 section 6).
         public enum Framing: Hashable, Sendable {
-            /// Content-Length, or chunked for `Body.chunks`. A Content-Length or Transfer-Encoding in `headers`
-            /// replaces this, and is sent unchanged, with the bytes unchanged.
+            /// Content-Length, or chunked for `Body.chunks`. A Content-Length or Transfer-Encoding in `headers` takes
+            /// precedence; it and the body are then sent unchanged.
             case automatic
             /// This Content-Length, right or wrong, even with a status that has no body (204, 304). The bytes are sent
             /// unchanged; if their number differs, the connection is closed after them.
             case contentLength(Int)
             /// Chunked (RFC 9112 section 7.1).
             case chunked
-            /// Neither: the body ends with the connection.
+            /// No Content-Length and no chunks: the body ends with the connection.
             case closeDelimited
         }
 

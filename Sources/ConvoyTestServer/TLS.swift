@@ -150,7 +150,7 @@ final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// The callbacks take an unretained pointer to this object; every `TLSSession` keeps it alive.
+    /// Sets the callbacks. They take an unretained pointer to this object, which every `TLSSession` keeps alive.
     private func setCallbacks() {
         let this = Unmanaged.passUnretained(self).toOpaque()
         if !identitiesByName.isEmpty {

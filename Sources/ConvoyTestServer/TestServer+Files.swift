@@ -144,7 +144,8 @@ struct ServedFile: Sendable {
         lastModified.map { Date(timeIntervalSince1970: $0.timeIntervalSince1970.rounded(.down)) }
     }
 
-    /// Whether an If-Range condition holds (RFC 9110 section 13.1.5): by strong comparison, or by the exact date.
+    /// Returns whether an If-Range condition holds (RFC 9110 section 13.1.5): by strong comparison, or by the exact
+    /// date.
     private func ifRangeHolds(_ condition: String?) -> Bool {
         guard let condition else { return true }
         if condition.hasPrefix("\"") || condition.hasPrefix("W/") {

@@ -33,7 +33,7 @@ extension TestServer {
     }
 
     /// Answers a path by calling an async closure for each request, in a task that runs on the handler threads, so that
-    /// a test that blocks Swift's pool does not stop it. If it throws, the response is a 500.
+    /// a test that blocks Swift's pool does not block the closure. If the closure throws, the response is a 500.
     public func route(
         _ method: String?, _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) async throws -> Response
@@ -107,7 +107,7 @@ extension TestServer {
     }
 }
 
-/// Finds the route for a method and a path.
+/// The routes of a server, by method and path.
 ///
 /// An exact path takes precedence over a prefix, and a longer prefix over a shorter one. For the same path, a specific
 /// method takes precedence over "any method", and GET answers HEAD if nothing else does.
@@ -188,7 +188,7 @@ enum RouteAction: Sendable {
     case asyncHandler(@Sendable (RecordedRequest) async throws -> TestServer.Response)
 }
 
-/// Returns the responses in order, repeating the last one.
+/// The responses of a route in order, repeating the last one.
 final class ResponseSequence: Sendable {
     private let responses: [TestServer.Response]
     private let next = Locked(0)

@@ -70,8 +70,8 @@ public final class TestServer: Sendable {
         if !state.read({ $0.isStopped }) { state.update { $0.isStopped = true } }
     }
 
-    /// Closes all open connections, idle or in the middle of a response, and continues listening. Returns before that
-    /// has happened.
+    /// Closes all open connections, idle or in the middle of a response, and continues listening. Returns before the
+    /// connections are closed.
     public func dropConnections() {
         engine.dropConnections()
     }
@@ -117,7 +117,7 @@ protocol ServerEngine: Sendable {
     /// Closes the port and all connections, and returns when that is done. Stopping again has no effect.
     func stop()
 
-    /// Closes all open connections and continues listening. Returns before that has happened.
+    /// Closes all open connections and continues listening. Returns before the connections are closed.
     func dropConnections()
 
     /// Wakes a caller that is waiting for a change of the `ServerState` at a deadline, unless it was woken before.

@@ -45,11 +45,11 @@ extension TestServer {
     }
 }
 
-/// A resource that is served with a `ServerBehaviour`, and the bodies that a client may end with.
+/// A resource served with a `ServerBehaviour`. It records its requests and the bodies that a client may end up with.
 ///
 /// Created by `TestServer.route(_:behaving:size:seed:)`. All members can be used from any thread.
 public final class BehavingResource: Sendable {
-    /// A request for the resource, and how it was answered.
+    /// A request for the resource and the status of its response.
     public struct Answer: Hashable, Sendable {
         /// The `Range` field of the request.
         public var range: String?
@@ -63,7 +63,7 @@ public final class BehavingResource: Sendable {
         var acceptable: [Int: [Data]] = [:]
     }
 
-    /// The behaviour with which it is served.
+    /// The behaviour with which the resource is served.
     public let behaviour: ServerBehaviour
     /// The size of the first version in bytes.
     public let size: Int
@@ -91,14 +91,14 @@ public final class BehavingResource: Sendable {
     /// All requests so far, with the status of their responses, in order.
     public var answers: [Answer] { state.withLock { $0.answers } }
 
-    /// Returns the bodies with which a client may end, given its final status. For 200, these are the complete
-    /// representations that were current at any of the requests; for another status, the bodies that were sent with it.
-    /// A client cannot end with 206.
+    /// Returns the bodies that a client may end up with, given its final status. For 200, these are the complete
+    /// representations that were current at any of the requests; for another status, the bodies sent with that status.
+    /// A client cannot end up with 206.
     public func acceptableBodies(status: Int = 200) -> [Data] {
         state.withLock { $0.acceptable[status] ?? [] }
     }
 
-    /// Whether these bytes are one of `acceptableBodies(status:)`.
+    /// Returns whether the bytes are one of `acceptableBodies(status:)`.
     public func accepts(_ body: Data, status: Int = 200) -> Bool {
         acceptableBodies(status: status).contains(body)
     }
@@ -147,7 +147,7 @@ public final class BehavingResource: Sendable {
         return entity
     }
 
-    /// Records the bodies with which a client that interprets the response correctly may end.
+    /// Records the bodies that a client may end up with if it interprets the response correctly.
     private func note(_ response: TestServer.Response, _ number: Int, _ entity: Data) {
         var bodies = [(200, entity)]
         var isHTTP = true

@@ -5,7 +5,7 @@ import Foundation
 struct BehaviourExchange: Sendable {
     /// The number of earlier requests.
     let number: Int
-    /// Whether the client was redirected here.
+    /// Whether the request was sent to "PATH/elsewhere", the target of redirects.
     let isElsewhere: Bool
     /// The current representation.
     let version: Int
@@ -17,9 +17,9 @@ struct BehaviourExchange: Sendable {
     let askedLast: Int?
     /// The path of the resource without its directories.
     let name: String
-    /// The validators of the response; a behaviour may use others for parts.
+    /// The validators of the response; a behaviour may use different ones for parts.
     var validators: TestServer.Headers = [:]
-    /// Two random numbers from 0 to 1, determined by the seed and the number.
+    /// The random numbers `chance` and `point` from 0 to 1, determined by the seed and `number`.
     let chance: Double
     let point: Double
     private let seed: UInt64
@@ -66,7 +66,7 @@ struct BehaviourExchange: Sendable {
 
     // MARK: Answers
 
-    /// Returns a 200 with these bytes, by default the entity.
+    /// Returns a response with these bytes; by default, a 200 with the entity.
     func whole(_ body: Data? = nil, status: Int = 200) -> TestServer.Response {
         answer(status, [("Accept-Ranges", "bytes")], body ?? entity)
     }
@@ -80,7 +80,7 @@ struct BehaviourExchange: Sendable {
         return part("bytes \(first)-\(last)/\(total ?? String(size))", body: body ?? bytes(first, last))
     }
 
-    /// Returns a 206 with this `Content-Range` and these bytes; by default the requested ones.
+    /// Returns a 206 with this `Content-Range` and these bytes; by default, with the requested bytes.
     func part(_ contentRange: String?, body: Data? = nil) -> TestServer.Response {
         answer(206, contentRange.map { [("Content-Range", $0)] } ?? [], body ?? bytes(offset, last))
     }
@@ -99,8 +99,7 @@ struct BehaviourExchange: Sendable {
         return answer(416, range, Data("no such range".utf8))
     }
 
-    /// Returns a response with another status, with the validators, and with a short body unless the status does not
-    /// allow one.
+    /// Returns a response with this status and the validators, and with a short body if the status allows one.
     func status(_ status: Int) -> TestServer.Response {
         answer(status, [], status == 204 || status == 304 ? nil : Data("status \(status)".utf8))
     }
@@ -118,7 +117,7 @@ struct BehaviourExchange: Sendable {
     }
 }
 
-/// Gzip (RFC 1952) with stored blocks (RFC 1951, section 3.2.4), which needs no zlib.
+/// A gzip encoder (RFC 1952) that uses stored blocks (RFC 1951, section 3.2.4), so it does not need zlib.
 enum StoredGzip {
     /// Returns a gzip member with these bytes.
     static func member(_ data: Data) -> Data {
@@ -141,7 +140,7 @@ enum StoredGzip {
         for shift in stride(from: UInt32(0), to: 32, by: 8) { bytes.append(UInt8(truncatingIfNeeded: number >> shift)) }
     }
 
-    /// CRC-32 (RFC 1952, section 8).
+    /// Returns the CRC-32 of the data (RFC 1952, section 8).
     private static func checksum(_ data: Data) -> UInt32 {
         table.withUnsafeBufferPointer { table in
             data.withUnsafeBytes { bytes in

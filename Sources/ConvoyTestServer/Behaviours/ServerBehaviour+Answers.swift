@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Behaviours with wrong ranges, and those whose body and range disagree.
+/// Behaviours whose range is wrong or contradicts the body.
 extension ServerBehaviour {
     var rangeScript: BehaviourScript {
         switch self {
@@ -94,7 +94,7 @@ extension ServerBehaviour {
         }
     }
 
-    /// A 206 with one part in `multipart/byteranges` (RFC 9110, section 14.6).
+    /// Returns a 206 with one part in `multipart/byteranges` (RFC 9110, section 14.6).
     private static func multipart(_ exchange: BehaviourExchange, contentRange: String?) -> TestServer.Response {
         let (first, last, size) = (exchange.offset, exchange.last, exchange.size)
         var body = Data("--boundary\r\nContent-Range: bytes \(first)-\(last)/\(size)\r\n\r\n".utf8)
@@ -201,7 +201,7 @@ extension ServerBehaviour {
         }
     }
 
-    /// Three of five responses are cut at a random position before their end.
+    /// Returns a script that cuts three of five responses at a random position before their end.
     private func cutting(
         framing: TestServer.Response.Framing = .automatic,
         _ fault: @escaping @Sendable (Int) -> TestServer.Effects.Fault
@@ -216,7 +216,7 @@ extension ServerBehaviour {
             })
     }
 
-    /// Half of the responses are lost.
+    /// Returns a script that loses half of the responses.
     private func losing(_ loss: @escaping @Sendable (TestServer.Response) -> TestServer.Response) -> BehaviourScript {
         BehaviourScript(.appended, .startedOver, .failed).with(\.wire, { $0.chance < 0.5 ? loss($1) : $1 })
     }

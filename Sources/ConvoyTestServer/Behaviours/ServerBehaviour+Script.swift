@@ -5,7 +5,7 @@ import Foundation
 struct BehaviourScript: Sendable {
     typealias Answer = @Sendable (BehaviourExchange) -> TestServer.Response
 
-    /// How `If-Range` is evaluated (RFC 9110, section 13.1.5).
+    /// The evaluation of `If-Range` (RFC 9110, section 13.1.5).
     enum IfRange: Sendable {
         /// The condition holds if it equals the strong tag or the date.
         case evaluated
@@ -25,7 +25,7 @@ struct BehaviourScript: Sendable {
     var shrinks = false
     var sendsDate = true
     var validators: @Sendable (BehaviourExchange) -> TestServer.Headers = { ["ETag": $0.tag] }
-    /// The validators of a part, if different.
+    /// The validators of a part, if they differ from `validators`.
     var partValidators: (@Sendable (BehaviourExchange) -> TestServer.Headers)?
     var ifRange = IfRange.evaluated
     /// The response that takes precedence over all others; nil for none.
@@ -35,7 +35,7 @@ struct BehaviourScript: Sendable {
     var part: Answer = { $0.part() }
     /// Whether `part` also answers a range that begins at or after the end, instead of a 416.
     var answersPastEnd = false
-    /// The transformation of each response by the connection.
+    /// The transformation applied to each response before it is sent.
     var wire: @Sendable (BehaviourExchange, TestServer.Response) -> TestServer.Response = { $1 }
 
     init(_ outcomes: ResumeOutcome...) { self.outcomes = Set(outcomes) }
@@ -47,11 +47,11 @@ struct BehaviourScript: Sendable {
         return copy
     }
 
-    /// Serves another representation for each request.
+    /// A copy that serves a different representation for each request.
     var changing: Self { with(\.version, { number, _ in number }) }
     var ignoringIfRange: Self { with(\.ifRange, .ignored) }
     var honest: Self { with(\.isHonest, true) }
-    /// Sends the complete body in chunks.
+    /// A copy that sends the complete body in chunks.
     var chunked: Self { with(\.whole, { $0.whole().framed(.chunked) }) }
 
     func answer(_ exchange: BehaviourExchange, ifRange condition: String?) -> TestServer.Response {

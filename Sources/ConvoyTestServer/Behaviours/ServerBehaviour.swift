@@ -152,11 +152,11 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Encodings
 
-    /// Identity at first; for a `Range`, the complete body as gzip.
+    /// The unencoded body at first; for a `Range`, the complete body as gzip.
     case gzipAnswerToRange
-    /// Identity at first; the 206 is a part of the gzip bytes, with a `Content-Encoding`.
+    /// The unencoded body at first; the 206 is a part of the gzip bytes, with a `Content-Encoding`.
     case gzipPart
-    /// gzip at first; the 206 is a part of the identity bytes.
+    /// The body as gzip at first; the 206 is a part of the unencoded bytes.
     case identityPartOfGzip
     /// Like `identityPartOfGzip`, with the gzip in chunks and two `Content-Encoding` fields: `gzip`, then `identity`.
     case gzipThenIdentity

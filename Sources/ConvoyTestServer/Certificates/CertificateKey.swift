@@ -7,7 +7,7 @@ struct CertificateKey: Sendable {
     let pem: String
     /// The SubjectPublicKeyInfo in DER.
     let publicKeyInfo: [UInt8]
-    /// The SHA-1 of the key's bytes: its identifier (RFC 5280 section 4.2.1.2).
+    /// The key identifier: the SHA-1 of the public key's bytes (RFC 5280 section 4.2.1.2).
     let identifier: [UInt8]
     private let kind: TestCertificate.Profile.Key
 

@@ -72,8 +72,8 @@ extension TestCertificate {
         /// Additional extensions, after all others.
         public var otherExtensions: [Extension] = []
 
-        /// Creates a profile without names and with a new P-256 key, valid from an hour ago for a day from now, signed
-        /// with SHA-256.
+        /// Creates a profile without names and with a new P-256 key, valid from an hour ago until a day from now,
+        /// signed with SHA-256.
         public init() {}
 
         /// Returns a profile for a server with these hosts, which are names or IP addresses. The first is also the
@@ -124,11 +124,11 @@ extension TestCertificate {
         /// Creates usages from bits.
         public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// Signatures other than those of certificates. TLS requires this, except for RSA without a key exchange.
+        /// Signatures other than those of certificates. TLS requires this, except for the RSA key exchange.
         public static let digitalSignature = Self(rawValue: 1 << 0)
         /// Non-repudiable signatures.
         public static let nonRepudiation = Self(rawValue: 1 << 1)
-        /// Encryption of keys: RSA without a key exchange, in TLS 1.2 and below.
+        /// Encryption of keys, as in the RSA key exchange of TLS 1.2 and below.
         public static let keyEncipherment = Self(rawValue: 1 << 2)
         /// Encryption of data.
         public static let dataEncipherment = Self(rawValue: 1 << 3)

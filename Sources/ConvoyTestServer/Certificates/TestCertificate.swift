@@ -94,8 +94,8 @@ public final class TestCertificate: Sendable {
         return last
     }
 
-    /// This certificate and the authorities between it and the root, in the order of a TLS server: each is followed by
-    /// its issuer. The root is included only if it is this certificate.
+    /// This certificate and the authorities between it and the root, in the order in which TLS servers send them: each
+    /// is followed by its issuer. The root is included only if it is this certificate.
     public var chain: [TestCertificate] {
         var list = [self]
         var next = issuer

@@ -6,9 +6,9 @@ final class ClientConnection {
     enum Phase {
         /// The TLS handshake is in progress.
         case handshaking
-        /// Waiting for or reading a request.
+        /// The connection is waiting for a request or reading one.
         case reading
-        /// A handler has been called.
+        /// A handler has been called and has not responded yet.
         case answering
         /// The response is being sent.
         case writing
@@ -50,7 +50,7 @@ final class ClientConnection {
     var pendingStep: ResponseWriter.Step?
     /// The number of the request, so that a late response or gate does not affect the next one.
     var exchange: UInt64 = 0
-    /// Ends a pause or the draining. Created on first use.
+    /// The timer that ends a pause or the draining, created on first use.
     var timer: RunLoopTimer?
     /// The time, in milliseconds, that a reset has waited for the client to acknowledge the bytes sent before it.
     var resetAttempts = 0

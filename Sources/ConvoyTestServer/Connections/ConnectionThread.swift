@@ -27,7 +27,7 @@ final class ConnectionThread: ServerEngine {
     private let identity = Locked<pthread_t?>(nil)
     private let isOver = DispatchSemaphore(value: 0)
 
-    /// Starts serving connections to the listener, whose descriptor it owns unless this throws.
+    /// Starts serving connections to the listener, and takes ownership of its descriptor unless an error is thrown.
     init(serving state: ServerState, listener: Int32) throws(TestServerError) {
         let epoll = try Sockets.makeEpoll()
         let event: Int32
@@ -63,8 +63,8 @@ final class ConnectionThread: ServerEngine {
     func wake(waiter: UInt64, at deadline: MonotonicTime) { inbox.post(.expire(waiter: waiter, at: deadline)) }
 }
 
-/// Messages from other threads to the server's thread, which is woken once for all messages posted before it takes
-/// them.
+/// Messages from other threads to the server's thread, which is woken only once for all messages that it takes
+/// together.
 final class Inbox: Sendable {
     enum Message: Sendable {
         /// A handler's response to a request of a connection.
@@ -86,12 +86,12 @@ final class Inbox: Sendable {
 
     private let state: ContendedLock<State>
 
-    /// Takes over the descriptor of an eventfd.
+    /// Takes ownership of the descriptor of an eventfd.
     init(event: Int32) {
         state = ContendedLock(State(event: event))
     }
 
-    /// Adds a message. After `close()`, it is dropped.
+    /// Adds a message, or drops it if the inbox is closed.
     func post(_ message: Message) {
         state.withLock { state in
             guard state.event >= 0 else { return }
@@ -130,7 +130,7 @@ final class Inbox: Sendable {
 
 /// The server's system calls, without any state.
 enum Sockets {
-    /// The ports that servers of this process have used after asking for a free one.
+    /// The ports that the system has assigned to servers of this process.
     private static let taken = Locked<Set<UInt16>>([])
     /// The maximum number of ports to try.
     private static let portAttemptLimit = 64

@@ -12,7 +12,7 @@ struct RequestParser {
         case needsMore
         /// A complete head.
         case head(RequestHead)
-        /// Bytes of the body, as a range of the given ones.
+        /// Bytes of the body, as a range of the passed bytes.
         case body(Range<Int>)
         /// The end of the request, with the trailer fields of a chunked body. The following bytes belong to another
         /// request.
@@ -43,7 +43,7 @@ struct RequestParser {
         return true
     }
 
-    /// Continues parsing. `consumed` bytes must not be passed in again.
+    /// Parses the next bytes. The first `consumed` bytes must not be passed again.
     mutating func next(_ bytes: UnsafeRawBufferPointer) -> (consumed: Int, event: Event) {
         do throws(RequestFailure) {
             switch state {
@@ -157,7 +157,7 @@ struct RequestParser {
 
 /// A request line and a header section, validated against RFC 9112.
 struct RequestHead {
-    /// How the end of the body is determined.
+    /// The way in which the end of the body is determined.
     enum BodyFraming: Equatable {
         case none
         case length(Int)

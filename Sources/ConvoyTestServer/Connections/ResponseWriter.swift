@@ -157,7 +157,7 @@ struct ResponseWriter {
         return body.position >= cutOffset
     }
 
-    /// The number of bytes until the fault or the gate, where a write must end.
+    /// Returns the number of bytes until the fault or the gate, where a write must end.
     private func bytesUntilMark() -> Int {
         var rest = Int.max
         if let cutOffset { rest = min(rest, cutOffset - body.position) }
@@ -165,8 +165,8 @@ struct ResponseWriter {
         return max(0, rest)
     }
 
-    /// The size of an HTTP chunk: a complete part of the body, unless the pace divides it or the part has no natural
-    /// size.
+    /// Returns the size of an HTTP chunk: a complete part of the body, unless the pace divides it or the part has no
+    /// natural size.
     private func chunkSize(_ next: Int) -> Int {
         switch effects.pace {
         case .drip, .bandwidth: return next
@@ -198,7 +198,7 @@ struct ResponseWriter {
 
 /// The encoded head of a response, and the framing and connection persistence that it implies.
 struct ResponseHead {
-    /// How the body is framed.
+    /// The framing of the body.
     enum Encoding {
         case identity
         case chunked
@@ -264,7 +264,7 @@ struct ResponseHead {
         }
     }
 
-    /// HTTP/1.0 has no chunks (RFC 9112 section 7.1), so the body ends with the connection.
+    /// Returns the framing to use. HTTP/1.0 has no chunks (RFC 9112 section 7.1), so the body ends with the connection.
     private static func resolve(_ response: TestServer.Response, isHTTP10: Bool) -> TestServer.Response.Framing {
         guard isHTTP10 else { return response.framing }
         if response.framing == .chunked { return .closeDelimited }

@@ -177,8 +177,8 @@ extension ServerCore {
         connection.phase = .writing
     }
 
-    /// Sends what the socket accepts. Returns true if the phase has changed, so that there may be more to do
-    /// immediately, and false if the socket must be waited for.
+    /// Sends as much as the socket accepts. Returns true if the phase has changed, so that there may be more to do
+    /// immediately, and false to wait for the socket.
     func write(_ connection: ClientConnection) -> Bool {
         // The budget prevents a fast client of a large body from starving the others; epoll reports the socket again
         // immediately.

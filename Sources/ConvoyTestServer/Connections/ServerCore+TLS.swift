@@ -130,7 +130,7 @@ final class TLSSession {
     /// The result of the handshake; nil until it is complete.
     private(set) var details: RecordedRequest.TLS?
 
-    /// Returns nil if there is not enough memory.
+    /// Creates a session; nil if there is not enough memory.
     init?(_ context: TLSContext) {
         guard let ssl = SSL_new(context.object) else { return nil }
         guard let incoming = convoy_bio_writing() else {
@@ -148,7 +148,8 @@ final class TLSSession {
     }
 
     deinit {
-        // Otherwise OpenSSL would invalidate the session of a dropped connection, and the client could not resume it.
+        // Without this, OpenSSL would invalidate the session of a dropped connection, and the client could not resume
+        // it.
         if details != nil { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         SSL_free(ssl)
     }
@@ -192,7 +193,7 @@ final class TLSSession {
         }
     }
 
-    /// Encrypts all of these bytes for the client. Returns false if that is impossible.
+    /// Encrypts all of these bytes for the client. Returns false on failure.
     func write(_ bytes: UnsafeRawBufferPointer) -> Bool {
         ERR_clear_error()
         guard SSL_write(ssl, bytes.baseAddress, Int32(bytes.count)) == Int32(bytes.count) else {

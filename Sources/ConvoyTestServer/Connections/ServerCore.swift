@@ -12,7 +12,7 @@ final class ServerCore {
     private let epoll: Int32
     private var connections: [UInt64: ClientConnection] = [:]
     private var timers = TimerHeap()
-    /// Resumes accepting after a pause.
+    /// The timer that resumes accepting after a pause.
     private lazy var listenerTimer = RunLoopTimer { [unowned self] in watchListener(for: EPOLLIN.rawValue) }
     private var lastConnection: UInt64 = 0
     private var isStopping = false
