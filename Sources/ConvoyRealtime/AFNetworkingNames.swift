@@ -2,8 +2,8 @@ import ConvoyOperations
 import ConvoySerialization
 import Foundation
 
-// The names of AFNetworking's event source, which was in the betas of AFNetworking 2 and in AFRocketClient, so that the
-// compiler suggests the replacement.
+// These names of AFNetworking's event source, from the betas of AFNetworking 2 and from AFRocketClient, let the
+// compiler suggest the replacement.
 
 /// A stream of events (AFEventSource). Unlike that class, it does not open before it is started or enqueued.
 @available(*, unavailable, renamed: "EventSource")
@@ -53,8 +53,8 @@ extension ServerSentEvent {
     public var retry: Int { 0 }
 }
 
-// The names of AFNetworking's patches, which were in the betas of AFNetworking 2 and in AFRocketClient, so that the
-// compiler suggests the replacement.
+// These names of AFNetworking's patches, from the betas of AFNetworking 2 and from AFRocketClient, let the compiler
+// suggest the replacement.
 
 /// A change of a JSON document (AFJSONPatchSerializer).
 @available(*, unavailable, renamed: "JSONPatch.Operation")

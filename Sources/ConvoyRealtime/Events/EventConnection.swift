@@ -57,8 +57,8 @@ struct ConnectionEnd {
         /// The server responded with 204, which ends the source successfully.
         case succeed
         case fail(any Error)
-        /// Connect again. The error is nil if the server has ended its response; `retryAfter` is the server's, in
-        /// seconds.
+        /// The source reconnects. The error is nil if the server has ended its response; `retryAfter` is the server's
+        /// `Retry-After`, in seconds.
         case reconnect((any Error)?, retryAfter: TimeInterval?)
         /// The user has called `restart()`.
         case restart
@@ -73,15 +73,15 @@ struct ConnectionEnd {
     var excess: EventSourceError?
     /// Whether the user has restarted the source.
     var isRestart = false
-    /// The error after which another connection cannot help.
+    /// The error that another connection cannot fix.
     var fatal: (any Error)?
 
-    /// The errors before a response after which another connection may succeed.
+    /// The errors that may be temporary if they occur before a response.
     private static let temporary = RetryPolicy.temporaryErrorCodes.union([.secureConnectionFailed])
 
     /// - Parameters:
     ///   - connection: The operation of the connection, which has finished.
-    ///   - mayRepeat: Whether the request may be sent again although some of it was sent.
+    ///   - mayRepeat: Whether the request may be sent again although part of it has been sent.
     ///   - reconnectsAfterServerErrors: See ``EventSource/reconnectsAfterServerErrors``.
     func outcome(
         of connection: HTTPRequestOperation?, mayRepeat: Bool, reconnectsAfterServerErrors: Bool
@@ -115,7 +115,7 @@ struct ConnectionEnd {
 }
 
 extension HTTPResponseSerializer {
-    /// Accepts only the status 200.
+    /// A serializer that accepts only the status 200.
     static let ofEvents: HTTPResponseSerializer = {
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = [200]
@@ -129,7 +129,7 @@ extension ResponseHead {
         MediaType.of(self["Content-Type"], is: "text/event-stream")
     }
 
-    /// The error for an unacceptable status, even if its body is incomplete.
+    /// Returns the error for an unacceptable status, even if its body is incomplete.
     fileprivate func refusal(_ error: (any Error)?) -> any Error {
         do {
             try HTTPResponseSerializer.ofEvents.validate(urlResponse, data: nil)
@@ -141,14 +141,14 @@ extension ResponseHead {
 }
 
 extension URLRequest {
-    /// The request of a connection, with the fields for events.
+    /// Returns the request with the header fields for receiving events.
     func askingForEvents(after lastEventID: String) -> URLRequest {
         var request = self
         if request.value(forHTTPHeaderField: "Accept") == nil {
             request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
         }
         if request.value(forHTTPHeaderField: "Cache-Control") == nil {
-            // As in browsers. The library's cache does not store it either.
+            // Browsers send this, too. The library's cache does not store the response either.
             request.setValue("no-cache", forHTTPHeaderField: "Cache-Control")
         }
         request.setValue(nil, forHTTPHeaderField: "Last-Event-ID")

@@ -46,7 +46,7 @@ final class EventDelivery: Sendable {
         var readers: [ObjectIdentifier: EventReading.Buffer] = [:]
         var end: Result<Void, any Error>?
 
-        /// Resumes the transfer.
+        /// The closure that resumes the transfer.
         var room: (@Sendable () -> Void)?
 
         var isCrowded: Bool {
@@ -63,7 +63,7 @@ final class EventDelivery: Sendable {
     }
 
     let state = Locked(State())
-    /// Changes with the handlers, and whenever a running delivery must check the state again.
+    /// A number that changes with the handlers, and whenever a running delivery must check the state again.
     let version = Atomic<UInt32>(0)
     /// Whether there is a handler for comments.
     let wantsComments = Atomic(false)
@@ -210,7 +210,7 @@ final class EventDelivery: Sendable {
 
     // MARK: Pause and end
 
-    /// Holds delivery.
+    /// Holds delivery until `release(of:)` is called.
     func hold() {
         state.withLock { state in
             state.isHeld = true
@@ -218,7 +218,7 @@ final class EventDelivery: Sendable {
         }
     }
 
-    /// Resumes delivery.
+    /// Resumes delivery after `hold()`.
     func release(of source: EventSource) {
         let drains = state.withLock { state in
             state.isHeld = false
@@ -282,7 +282,7 @@ final class EventDelivery: Sendable {
 }
 
 extension EventDelivery.State {
-    /// Subtracts delivered events. Returns the closure that resumes the transfer, if it may continue.
+    /// Subtracts the cost of delivered events. Returns the closure that resumes the transfer, if it may continue.
     fileprivate mutating func didCall(_ freed: Int) -> (@Sendable () -> Void)? {
         cost = max(0, cost - freed)
         return takeRoom()

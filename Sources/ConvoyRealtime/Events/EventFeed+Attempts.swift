@@ -10,7 +10,7 @@ extension EventFeed {
     func begin(_ work: AttemptContext) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
-            // Clear it first: `didStop` may start the next attempt.
+            // Clear `work` first, because `didStop` may start the next attempt.
             state.withLock { $0.work = nil }
             return work.didStop()
         }
@@ -56,7 +56,7 @@ extension EventFeed {
 
     /// Ends the source successfully. Can be called on any thread.
     ///
-    /// - Returns: Whether it had started.
+    /// - Returns: Whether the source had started.
     func close() -> Bool {
         let (hasBegun, connection, work, wait) = state.withLock {
             state -> (Bool, HTTPRequestOperation?, AttemptContext?, Wait) in

@@ -7,8 +7,8 @@ import FoundationNetworking
 
 /// Runs the connections of an `EventSource`, and the waits between them, across its pauses.
 ///
-/// Decisions are made under one lock, and their effects follow after it is released. Each connection has a number,
-/// which identifies late events of an earlier connection.
+/// Decisions are made under one lock, and their effects are performed after the lock is released. Each connection has a
+/// number, which identifies late events of an earlier connection.
 final class EventFeed: @unchecked Sendable {
     /// The phase of a source.
     enum Phase {
@@ -62,7 +62,7 @@ final class EventFeed: @unchecked Sendable {
 
     // MARK: Connecting
 
-    /// Makes the next connection. Can be called on any thread.
+    /// Opens the next connection. Can be called on any thread.
     func connect() {
         guard let source else { return }
         let (number, lastEventID, settings) = (
@@ -98,7 +98,7 @@ final class EventFeed: @unchecked Sendable {
         connection.adoptSettings(of: source, decoding: true)
         connection.allowSilence(for: settings.readTimeout)
         connection.responseSerializer = HTTPResponseSerializer.ofEvents
-        // Limits the body of an error response.
+        // Limit the body of an error response.
         connection.maximumBodySize = 1 << 20
         let parser = EventStreamParser(
             lastEventID: lastEventID, maximumLineLength: settings.maximumLineLength,
@@ -116,7 +116,7 @@ final class EventFeed: @unchecked Sendable {
         connection.start()
     }
 
-    /// Whether the response contains events. Called on the network thread, possibly twice.
+    /// Returns whether the response contains events. Called on the network thread, possibly twice.
     func accepts(_ head: ResponseHead, of number: Int) -> Bool {
         guard head.statusCode == 200 else { return false }
         guard head.isOfEvents else {
@@ -335,7 +335,7 @@ final class EventFeed: @unchecked Sendable {
 }
 
 extension EventFeed.State {
-    /// Whether the source is still waiting after this connection.
+    /// Returns whether the source is still waiting after this connection.
     fileprivate func isWaiting(_ number: Int) -> Bool {
         self.number == number && phase == .waiting && !isStopping && !isClosing
     }
@@ -345,7 +345,7 @@ extension EventFeed.State {
         return wait
     }
 
-    /// Takes the attempt if it is only waiting, because nothing else would end it.
+    /// Takes the attempt if the source is waiting to reconnect, because nothing else would end the attempt.
     mutating func takeWaitingWork() -> AttemptContext? {
         guard phase == .waiting else { return nil }
         phase = .idle

@@ -40,7 +40,7 @@ import FoundationNetworking
 /// (when the first handler is called); none starts after `cancel()` or `close()`. While they have a backlog of 128 KiB,
 /// the transfer waits, and with it the server.
 ///
-/// A `NetworkActivityMonitor` does not count it, because it would show activity as long as the source is open.
+/// A `NetworkActivityMonitor` ignores the source, because it would show activity as long as the source is open.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     let feed = EventFeed()
     let milestone = SignalOperation()
@@ -71,14 +71,14 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         on queue: DispatchQueue? = nil, _ handler: @escaping @Sendable (OperationChange<EventSourceState>) -> Void
     ) -> OperationObservation { feed.states.observe(on: queue, handler) }
 
-    /// The current ``readyState`` and all later ones, until it is closed. Iterate over it once.
+    /// The current ``readyState`` and all later ones, until the source is closed. Can be iterated over only once.
     public final var readyStates: AsyncStream<EventSourceState> { feed.states.sequence }
 
     /// The last received event; nil before the first. The handlers may not have received it yet.
     public final var lastEvent: ServerSentEvent? { feed.delivery.state.withLock { $0.lastEvent } }
 
     /// The identifier that the next connection sends as `Last-Event-ID`; empty for none. Set it before the start to
-    /// continue after another source; setting it has no effect once an event has arrived.
+    /// continue the stream of another source; setting it has no effect once an event has arrived.
     public final var lastEventID: String {
         get { feed.lastEventID }
         set { feed.settings.withLock { $0.firstEventID = newValue } }
@@ -91,13 +91,13 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     /// request.addDependency(source.opening)
     /// ```
     ///
-    /// Do not enqueue it.
+    /// Do not enqueue the operation.
     public final var opening: ScheduledOperation { milestone }
 
     // MARK: Settings, read on connecting
 
-    /// The seconds from the end of a connection to the next one. 3 by default, as in browsers; a value from the server
-    /// takes precedence. At most a day.
+    /// The delay from the end of a connection to the next one, in seconds; 3 by default, as in browsers, and at most a
+    /// day. A value from the server takes precedence.
     public final var retryInterval: TimeInterval {
         get { feed.retryInterval }
         set { feed.settings.withLock { $0.retryInterval = newValue } }
@@ -131,21 +131,22 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.reconnects = newValue } }
     }
 
-    /// Whether it reconnects after a status that is likely to be temporary: 408, 429, 500, 502, 503 or 504, no sooner
-    /// than after their `Retry-After`. False by default, because by the standard each ends the source.
+    /// Whether the source reconnects after a status that is likely to be temporary (408, 429, 500, 502, 503 or 504),
+    /// but not before the time in `Retry-After`. False by default, because the standard ends the source after each of
+    /// them.
     public final var reconnectsAfterServerErrors: Bool {
         get { feed.settings.withLock { $0.reconnectsAfterServerErrors } }
         set { feed.settings.withLock { $0.reconnectsAfterServerErrors = newValue } }
     }
 
-    /// The maximum length of a line in bytes; nil, the default, for that of an event. A longer one ends the source with
-    /// ``EventSourceError``.
+    /// The maximum length of a line in bytes; nil, the default, uses the limit of an event. A longer line ends the
+    /// source with ``EventSourceError``.
     public final var maximumLineLength: Int? {
         get { feed.settings.withLock { $0.maximumLineLength } }
         set { feed.settings.withLock { $0.maximumLineLength = newValue } }
     }
 
-    /// The maximum length of an event's data in bytes; 8 MiB by default. A longer one ends the source with
+    /// The maximum length of an event's data in bytes; 8 MiB by default. A longer event ends the source with
     /// ``EventSourceError``.
     public final var maximumEventLength: Int {
         get { feed.settings.withLock { $0.maximumEventLength } }
@@ -175,7 +176,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     /// Ends the source successfully. Undelivered events are dropped. A source that has not started is cancelled.
     public final func close() {
         guard feed.close() else { return cancel() }
-        // A paused operation would not report its outcome.
+        // Resume, because a paused operation would not report its outcome.
         resume()
     }
 
@@ -183,7 +184,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         super.pause()
         guard isPaused else { return }
         feed.delivery.hold()
-        // Another thread may have resumed it in the meantime.
+        // Another thread may have resumed the source in the meantime.
         if !isPaused { feed.delivery.release(of: self) }
     }
 
@@ -223,21 +224,21 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
 
 /// Handlers and listeners.
 extension EventSource {
-    /// Called when a connection is open, the first one and each later one, on `completionQueue` or the main queue.
+    /// Called whenever a connection has been opened, on `completionQueue` or the main queue.
     public final var openHandler: (@Sendable (_ source: EventSource) -> Void)? {
         get { feed.delivery.state.withLock { $0.handlers.open } }
         set { feed.delivery.change { $0.handlers.open = newValue } }
     }
 
-    /// Called with each event, of any type. On `completionQueue`, or the main queue.
+    /// Called with each event of any type, on `completionQueue` or the main queue.
     public final var eventHandler: (@Sendable (_ source: EventSource, _ event: ServerSentEvent) -> Void)? {
         get { feed.delivery.state.withLock { $0.handlers.event } }
         set { feed.delivery.change { $0.handlers.event = newValue } }
     }
 
     /// Called with each comment: a line that begins with a colon, which many servers send to keep a connection open.
-    /// The text is without the colon and one space after it. On `completionQueue`, or the main queue, in order with the
-    /// events.
+    /// The text excludes the colon and one space after it. Called on `completionQueue` or the main queue, in order with
+    /// the events.
     public final var commentHandler: (@Sendable (_ source: EventSource, _ text: String) -> Void)? {
         get { feed.delivery.state.withLock { $0.handlers.comment } }
         set {
@@ -246,16 +247,16 @@ extension EventSource {
         }
     }
 
-    /// Called when a connection has ended or failed and the source will reconnect. On `completionQueue`, or the main
-    /// queue. For the end of the source, use the handlers of all operations.
+    /// Called when a connection has ended or failed and the source will reconnect, on `completionQueue` or the main
+    /// queue. For the end of the source, use the handlers that every operation has.
     public final var reconnectHandler: (@Sendable (_ source: EventSource, _ interruption: EventSourceInterruption) -> Void)?
     {
         get { feed.delivery.state.withLock { $0.handlers.reconnect } }
         set { feed.delivery.change { $0.handlers.reconnect = newValue } }
     }
 
-    /// Calls a block with each later event of a type; events without a type have `message`. On `completionQueue`, or
-    /// the main queue, after ``eventHandler``, in the order in which listeners were added.
+    /// Calls a block with each later event of a type, on `completionQueue` or the main queue, after ``eventHandler``
+    /// and in the order in which listeners were added. An event without a type has the type `message`.
     ///
     /// - Returns: The identifier for removing the listener. The source releases its listeners when it has ended.
     @discardableResult
@@ -265,7 +266,7 @@ extension EventSource {
         feed.delivery.change { state in
             state.lastNumber += 1
             let number = state.lastNumber
-            // After the end, it would never be called or released.
+            // After the end, the listener would never be called or released.
             if state.end == nil {
                 state.handlers.listeners[type, default: []].append(EventHandlers.Listener(number: number, call: listener))
             }
@@ -273,8 +274,8 @@ extension EventSource {
         }
     }
 
-    /// Calls a block with each later event of any type, after the listeners of its type. Otherwise the same as a
-    /// listener.
+    /// Calls a block with each later event of any type, after the listeners for its type. An observer otherwise behaves
+    /// like a listener.
     package final func addObserver(using observer: @escaping @Sendable (_ event: ServerSentEvent) -> Void) -> Int {
         feed.delivery.change { state in
             state.lastNumber += 1
@@ -291,7 +292,7 @@ extension EventSource {
         feed.delivery.change { $0.handlers.observers.removeAll { $0.number == number } }
     }
 
-    /// Removes a listener. No call of it starts after this has returned; a running one continues.
+    /// Removes a listener. After this returns, no new call of the listener starts; a running call continues.
     public final func removeListener(_ id: EventListenerID) {
         feed.delivery.change { $0.handlers.remove(id) }
     }
@@ -303,7 +304,7 @@ extension EventSource {
         }
     }
 
-    /// The later events, for one loop; see ``ServerSentEvents``. Leaving the loop does not close the source.
+    /// The events from now on, for one loop; see ``ServerSentEvents``. Leaving the loop does not close the source.
     public final var events: ServerSentEvents {
         ServerSentEvents(reading: EventReading(of: self, closesSource: false))
     }
@@ -351,17 +352,17 @@ public enum EventSourceState: Int, Sendable, Hashable, CaseIterable {
     case closed = 2
 }
 
-/// Why an event source has lost its connection or could not connect, and when it reconnects.
+/// The loss or failure of an event source's connection, and the delay until it reconnects.
 public struct EventSourceInterruption: Sendable {
     /// The error; nil if the server has ended its response.
     public let error: (any Error)?
-    /// The number of consecutive connections without an event; 0 if the last one has had one.
+    /// The number of consecutive connections without an event; 0 if the last connection had one.
     public let failureCount: Int
-    /// The seconds until it reconnects; nil without a network, when it waits for its return.
+    /// The delay until the source reconnects, in seconds; nil if it is waiting for the network to return.
     public let delay: TimeInterval?
 }
 
-/// The errors of an event source and of reading it.
+/// The errors of an event source and of reading its events.
 ///
 /// Other failures have the library's usual errors: an `HTTPError` with the body for an unacceptable status, and a
 /// `URLError` for a failure that reconnecting would not fix.
@@ -379,7 +380,7 @@ public enum EventSourceError: Error, Sendable, Hashable {
 }
 
 extension EventSourceError: SelfDescribingError {
-    /// The failure in a sentence.
+    /// A sentence that describes the failure.
     public var description: String {
         switch self {
         case .unacceptableContentType(let type):

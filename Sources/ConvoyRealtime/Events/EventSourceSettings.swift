@@ -49,7 +49,7 @@ struct ReconnectDelay: Sendable {
         self.maximum = max(Self.bounded(maximum), self.interval)
     }
 
-    /// The seconds, clamped to valid values.
+    /// Returns the seconds, clamped to valid values.
     static func bounded(_ seconds: TimeInterval) -> TimeInterval { seconds > 0 ? min(seconds, longest) : 0 }
 
     /// Returns the delay in seconds.
@@ -87,13 +87,13 @@ final class EventSourceStates: Sendable {
 
     var value: EventSourceState { state.withLock { $0.value } }
 
-    /// Changes the state, if it differs from the last one.
+    /// Changes the state if the value differs from the current one.
     func change(to value: EventSourceState) {
         let (observers, sequences) = state.withLock { state -> ([Int: Observer], [Int: Sequence]) in
             guard state.value != value, state.value != .closed else { return ([:], [:]) }
             let change = Change(oldValue: state.value, newValue: value)
             state.value = value
-            // Submitted under the lock to keep the order; called later without it.
+            // Submit under the lock to keep the order. The observers are called later without the lock.
             for observer in state.observers.values { observer.queue.submit { observer.call(change) } }
             for sequence in state.sequences.values { sequence.yield(value) }
             guard value == .closed else { return ([:], [:]) }

@@ -107,7 +107,8 @@ public struct EventStreamParser: Sendable {
         }
         var borrowed = Borrowed()
         defer { keep(&borrowed) }
-        // The next position of each, or the end. They are searched again only once passed.
+        // These are the next positions of each line end, or the end. Each is searched again only once it has been
+        // passed.
         var (lineFeed, carriageReturn) = (-1, -1)
         while start < piece.count {
             if lineFeed < start { lineFeed = Self.position(of: .lineFeed, in: base, start, piece.count) }
@@ -172,7 +173,7 @@ public struct EventStreamParser: Sendable {
             }
         }
         if let failure { throw failure }
-        // Does not keep the memory of a long line.
+        // Do not keep the memory of a long line.
         if whole.capacity <= Self.keptCapacity { partialLine = whole }
         partialLine.removeAll(keepingCapacity: true)
     }
@@ -195,7 +196,7 @@ public struct EventStreamParser: Sendable {
         switch line[0] {
         case .d:
             guard let value = Self.value(of: "data", in: line) else { return }
-            // The length of the earlier lines and this one, each with a line feed.
+            // This is the length of the earlier lines, each with a line feed.
             let taken = data.count + (borrowed.line.map { $0.count + 1 } ?? 0)
             guard value.count < maximumEventLength - taken else { throw .eventTooLong(limit: maximumEventLength) }
             if borrowed.line == nil, data.isEmpty {
@@ -223,7 +224,7 @@ public struct EventStreamParser: Sendable {
         }
     }
 
-    /// The value of a line if its field has this name; nil otherwise.
+    /// Returns the value of a line if its field has this name; nil otherwise.
     private static func value(of name: StaticString, in line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let length = name.utf8CodeUnitCount
         guard let base = line.baseAddress, line.count >= length, memcmp(base, name.utf8Start, length) == 0 else {
@@ -241,7 +242,7 @@ public struct EventStreamParser: Sendable {
 
     private mutating func setRetryInterval(_ digits: UnsafeRawBufferPointer) {
         guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
-        // Clamp it, because a larger value is practically infinite.
+        // Clamp the value, because a larger one is practically infinite.
         let milliseconds = digits.reduce(0.0) { min($0 * 10 + Double($1 - 0x30), 1e18) }
         retryInterval = milliseconds / 1000
     }

@@ -61,8 +61,8 @@ extension HTTPManager {
         return enqueue(source)
     }
 
-    /// The events of a URL, for one loop, which starts a source and closes it at its end. For the parameters see
-    /// ``makeEventSource(_:method:parameters:body:headers:)``.
+    /// Returns the events of a URL for one loop, which starts a source and closes it when the loop ends. For the
+    /// parameters see ``makeEventSource(_:method:parameters:body:headers:)``.
     ///
     /// ```swift
     /// for try await event in try manager.events("prices") { show(event.data) }
@@ -79,7 +79,7 @@ extension HTTPManager {
         return events
     }
 
-    /// Creates a source that fails, for a request that could not be created.
+    /// Creates a source that fails with the error that prevented the creation of its request.
     func makeEventSource(failing error: any Error) -> EventSource {
         let source = EventSource(request: URLRequest(url: baseURL ?? URL(fileURLWithPath: "/")))
         operationManager.adopt(source)

@@ -40,9 +40,9 @@ public struct ServerSentEvent: Sendable, Hashable {
 /// for try await event in source.events where event.type == "price" { show(event.data) }
 /// ```
 ///
-/// A sequence contains the events that arrive after its creation, for one loop; each reader needs its own. It continues
-/// over all connections of the source, and ends after the last event when the source is closed. It throws the error of
-/// a failed source, and `URLError.cancelled` for a cancelled one. Cancelling the task ends the loop.
+/// A sequence contains the events that arrive after its creation, for one loop; each loop needs its own sequence. It
+/// continues over all connections of the source, and ends after the last event when the source is closed. It throws the
+/// error of a failed source, and `URLError.cancelled` for a cancelled one. Cancelling the task ends the loop.
 ///
 /// The transfer, and with it all other readers, waits for a slow reader with a backlog of 128 KiB of events, so release
 /// a sequence that is not read. The loop starts a source that is neither enqueued nor started.
@@ -91,7 +91,7 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
         }
     }
 
-    /// Creates the only iterator that receives events.
+    /// Creates an iterator. Only the first one receives events.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
 }
 

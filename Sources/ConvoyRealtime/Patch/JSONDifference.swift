@@ -8,7 +8,7 @@ struct JSONDifference {
     private var length = 0
     private var path: [String] = []
 
-    /// Bounds the recursion, which takes a few stack frames per level.
+    /// The maximum depth, which bounds the recursion: each level takes a few stack frames.
     private static let maximumDepth = 512
     private static let maximumEdits = 1000
 
@@ -71,7 +71,7 @@ struct JSONDifference {
     /// Returns the pairs of positions of the elements that both arrays have in common, in order.
     private func matches(_ old: ArraySlice<JSON>, _ new: ArraySlice<JSON>) -> [(Int, Int)] {
         if old.count <= 1 && new.count <= 1 || old.isEmpty || new.isEmpty { return [] }
-        // Compare numbers instead of values, because each is compared often.
+        // Compare numbers instead of values, because each value is compared often.
         var numbers: [JSON: Int32] = [:]
         func number(_ value: JSON) -> Int32 {
             let next = Int32(truncatingIfNeeded: numbers.count)
@@ -85,7 +85,7 @@ struct JSONDifference {
         return (places ?? []).map { ($0 + old.startIndex, $1 + new.startIndex) }
     }
 
-    /// Transforms some elements into others. The elements before are final, so indices refer to the new array.
+    /// Transforms some elements into others. The preceding elements are final, so indices refer to the new array.
     private mutating func replace(_ old: ArraySlice<JSON>, by new: ArraySlice<JSON>) {
         for (value, (index, other)) in zip(old, zip(new.indices, new)) { descend(String(index), value, other) }
         let end = new.startIndex + min(old.count, new.count)
@@ -112,7 +112,7 @@ struct JSONDifference {
         length += textLength(of: operation)
     }
 
-    /// The length of the operation's text and a comma.
+    /// Returns the length of the operation's text and a comma.
     private func textLength(of operation: JSONPatch.Operation) -> Int { operation.json.textLength + 1 }
 }
 
@@ -142,13 +142,14 @@ extension JSONPatch {
     }
 }
 
-/// Finds a longest common subsequence, by the algorithm of E. W. Myers, "An O(ND) Difference Algorithm and Its
+/// A search for a longest common subsequence, by the algorithm of E. W. Myers, "An O(ND) Difference Algorithm and Its
 /// Variations" (1986).
 enum SequenceMatches {
     /// Returns the positions of a longest common subsequence in both; nil if it needs more removals and insertions than
     /// `maximumEdits`. Takes O(elements × edits) time at worst, and O(edits²) memory.
     static func places(_ old: [Int32], _ new: [Int32], maximumEdits: Int) -> [(Int, Int)]? {
-        // The furthest position on each diagonal `old - new`, indexed by the diagonal plus `offset`.
+        // This array contains the furthest position on each diagonal `old - new`, indexed by the diagonal plus
+        // `offset`.
         let offset = min(maximumEdits, old.count + new.count) + 1
         var reached = [Int32](repeating: 0, count: 2 * offset + 1)
         var history: [[Int32]] = []

@@ -2,7 +2,7 @@ import ConvoySerialization
 import Foundation
 
 /// A change of a JSON document, as a document with the new values (JSON Merge Patch, RFC 7396): its members are set,
-/// except that `null` removes a member; all others stay.
+/// except that `null` removes a member; all other members are unchanged.
 ///
 /// ```swift
 /// JSONMergePatch(["title": "Hello", "author": ["familyName": nil]]).apply(to: &document)
@@ -61,7 +61,7 @@ extension JSONMergePatch: CustomStringConvertible {
 }
 
 extension JSONMergePatch: ExpressibleByDictionaryLiteral {
-    /// Creates a patch from members; nil removes one.
+    /// Creates a patch from members; nil removes a member.
     public init(dictionaryLiteral elements: (String, JSON)...) {
         var object = JSONObject()
         for (key, value) in elements { object[key] = value }
@@ -84,7 +84,7 @@ extension JSONMergePatch: HTTPBodyCodable {
     /// Decodes any JSON. Decoders convert numbers; ``init(parsing:maximumDepth:)`` keeps their digits.
     public init(from decoder: any Decoder) throws { json = try JSON(from: decoder) }
 
-    /// Writes the new values.
+    /// Encodes the new values.
     public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
@@ -99,10 +99,10 @@ extension JSON {
         return document
     }
 
-    /// The algorithm of RFC 7396, section 2. Each level of the patch takes a stack frame.
+    /// Applies a patch by the algorithm of RFC 7396, section 2. Each level of the patch takes a stack frame.
     fileprivate mutating func merge(_ patch: JSON) {
         guard case .object(let changes) = patch else { return self = patch }
-        // Moved out, so that it is changed in place.
+        // Move the object out, so that it is changed in place.
         var object = takeObject() ?? JSONObject()
         for change in changes.members {
             if case .null = change.value {

@@ -119,7 +119,7 @@ extension JSONPatch: HTTPBodyCodable {
         }
     }
 
-    /// Writes an array of operations.
+    /// Encodes an array of operations.
     public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
@@ -257,7 +257,7 @@ public typealias JSONMergePatchResponseSerializer = HTTPBodyResponseSerializer<J
 
 /// An error in parsing or applying a patch: the operation, the pointer and the reason.
 public struct JSONPatchError: Error, Sendable, Hashable {
-    /// The reason of the error.
+    /// The reason for the error.
     public enum Reason: Error, Sendable, Hashable {
         /// The patch is not an array.
         case notAnArray
@@ -273,11 +273,12 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         case invalidPointer
         /// The document has no value at this location.
         case notFound
-        /// The value that should contain it is neither an array nor an object.
+        /// The value that should contain the location is neither an array nor an object.
         case notAContainer
-        /// The array that should contain it has no such index: the token is not a number, or has leading zeros.
+        /// The array that should contain the location has no such index: the token is not a number, or has leading
+        /// zeros.
         case invalidIndex
-        /// The index is beyond the array that should contain it, which has this many elements.
+        /// The index is beyond the end of the array, which has this many elements.
         case indexOutOfBounds(count: Int)
         /// The value differs from the expected one.
         case testFailed
@@ -285,13 +286,13 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         case movedIntoItself
         /// The root cannot be removed.
         case removedRoot
-        /// The document would be nested more deeply than this.
+        /// The document would be nested more deeply than the maximum.
         case tooDeep(maximumDepth: Int)
-        /// The patch copies more text than this, in bytes.
+        /// The patch copies more text than the maximum, in bytes.
         case tooLarge(maximumCopiedLength: Int)
     }
 
-    /// The reason of the error.
+    /// The reason for the error.
     public let reason: Reason
     /// The index of the operation, from 0; nil if the error concerns the whole patch.
     public let operationIndex: Int?
@@ -310,7 +311,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
 }
 
 extension JSONPatchError: SelfDescribingError {
-    /// The operation, the pointer and the reason, in a line. Long text is truncated, and control characters are
+    /// The operation, the pointer and the reason, on one line. Long text is truncated, and control characters are
     /// escaped.
     public var description: String {
         guard let operationIndex else { return "The JSON Patch cannot be used: \(reason)." }
@@ -322,7 +323,7 @@ extension JSONPatchError: SelfDescribingError {
 
     private static let shownLength = 100
 
-    /// The text in quotes, truncated and escaped for a single line.
+    /// Returns the text in quotes, truncated and escaped for a single line.
     private static func shown(_ text: String) -> String {
         var shown = "\""
         for scalar in text.unicodeScalars.prefix(shownLength) {

@@ -1,7 +1,7 @@
 import ConvoySerialization
 
-/// Applies operations to a document, and can undo them. It keeps the replaced and removed values rather than a copy of
-/// the document, so that the cost is in proportion to the changes.
+/// A transaction that applies operations to a document and can undo them. It keeps the replaced and removed values
+/// rather than a copy of the document, so that the cost is in proportion to the changes.
 struct PatchTransaction {
     private let limits: JSONPatch.Limits
     private var copiedLength = 0
@@ -142,7 +142,7 @@ struct PatchTransaction {
         _ pointer: JSONPointer, _ work: () throws(JSONPatchError.Reason) -> Result
     ) throws(JSONPatchProblem) -> Result {
         do throws(JSONPatchError.Reason) {
-            // A longer pointer cannot exist in any document.
+            // No document within the limit has a value at a longer pointer.
             if pointer.tokens.count > limits.maximumDepth { throw .tooDeep(maximumDepth: limits.maximumDepth) }
             return try work()
         } catch {

@@ -8,7 +8,7 @@ extension HTTPMethod {
     public static let subscribe = HTTPMethod("SUBSCRIBE")
 }
 
-/// Values that follow those of a server.
+/// Subscriptions to values of a server.
 extension HTTPManager {
     /// Creates a subscription to a JSON document, with the manager's settings, without enqueuing it.
     /// ``ValueSubscription/source`` is the operation to enqueue.
@@ -93,7 +93,7 @@ extension HTTPManager {
         _ handler: (@Sendable (ValueSubscription<Value>, SubscriptionChange) -> Void)?
     ) -> ValueSubscription<Value> {
         let rules = responseSerializer.http
-        // Allows a value in an event to be as long as one in a response.
+        // Allow a value in an event to be as long as one in a response.
         source.maximumEventLength = max(source.maximumEventLength, rules.limits.maximumBodySize)
         let core = SubscriptionCore(
             of: source,

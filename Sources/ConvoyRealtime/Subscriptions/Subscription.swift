@@ -25,9 +25,9 @@ import Foundation
 /// after that event, or sends a `put`. If it can do neither, set ``resumesByEventID`` to false; without identifiers the
 /// value is always fetched again.
 ///
-/// **Its end** is that of its ``source``, which is the operation of the subscription, with its dependencies, state,
-/// pause and settings. A value that is gone (404, 410), or that is not JSON, also ends it; after a temporary failure
-/// the value is fetched again, with delays from half a second to 30 seconds.
+/// **The end.** A subscription ends with its ``source``, which is the operation of the subscription, with its
+/// dependencies, state, pause and settings. A value that is gone (404, 410), or that is not JSON, also ends the
+/// subscription; after a temporary failure the value is fetched again, with delays from half a second to 30 seconds.
 ///
 /// A subscription can be used from any thread. A started one is retained until its end. The handlers of the source run
 /// on a queue of the subscription, which sets its `openHandler` and `eventHandler`: add listeners instead.
@@ -88,10 +88,10 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
     /// Ends the subscription with `URLError.cancelled`.
     public func cancel() { source.cancel() }
 
-    /// Closes the connection, and keeps the value.
+    /// Pauses the subscription: closes the connection, and keeps the value.
     public func pause() { source.pause() }
 
-    /// Continues after a pause.
+    /// Resumes the subscription after a pause.
     public func resume() { source.resume() }
 }
 
@@ -130,7 +130,7 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
         }
     }
 
-    /// Creates the only iterator that receives values.
+    /// Creates an iterator. Only the first one receives values.
     public func makeAsyncIterator() -> AsyncIterator {
         AsyncIterator(subscription: subscription, reading: reading, isFirst: reading.claim())
     }
@@ -167,7 +167,7 @@ public struct SubscriptionChanges: AsyncSequence, Sendable {
         }
     }
 
-    /// Creates the only iterator that receives changes.
+    /// Creates an iterator. Only the first one receives changes.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
 }
 
@@ -180,7 +180,7 @@ public enum SubscriptionError: Error, Sendable {
 }
 
 extension SubscriptionError: SelfDescribingError {
-    /// The failure in a sentence.
+    /// A sentence that describes the failure.
     public var description: String {
         switch self {
         case .unusableEvents(let error): "The events repeatedly failed to apply to the value: \(error)"

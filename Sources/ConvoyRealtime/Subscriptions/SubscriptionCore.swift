@@ -19,7 +19,7 @@ final class SubscriptionCore: Sendable {
         /// The timer of the next fetch.
         var timer: (any ClockTimer)?
         var handler: (@Sendable (EventSource, SubscriptionChange) -> Void)?
-        /// Retained from its opening until the last call of the handler.
+        /// The source, retained from its opening until the last call of the handler.
         var source: EventSource?
         /// The handler's backlog.
         var handed = SubscriptionReading.Buffer()
@@ -129,7 +129,7 @@ final class SubscriptionCore: Sendable {
         }
     }
 
-    /// Whether fetching the value again may succeed while events arrive.
+    /// Returns whether fetching the value again may succeed while events arrive.
     private static func isTemporary(_ error: any Error) -> Bool {
         if let status = (error as? HTTPError)?.statusCode { return RetryPolicy.temporaryStatusCodes.contains(status) }
         guard let error = error as? URLError else { return false }
@@ -159,7 +159,7 @@ final class SubscriptionCore: Sendable {
         fetch?.cancel()
         timer?.cancel()
         for continuation in waiting { continuation.resume() }
-        // The handler is released after its last call.
+        // Release the handler after its last call.
         handlerQueue.async { [self] in
             let kept = inner.withLock { ($0.handler.take(), $0.source.take()) }
             withExtendedLifetime(kept) {}

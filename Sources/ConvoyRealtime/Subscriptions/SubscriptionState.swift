@@ -5,8 +5,8 @@ import Foundation
 ///
 /// Events are kept while the value is being fetched. The version of the fetched value, from `Last-Event-ID` of the
 /// response, is the `id` of the last event that it includes. A version that matches neither a kept event nor the one
-/// before them is compared as a number, if it is one. Otherwise only another fetch shows whether it is that of an older
-/// event, or of one that has not arrived yet.
+/// before them is compared as a number, if it is one. Otherwise only another fetch shows whether the version belongs to
+/// an older event, or to one that has not arrived yet.
 ///
 /// Without versions it is unknown whether the value includes an event that has arrived during the fetch: the value is
 /// then fetched again, a few times.
@@ -28,9 +28,9 @@ struct SubscriptionState {
         case following
     }
 
-    /// The maximum number of consecutive fetches because the position of the version is unknown.
+    /// The maximum number of consecutive fetches caused by an unknown position of the version.
     private static let maximumAttempts = 5
-    /// The maximum number of consecutive fetches because an event could not be applied.
+    /// The maximum number of consecutive fetches caused by an event that could not be applied.
     private static let maximumFailures = 8
     /// The maximum size of events that are kept during a fetch, in bytes.
     private static let maximumKeptLength = 64 << 20
@@ -52,9 +52,9 @@ struct SubscriptionState {
     /// The events since the fetch became necessary.
     private var kept: [ServerSentEvent] = []
     private var keptLength = 0
-    /// How many of those arrived before the request was sent.
+    /// The number of kept events that arrived before the request was sent.
     private var settled = 0
-    /// The identifier of the event before those, if all events since have been kept.
+    /// The identifier of the event before the kept ones, if all events since have been kept.
     private var base = ""
     private var lastEventID = ""
     private var fetchNumber = 0
@@ -64,7 +64,7 @@ struct SubscriptionState {
     /// A fetched value whose version may be that of an event that has not arrived yet.
     private var candidate: (value: JSON, version: String)?
 
-    /// The changes and actions since the last call. The cost of a patch is the length of its text, in bytes.
+    /// Returns the changes and actions since the last call. The cost of a patch is the length of its text, in bytes.
     mutating func takeOutcome() -> (changes: [(change: SubscriptionChange, cost: Int)], actions: [Action]) {
         defer { (changes, actions) = ([], []) }
         return (changes, actions)
@@ -93,7 +93,7 @@ struct SubscriptionState {
         case .waiting: break
         case .fetching:
             if let candidate, candidate.version == event.lastEventID {
-                // Makes a running fetch obsolete.
+                // Make a running fetch obsolete.
                 fetchNumber += 1
                 return adopt(candidate.value, candidate.version, then: [], .following)
             }
@@ -136,7 +136,7 @@ struct SubscriptionState {
         if event.type == "patch" {
             do {
                 let patch = try JSONPatch(parsing: Data(event.data.utf8), maximumDepth: maximumDepth)
-                // Moved out, so that it is changed in place.
+                // Move the value out, so that it is changed in place.
                 var current = value.take() ?? .null
                 defer { value = current }
                 try patch.apply(to: &current)
