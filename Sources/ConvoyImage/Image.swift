@@ -66,7 +66,7 @@ public struct Image: Sendable, Equatable {
 
     /// The number of bytes per pixel: 3, or 4 with alpha.
     public var channels: Int { hasAlpha ? 4 : 3 }
-    /// 8. Deeper images are converted.
+    /// The number of bits per sample: always 8, because deeper images are converted.
     public var bitsPerSample: Int { 8 }
     /// The number of bytes per row.
     public var bytesPerRow: Int { width * channels }
@@ -74,14 +74,14 @@ public struct Image: Sendable, Equatable {
 
 /// An error thrown if the number of bytes does not match the size of an image.
 public struct ImagePixelError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The size.
+    /// The size of the image.
     public let size: ImageSize
     /// The number of bytes per pixel.
     public let channels: Int
     /// The number of bytes passed.
     public let byteCount: Int
 
-    /// A message that includes all the numbers.
+    /// A message that includes the size and the numbers of bytes.
     public var description: String {
         "\(byteCount) bytes do not match an image of \(size.width) x \(size.height) with \(channels) bytes per pixel."
     }
@@ -155,7 +155,7 @@ public struct ImageLimits: Sendable, Hashable {
     /// number of pixels.
     var maximumPassedPixelCount: Int { 4 * max(0, min(maximumPixelCount, ImageLimits.mostPixels)) }
 
-    /// Throws if the image is too large.
+    /// Throws an error if the image is empty or exceeds the limits.
     func check(width: Int, height: Int) throws(ImageFault) {
         guard width > 0, height > 0 else { throw .malformed("the image has no pixels") }
         if max(width, height) > maximumDimension { throw .dimension(width, height, limit: maximumDimension) }
@@ -173,7 +173,7 @@ enum ImageFault: Error, Equatable {
     case unknownFormat
     /// The body violates its format, or uses an unsupported part of it.
     case malformed(String)
-    /// gdk-pixbuf's message.
+    /// gdk-pixbuf failed with this message.
     case decoder(String)
     case pixelCount(Int, Int, limit: Int)
     case dimension(Int, Int, limit: Int)

@@ -12,11 +12,11 @@ public struct ImageSize: Sendable, Hashable {
     }
 }
 
-/// How a size limits an image. The aspect ratio is always kept.
+/// The way in which a size limits an image. The aspect ratio is always kept.
 public enum ImageContentMode: Sendable, Hashable {
     /// The image is at most as wide and at most as high as the size.
     case fit
-    /// The image is at least as wide and at least as high, if it has as many pixels. A processor may crop it.
+    /// The image is at least as wide and as high as the size, if it has enough pixels. A processor may crop it.
     case fill
 }
 
@@ -26,11 +26,11 @@ extension Image {
 }
 
 extension ImageSize {
-    /// The largest size of the shape of `whole` that this size allows. Never larger than `whole`, and at least one pixel
-    /// in each direction.
+    /// Returns the largest size with the aspect ratio of `whole` that this size allows. It is never larger than
+    /// `whole`, and at least one pixel in each direction.
     func limiting(_ whole: ImageSize, _ mode: ImageContentMode) -> ImageSize {
         let (width, height) = (max(1, width), max(1, height))
-        // As products, so that nothing is rounded before the end.
+        // Compare products, so that nothing is rounded before the end.
         let (across, overflowAcross) = width.multipliedReportingOverflow(by: whole.height)
         let (down, overflowDown) = height.multipliedReportingOverflow(by: whole.width)
         let isWidthTighter =
@@ -45,7 +45,7 @@ extension ImageSize {
         return ImageSize(width: ImageSize.part(height, of: whole.width, over: whole.height), height: height)
     }
 
-    /// `side * numerator / denominator`, rounded, and at least 1. The numerator is less than the denominator.
+    /// Returns `side * numerator / denominator`, rounded, and at least 1. The numerator is less than the denominator.
     private static func part(_ numerator: Int, of side: Int, over denominator: Int) -> Int {
         max(1, Int((Double(side) * Double(numerator) / Double(denominator)).rounded()))
     }

@@ -12,7 +12,7 @@ import FoundationNetworking
 ///
 /// Images that an ``ImageDownloader`` loaded for a user (with credentials, cookies or a certificate) are returned only
 /// by ``ImageDownloader/cachedImage(for:)`` of a downloader that sends requests as the same user, and not by
-/// ``image(for:)``. The methods that remove images affect all of them.
+/// ``image(for:)``. The methods that remove images also remove these.
 ///
 /// All members can be used from any thread. Lookup and insertion take constant time.
 public final class ImageCache: Sendable {
@@ -67,7 +67,7 @@ public final class ImageCache: Sendable {
         self.pressure.withLock { $0 = subscription }
     }
 
-    /// How the cache observes memory pressure.
+    /// The state of the cache's subscription to memory pressure.
     public var memoryPressureWatch: MemoryPressureWatch { pressure.withLock { $0 }?.watch ?? .off }
 
     // MARK: Usage
@@ -143,7 +143,7 @@ public final class ImageCache: Sendable {
         let entry = Entry(
             key: key, image: image, byteCount: image.byteCount, tag: tag,
             expiry: lifetime.map { Nanoseconds.deadline($0, after: MonotonicClock.now) })
-        // Released outside the lock.
+        // Release the removed entries outside the lock.
         let removed = state.withLock { state in
             var removed: [Entry] = []
             if let place = state.places[key], let old = state.remove(place) { removed.append(old) }

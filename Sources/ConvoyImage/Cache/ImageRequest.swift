@@ -4,12 +4,12 @@ import FoundationNetworking
 
 /// A request for an image in a particular form: the URL request, the size, and the processors.
 public struct ImageRequest: Sendable {
-    /// The URL request. Its cache policy also applies to the memory cache: a policy that ignores local data bypasses
-    /// it.
+    /// The URL request. Its cache policy also applies to the memory cache, which is bypassed if the policy ignores
+    /// local data.
     public var urlRequest: URLRequest
     /// The size to which the image is reduced; nil for full size. An image is never enlarged.
     public var size: ImageSize?
-    /// How the size limits the image.
+    /// The way in which the size limits the image.
     public var contentMode: ImageContentMode
     /// The processors that are applied to the decoded image, in this order.
     public var processors: [any ImageProcessor]

@@ -34,7 +34,7 @@ package final class MemoryPressure: Sendable {
     package final class Subscription: Sendable {
         fileprivate let key: Int
         private let owner: MemoryPressure
-        /// What is watched for this subscription.
+        /// The file that is watched for this subscription, or the reason for not watching one.
         package let watch: MemoryPressureWatch
 
         fileprivate init(_ key: Int, _ owner: MemoryPressure, _ watch: MemoryPressureWatch) {
@@ -122,7 +122,7 @@ package final class MemoryPressure: Sendable {
     private static let systemSources: @Sendable () -> [Source] = {
         var sources = [Source.stalls(path: "/proc/pressure/memory")]
         guard let groups = try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8) else { return sources }
-        // The line of cgroup version 2: `0::/path`.
+        // The line of cgroup version 2 has the form `0::/path`.
         for line in groups.split(separator: "\n") where line.hasPrefix("0::/") {
             let directory = "/sys/fs/cgroup" + line.dropFirst(3)
             let base = directory.hasSuffix("/") ? directory : directory + "/"
@@ -169,7 +169,7 @@ private final class PressureWatcher: Sendable {
 
     func stop() { _ = write(wake.write, "x", 1) }
 
-    /// Returns after `stop`, or when the file has been removed.
+    /// Reports memory pressure until `stop` is called or the file is removed.
     func run(_ report: () -> Void) {
         var counters = counters
         while true {
@@ -195,7 +195,7 @@ private final class PressureWatcher: Sendable {
         }
     }
 
-    /// The counters in a control group's event file.
+    /// Returns the counters in a control group's event file.
     private static func eventCounters(_ source: MemoryPressure.Source) -> [Substring: UInt64] {
         guard case .events(let path) = source, let text = try? String(contentsOfFile: path, encoding: .utf8) else {
             return [:]

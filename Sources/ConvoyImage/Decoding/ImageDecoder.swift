@@ -14,11 +14,11 @@ struct ImageDecoding: Sendable {
     /// Called between parts of the body.
     var isCancelled: @Sendable () -> Bool = { false }
 
-    /// The size to which an image of the given size is reduced.
+    /// Returns the size to which an image of the given size is reduced.
     func target(of whole: ImageSize) -> ImageSize { size?.limiting(whole, contentMode) ?? whole }
 
-    /// The divisor for the size of a JPEG while it is decoded: 1, 2, 4 or 8. The result covers the target in both
-    /// orientations.
+    /// Returns the divisor for the size of a JPEG while it is decoded: 1, 2, 4 or 8. The result covers the target in
+    /// both orientations.
     func divisor(of stored: ImageSize) -> Int {
         guard size != nil else { return 1 }
         let upright = target(of: stored)
@@ -37,13 +37,13 @@ extension ImageDecoding {
 }
 
 extension ImageSize {
-    /// The size of a JPEG that is decoded at a fraction of its size.
+    /// Returns the size of a JPEG that is decoded at a fraction of its size.
     func divided(by divisor: Int) -> ImageSize {
         ImageSize(width: (width + divisor - 1) / divisor, height: (height + divisor - 1) / divisor)
     }
 }
 
-/// Decodes a body after its layout has been checked, with gdk-pixbuf except for X bitmaps.
+/// A decoder for bodies whose layout has been checked. It uses gdk-pixbuf, except for X bitmaps.
 ///
 /// Each image has its own loader, used by a single thread.
 enum ImageDecoder {
@@ -64,7 +64,7 @@ enum ImageDecoder {
         return try result.get()
     }
 
-    /// The image of a body whose layout is known.
+    /// Returns the image of a body whose layout is known.
     static func image(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits, appliesOrientation: Bool
     ) throws(ImageFault) -> Image {
@@ -94,7 +94,7 @@ enum ImageDecoder {
         return ImageScaler.reduce(image, to: decoding.target(of: whole))
     }
 
-    /// The single image of a file, with a reference for the caller.
+    /// Returns the single image of a file, with a reference for the caller.
     private static func pixbuf(
         _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> OpaquePointer {
@@ -107,7 +107,7 @@ enum ImageDecoder {
         }
     }
 
-    /// Whether there are several frames, and their total size is within the limits.
+    /// Returns whether there are several frames whose total size is within the limits.
     private static func isWithinLimits(_ timing: AnimationTiming, _ layout: ImageLayout, _ decoding: ImageDecoding) -> Bool {
         let whole = ImageSize(width: layout.width, height: layout.height)
         let target = decoding.target(of: whole)
@@ -147,7 +147,7 @@ enum ImageDecoder {
             else { return nil }
             defer { convoy_animation_end(iterator) }
             var frames: [ImageAnimation.Frame] = []
-            // A moment after the start of each frame, in milliseconds.
+            // This is a moment after the start of each frame, in milliseconds.
             var time: Int64 = 1
             for (number, duration) in durations.enumerated() {
                 if decoding.isCancelled() { throw .cancelled }
@@ -160,7 +160,7 @@ enum ImageDecoder {
                     throw .malformed("the frames differ in size")
                 }
                 frames.append(ImageAnimation.Frame(image: frame, duration: duration))
-                // The remaining duration of the frame; -1 if it is shown forever.
+                // This is the remaining duration of the frame; -1 if the frame is shown forever.
                 let left = gdk_pixbuf_animation_iter_get_delay_time(iterator)
                 guard left >= 0 else { break }
                 time += Int64(max(1, left)) + (number == 0 ? 1 : 0)
@@ -179,7 +179,7 @@ enum ImageDecoder {
         _ use: (UnsafeMutablePointer<GdkPixbufLoader>) throws(ImageFault) -> Result
     ) throws(ImageFault) -> Result {
         var failure: UnsafeMutablePointer<GError>?
-        // By type, so that no other installed loader (SVG, XPM) sees the bytes.
+        // Select the loader by type, so that no other installed loader (SVG, XPM) gets the bytes.
         guard let loader = gdk_pixbuf_loader_new_with_type(layout.decoder.rawValue, &failure) else {
             let text = message(taking: failure)
             throw layout.decoder.loaderPackage == nil ? .decoder(text) : .noLoader(layout.decoder)
@@ -222,7 +222,7 @@ enum ImageDecoder {
         return true
     }
 
-    /// An image that retains the pixbuf instead of copying its pixels.
+    /// Returns an image that retains the pixbuf instead of copying its pixels.
     private static func image(taking given: OpaquePointer, _ layout: ImageLayout) throws(ImageFault) -> Image {
         var pixbuf = given
         // The code below moves rows in place, which another owner of the pixbuf must not observe.
@@ -276,7 +276,7 @@ enum ImageDecoder {
     }
 }
 
-/// Handles a loader's signals, which are sent during a write, on the writing thread.
+/// The handler of a loader's signals, which are sent during a write, on the writing thread.
 struct LoaderWatch {
     private let decoding: ImageDecoding
     let format: ImageFormat
@@ -302,7 +302,7 @@ struct LoaderWatch {
     /// Whether the loader has reached the last row. Some loaders accept a body with too few rows.
     var isComplete: Bool { LoaderWatch.tellsRows.contains(format) ? height > 0 && rowsSeen >= height : true }
 
-    /// These loaders report each decoded row; the others report the complete image at once.
+    /// The loaders that report each decoded row; the others report the complete image at once.
     private static let tellsRows: Set<ImageFormat> = [.png, .jpeg]
     private static let decodesAfterPreparing: Set<ImageFormat> = [.png, .jpeg, .bmp]
 
@@ -352,7 +352,7 @@ struct LoaderWatch {
     }
 }
 
-/// Decodes an X bitmap.
+/// A decoder for X bitmaps.
 ///
 /// gdk-pixbuf is not used: its loader parses the header differently, aborts the program if it cannot allocate
 /// memory for the size, and uses a temporary file.
@@ -369,7 +369,7 @@ struct XBMDecoder {
         guard case .range(let range)? = layout.pieces.first else { throw .truncated }
         var decoder = XBMDecoder(bytes: UnsafeRawBufferPointer(rebasing: body[range]))
         let perRow = (layout.width + layout.bitsPerNumber - 1) / layout.bitsPerNumber
-        // At least two bytes per number: a digit and a separator.
+        // A number takes at least two bytes: a digit and a separator.
         guard perRow * layout.height <= (range.count + 1) / 2 else { throw .truncated }
         var pixels = [UInt8](repeating: 255, count: layout.width * 3 * layout.height)
         for row in 0..<layout.height {

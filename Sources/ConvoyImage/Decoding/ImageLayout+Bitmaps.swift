@@ -1,6 +1,6 @@
 #if Images
 extension ImageLayout {
-    /// BMP: a file header, one of the information headers, and rows or runs of pixels.
+    /// Parses a BMP: a file header, one of the information headers, and rows or runs of pixels.
     static func bmp(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let pixels = try body.number(4, at: 10)
         let bitmap = try DeviceIndependentBitmap(body, at: 14)
@@ -33,7 +33,8 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// A Windows icon: a directory of pictures, each of which is a bitmap without a file header or a complete PNG.
+    /// Parses a Windows icon: a directory of pictures, each of which is a bitmap without a file header or a complete
+    /// PNG.
     ///
     /// The decoder gets an icon that contains only the largest picture, so it decodes the picture that was checked.
     /// gdk-pixbuf's icon loader does not support PNG pictures; these are passed to the PNG loader.
@@ -150,10 +151,10 @@ struct DeviceIndependentBitmap {
 }
 
 extension ImageLayout {
-    /// X bitmap: C source, with the size in two definitions and the bits in an array.
+    /// Parses an X bitmap: C source, with the size in two definitions and the bits in an array.
     static func xbm(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let brace = try body.first(0x7B, from: 0)
-        // A generous limit for definitions and comments.
+        // This is a generous limit for definitions and comments.
         guard brace <= 4096 else { throw .malformed("the header is too long") }
         var sizes: [String: Int] = [:]
         let header = body.text(0..<brace)
@@ -175,8 +176,8 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// TIFF 6.0: a directory of fields, which specify the locations of the strips or tiles. Only the first directory is
-    /// used.
+    /// Parses a TIFF 6.0: a directory of fields, which specify the locations of the strips or tiles. Only the first
+    /// directory is used.
     ///
     /// libtiff decompresses a complete strip or tile in one step, so these are also limited in size.
     static func tiff(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
@@ -206,8 +207,8 @@ extension ImageLayout {
         guard let offsets, let counts, offsets.count == counts.count else { throw .malformed("the strips are missing") }
         for (offset, count) in zip(offsets, counts) { try body.require(count, at: offset) }
         var layout = ImageLayout(.tiff, width: width, height: height, pieces: [.range(0..<body.count)])
-        // With either kind of alpha: libtiff premultiplies the pixels if the file does not, and gdk-pixbuf does not
-        // undo that.
+        // This applies to either kind of alpha: libtiff premultiplies the pixels if the file does not, and gdk-pixbuf
+        // does not undo that.
         if let extra = try directory.first(338) { layout.isPremultiplied = extra == 1 || extra == 2 }
         return layout
     }
@@ -253,8 +254,8 @@ private struct TIFFDirectory {
         }
     }
 
-    /// Width, height, bits, offsets of strips, samples, rows per strip, lengths of strips, the same for tiles, and
-    /// alpha.
+    /// The tags of width, height, bits, offsets of strips, samples, rows per strip, lengths of strips, the same for
+    /// tiles, and alpha.
     private static let wanted: Set<Int> = [256, 257, 258, 273, 277, 278, 279, 322, 323, 324, 325, 338]
 
     func first(_ tag: Int) throws(ImageFault) -> Int? {

@@ -1,6 +1,6 @@
 #if Images
 extension ImageLayout {
-    /// PNG (W3C, third edition, section 5): chunks, from IHDR to IEND.
+    /// Parses a PNG (W3C, third edition, section 5): chunks, from IHDR to IEND.
     ///
     /// Only the chunks that are needed for the pixels are passed on. libpng would decompress text and profiles as well,
     /// up to 8 MB for each of a thousand chunks.
@@ -56,7 +56,7 @@ extension ImageBytes {
 }
 
 extension ImageLayout {
-    /// JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. Anything after that is ignored.
+    /// Parses a JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. Anything after that is ignored.
     static func jpeg(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         var size: (width: Int, height: Int)?
         var scans = 0
@@ -151,7 +151,7 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// GIF (89a specification): a screen, then blocks up to the trailer.
+    /// Parses a GIF (89a specification): a screen, then blocks up to the trailer.
     ///
     /// Unless the animation is requested, the decoder gets only the bytes up to the end of the first frame, and a
     /// trailer. The other frames are only checked: a frame of any size may take only a few bytes in the body.
@@ -219,7 +219,7 @@ extension ImageLayout {
 
     private static let netscape = [11] + Array("NETSCAPE2.0".utf8)
 
-    /// The length of the colour table, as specified by the flags.
+    /// Returns the length of the colour table, as specified by the flags.
     private static func colors(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }
 
     private static func afterBlocks(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {

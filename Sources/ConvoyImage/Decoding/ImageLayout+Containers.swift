@@ -1,7 +1,7 @@
 #if Images
 extension ImageLayout {
-    /// WebP (RFC 9649): a RIFF file that contains either a single bitstream, or a header followed by one bitstream per
-    /// frame.
+    /// Parses a WebP (RFC 9649): a RIFF file that contains either a single bitstream, or a header followed by one
+    /// bitstream per frame.
     static func webp(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let end = try 8 + body.number(4, at: 4)
         guard end >= 20, end % 2 == 0 else { throw .malformed("invalid file size (\(end) bytes)") }
@@ -92,7 +92,7 @@ extension ImageLayout {
         throw .malformed("an animation frame has no image")
     }
 
-    /// The size in the header of a bitstream (RFC 6386, section 9.1; RFC 9649, section 3.4).
+    /// Returns the size in the header of a bitstream (RFC 6386, section 9.1; RFC 9649, section 3.4).
     private static func bitstreamSize(
         _ body: ImageBytes, at chunk: Int, _ size: Int
     ) throws(ImageFault) -> (width: Int, height: Int) {
@@ -114,14 +114,15 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// Whether the brands of an ISO base media file identify it as an AVIF image or image sequence.
+    /// Returns whether the brands of an ISO base media file identify it as an AVIF image or image sequence.
     static func isAVIF(_ body: ImageBytes) -> Bool {
         guard let size = try? body.number(4, at: 0, bigEndian: true), size >= 16, size % 4 == 0 else { return false }
         let brands = [8] + Array(stride(from: 16, to: min(size, body.count), by: 4))
         return brands.contains { ["avif", "avis"].contains(body.text($0..<($0 + 4))) }
     }
 
-    /// AVIF (AV1 Image File Format, over ISO/IEC 14496-12 and 23008-12): boxes, one of which describes the items.
+    /// Parses an AVIF (AV1 Image File Format, over ISO/IEC 14496-12 and 23008-12): boxes, one of which describes the
+    /// items.
     ///
     /// Checks every size that a property or a bitstream declares, regardless of the item to which it belongs.
     static func avif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
@@ -246,7 +247,7 @@ private struct AVIFItems {
         guard offset <= range.upperBound else { throw .malformed("properties extend beyond their box") }
     }
 
-    /// ISO/IEC 14496-12, section 8.11.6.
+    /// Reads the types of the items (ISO/IEC 14496-12, section 8.11.6).
     private mutating func readTypes(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) {
         let isShort = try body.byte(range.lowerBound) == 0
         let first = range.lowerBound + (isShort ? 6 : 8)
@@ -269,7 +270,7 @@ private struct AVIFItems {
         }
     }
 
-    /// ISO/IEC 14496-12, section 8.11.3.
+    /// Reads the locations of the items (ISO/IEC 14496-12, section 8.11.3).
     private mutating func readPlaces(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) {
         let start = range.lowerBound
         let version = try body.byte(start)
@@ -311,7 +312,7 @@ private struct AVIFItems {
         guard offset <= range.upperBound else { throw .malformed("items extend beyond their box") }
     }
 
-    /// The size of the primary item.
+    /// Returns the size of the primary item.
     func primarySize() throws(ImageFault) -> (width: Int, height: Int) {
         guard let primary else { throw .malformed("no primary item") }
         for property in properties[primary] ?? [] {
@@ -320,22 +321,22 @@ private struct AVIFItems {
         throw .malformed("an image has no size")
     }
 
-    /// Whether the body contains all bytes of the items.
+    /// Returns whether the body contains all bytes of the items.
     func areExtentsInside(_ body: ImageBytes) throws(ImageFault) -> Bool {
         guard !extents.isEmpty else { throw .malformed("an image item has no data") }
         return extents.allSatisfy { $0.upperBound <= body.count }
     }
 }
 
-/// The largest size of the frames of an AV1 bitstream (AV1 specification, section 5.5).
+/// A reader of the largest frame size of an AV1 bitstream (AV1 specification, section 5.5).
 private struct AV1SequenceHeader {
     private let body: ImageBytes
     private var bit: Int
 
-    /// The size in the first sequence header of an item.
+    /// Returns the size in the first sequence header of an item.
     static func size(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) -> (width: Int, height: Int) {
         var offset = range.lowerBound
-        // A temporal delimiter and padding may precede it.
+        // A temporal delimiter and padding may precede the sequence header.
         for _ in 0..<16 where offset < range.upperBound {
             let header = try body.byte(offset)
             offset += header & 0x04 != 0 ? 2 : 1

@@ -84,7 +84,8 @@ struct AnimationTiming {
     /// The duration of each frame in seconds; empty if there are too many frames.
     private(set) var durations: [Double] = []
     private var isTooLong = false
-    /// A frame may take only ten bytes in a body, and thousands of times as much when decoded.
+    /// The maximum number of frames. A frame may take only ten bytes in a body, and thousands of times as much when
+    /// decoded.
     static let mostFrames = 10_000
     /// The number of times the animation is played; 0 if it repeats forever.
     var loopCount = 1

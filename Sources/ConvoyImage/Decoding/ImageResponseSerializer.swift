@@ -7,8 +7,8 @@
 import Foundation
 import FoundationNetworking
 
-/// Decodes a PNG, JPEG, GIF, BMP, ICO, TIFF, XBM, WebP or AVIF image into an ``Image``. The counterpart of
-/// `AFImageResponseSerializer`.
+/// A serializer that decodes a PNG, JPEG, GIF, BMP, ICO, TIFF, XBM, WebP or AVIF image into an ``Image``. The
+/// counterpart of `AFImageResponseSerializer`.
 ///
 /// The format is detected from the bytes, not from the content type, because servers often send the wrong image type.
 /// The result is the first image of an animation or a multi-page document, and the largest one of an icon. Truncated
@@ -50,7 +50,7 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-// AFNetworking's names, declared so that the compiler suggests their replacements.
+// AFNetworking's names are declared so that the compiler suggests their replacements.
 
 /// The serializer for images.
 @available(*, unavailable, renamed: "ImageResponseSerializer")

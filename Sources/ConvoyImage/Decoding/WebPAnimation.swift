@@ -9,7 +9,7 @@ struct WebPFrame {
     let size: ImageSize
     /// Whether the frame is alpha-blended onto the canvas; otherwise it replaces the canvas.
     let isBlended: Bool
-    /// Whether its area is cleared before the next frame.
+    /// Whether the area of the frame is cleared before the next frame.
     let isDisposed: Bool
     let milliseconds: Int
     /// The chunk with the alpha channel; nil for an opaque frame.
@@ -68,7 +68,7 @@ struct WebPCanvas {
                             for channel in 0..<3 { target[to + channel] = source[from + channel] }
                             target[to + 3] = UInt8(alpha)
                         } else if alpha > 0 {
-                            // The colours of both are not premultiplied.
+                            // The colours of the frame and of the canvas are not premultiplied.
                             let below = (Int(target[to + 3]) * (255 - alpha) + 127) / 255
                             let sum = alpha + below
                             for channel in 0..<3 {

@@ -45,8 +45,8 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
 
     /// Cancels the load, unless its completion has been called. Other loads of the same image continue; cancelling the
     /// last one cancels the transfer.
-    ///
-    /// The completion of a cancelled load is never called. No handler starts after this returns. One may still be
+    ///The completion of a cancelled load is never called. No handler starts after this returns. A handler may still be
+    ///running, unless this is called on the serial queue of the handlers.
     /// running, unless this is called on the serial queue of the handlers.
     ///
     /// - Returns: Whether this call has ended the load. False if the completion has been called or is being called, or
@@ -114,7 +114,7 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
 
     // MARK: Identity
 
-    /// Whether these are the same receipt.
+    /// Returns whether both are the same receipt.
     public static func == (one: ImageDownloadReceipt, other: ImageDownloadReceipt) -> Bool { one === other }
 
     /// Hashes the receipt's identity.

@@ -8,7 +8,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Loads images from memory, from the HTTP cache, or from the network. The counterpart of `AFImageDownloader`.
+/// A downloader that loads images from memory, from the HTTP cache, or from the network. The counterpart of
+/// `AFImageDownloader`.
 ///
 /// ```swift
 /// let receipt = ImageDownloader.default.load(
@@ -198,7 +199,7 @@ public final class ImageDownloader: Sendable {
         var decodes = false
         var joined: (ImageJob, HTTPRequestOperation)?
         jobs.withLock { jobs in
-            // Check within the lock, because a finished job has stored its image there before.
+            // Check within the lock, because a finished job has already stored its image in the cache.
             if mayUseMemory, let key = prepared.cacheKey {
                 stored = cache?.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages)
                 if stored != nil { return }
@@ -263,7 +264,7 @@ public final class ImageDownloader: Sendable {
             if let timeout = configuration.totalTimeout { settings.totalTimeout = timeout }
             settings.completionQueue = queue
             settings.completionGroup = nil
-            // The jobs share their transfers themselves.
+            // The jobs already share their transfers.
             settings.coalescesIdenticalRequests = false
         }
         operation.setCompletionHandler(
@@ -354,7 +355,7 @@ public final class ImageDownloader: Sendable {
     func leave(_ receipt: ImageDownloadReceipt) {
         var left: (job: ImageJob, variant: ImageVariant)?
         let operation = jobs.withLock { jobs -> HTTPRequestOperation? in
-            // Release it outside the lock, because its processors belong to the program.
+            // Release the variant outside the lock, because its processors belong to the program.
             left = receipt.place
             guard let (job, variant) = left else { return nil }
             let (before, formBefore) = (job.level, variant.level)

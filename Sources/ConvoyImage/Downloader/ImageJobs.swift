@@ -5,7 +5,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The transfer of one image, and the variants requested of it. All members are guarded by the downloader's lock.
+/// The transfer of one image, and the requested variants of the image. All members are guarded by the downloader's
+/// lock.
 final class ImageJob: @unchecked Sendable {
     enum Phase {
         /// The job is waiting, at this place in the list.
@@ -71,7 +72,7 @@ final class ImageVariant: @unchecked Sendable {
     var cacheTag: String?
     /// The place in the list of variants to decode; nil if the variant is not in it.
     var place: Int?
-    /// Read by the decoding thread.
+    /// Whether the variant has been cancelled; read by the decoding thread.
     let isCancelled = Atomic<Bool>(false)
 
     init(_ request: ImageRequest, _ form: ExactString, _ cacheKey: ImageCacheKey?, _ job: ImageJob) {
@@ -117,7 +118,7 @@ enum PriorityLevel {
     }
 }
 
-/// Decides when to make the next preview of a transfer. Used on the network thread.
+/// The rate limit for the previews of a transfer. Used on the network thread.
 final class PreviewPace: Sendable {
     private struct State {
         var isBusy = false
@@ -128,7 +129,7 @@ final class PreviewPace: Sendable {
 
     private let state = Locked(State())
 
-    /// Whether to make a preview of this number of bytes now. If true, `end` must be called afterwards.
+    /// Returns whether to make a preview of this number of bytes now. If true, `end` must be called afterwards.
     func begin(with count: Int) -> Bool {
         let now = MonotonicClock.now
         return state.withLock { state in
@@ -142,7 +143,7 @@ final class PreviewPace: Sendable {
         }
     }
 
-    /// Whether there are more scans than in the last preview.
+    /// Returns whether there are more scans than in the last preview.
     func advances(to scans: Int) -> Bool {
         state.withLock { state in
             guard scans > state.seenScans else { return false }
@@ -159,7 +160,7 @@ final class PreviewPace: Sendable {
 
 /// The state of a downloader: its running and waiting transfers, and the variants to decode.
 struct ImageJobs {
-    /// The jobs that others may join.
+    /// The jobs that further loads may join.
     private(set) var shared: [SharedTransferKey: ImageJob] = [:]
     private var waiting = LinkedLists<ImageJob>(count: PriorityLevel.count)
     private var undecoded = LinkedLists<ImageVariant>(count: PriorityLevel.count)

@@ -2,11 +2,11 @@
 import ConvoySupport
 import Foundation
 
-/// Loads images into memory before they are needed, at a lower priority than visible images.
+/// A prefetcher that loads images into memory before they are needed, at a lower priority than visible images.
 ///
 /// Prefetching uses the lowest priority and only few concurrent loads, so that slots remain for visible images. If
-/// ``ImageDownloader/load(_:on:progress:preview:completion:)`` requests an image that is being prefetched, that load
-/// joins the transfer and raises its priority to its own.
+/// ``ImageDownloader/load(_:on:progress:preview:completion:)`` requests an image that is being prefetched, the load
+/// joins the transfer and raises the transfer's priority to its own.
 public final class ImagePrefetcher: Sendable {
     private struct State {
         /// The requests that have not started, in order.

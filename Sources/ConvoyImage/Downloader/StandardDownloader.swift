@@ -78,7 +78,7 @@ extension ImageDownloader {
     }()
 }
 
-/// Cancels a load when its task is cancelled, even if the load has not begun.
+/// A load that is cancelled when its task is cancelled, even if it has not begun.
 final class AwaitedImage: Sendable {
     private enum State {
         case waiting

@@ -1,7 +1,7 @@
 #if Images
 import Foundation
 
-/// Makes another image of an image: crops it, rounds its corners, or filters it.
+/// A processor that makes another image of an image, for example by cropping or filtering it.
 ///
 /// ```swift
 /// struct Grey: ImageProcessor {
@@ -25,17 +25,17 @@ public protocol ImageProcessor: Sendable {
     /// Returns the processed image. Called on a decoding thread, which it may occupy for a while; for an animation,
     /// once per frame.
     ///
-    /// - Throws: An error, with which the load fails.
+    /// - Throws: An error that makes the load fail.
     func process(_ image: Image) throws -> Image
 }
 
-/// Reduces an image to a size, keeping its aspect ratio. An image is never enlarged.
+/// A processor that reduces an image to a size, keeping its aspect ratio. An image is never enlarged.
 ///
 /// ``ImageRequest/size`` does the same while the image is decoded, which takes less memory.
 public struct ImageResizing: ImageProcessor, Hashable {
     /// The size that limits the image.
     public let size: ImageSize
-    /// How the size limits the image.
+    /// The way in which the size limits the image.
     public let contentMode: ImageContentMode
 
     /// Creates a processor that reduces images to a size.
@@ -43,14 +43,14 @@ public struct ImageResizing: ImageProcessor, Hashable {
         (self.size, self.contentMode) = (size, contentMode)
     }
 
-    /// The size and the mode.
+    /// An identifier that contains the size and the mode.
     public var identifier: String { "convoy.resize(\(size.width)x\(size.height),\(contentMode))" }
 
     /// Returns the reduced image.
     public func process(_ image: Image) -> Image { ImageScaler.reduce(image, to: size.limiting(image.size, contentMode)) }
 }
 
-/// Crops an image to its centre, up to a maximum size.
+/// A processor that crops an image to its centre, up to a maximum size.
 ///
 /// If the image is large enough and the request uses ``ImageContentMode/fill``, the result has exactly this size.
 public struct ImageCropping: ImageProcessor, Hashable {
@@ -60,7 +60,7 @@ public struct ImageCropping: ImageProcessor, Hashable {
     /// Creates a processor that crops images to a size.
     public init(to size: ImageSize) { self.size = size }
 
-    /// The size.
+    /// An identifier that contains the size.
     public var identifier: String { "convoy.crop(\(size.width)x\(size.height))" }
 
     /// Returns the cropped image.
@@ -82,7 +82,7 @@ public struct ImageCropping: ImageProcessor, Hashable {
     }
 }
 
-/// Rounds the corners of an image. The area outside the corners is transparent.
+/// A processor that rounds the corners of an image. The area outside the corners is transparent.
 public struct ImageRounding: ImageProcessor, Hashable {
     /// The radius in pixels; nil for a circle cut out of the centre of the image.
     public let radius: Double?
@@ -96,7 +96,7 @@ public struct ImageRounding: ImageProcessor, Hashable {
     /// Cuts a circle out of the centre of the image.
     public static let circle = ImageRounding()
 
-    /// The radius.
+    /// An identifier that contains the radius.
     public var identifier: String { radius.map { "convoy.round(\($0))" } ?? "convoy.circle" }
 
     /// Returns the image with rounded corners and an alpha channel.
@@ -125,7 +125,7 @@ public struct ImageRounding: ImageProcessor, Hashable {
         return Image(format: image.format, width: image.width, height: image.height, hasAlpha: true, pixels: pixels)
     }
 
-    /// The share of a pixel, from 0 to 1, that lies within the rounded upper left corner.
+    /// Returns the share of a pixel, from 0 to 1, that lies within the rounded upper left corner.
     static func coverage(_ x: Int, _ y: Int, _ radius: Double) -> Double {
         let (across, down) = (radius - Double(x) - 0.5, radius - Double(y) - 0.5)
         guard across > 0, down > 0 else { return 1 }
@@ -133,12 +133,12 @@ public struct ImageRounding: ImageProcessor, Hashable {
     }
 }
 
-/// Applies several processors in order.
+/// A processor that applies several processors in order.
 public struct ImageComposition: ImageProcessor {
     /// The processors, in the order in which they are applied.
     public let processors: [any ImageProcessor]
 
-    /// Creates a processor that applies others in order.
+    /// Creates a processor that applies several processors in order.
     public init(_ processors: [any ImageProcessor]) { self.processors = processors }
 
     /// The identifiers of all processors with their lengths, so that different lists have different identifiers.

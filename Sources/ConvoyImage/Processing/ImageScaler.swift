@@ -1,7 +1,7 @@
 #if Images
 import Foundation
 
-/// Reduces an image row by row. Each pixel of the result is the mean of the source area that it covers.
+/// A scaler that reduces an image row by row. Each pixel of the result is the mean of the source area that it covers.
 ///
 /// Colours are weighted by alpha, so that transparent pixels contribute no colour. All sums are exact.
 struct ImageScaler {
@@ -17,8 +17,8 @@ struct ImageScaler {
     private var targetRow = 0
 
     /// - Parameters:
-    ///   - source: at least as large as the target in both directions.
-    ///   - target: at least one pixel.
+    ///   - source: The size of the source, at least as large as the target in both directions.
+    ///   - target: The size of the result, at least one pixel.
     init(from source: ImageSize, to target: ImageSize, hasAlpha: Bool) {
         (self.source, self.target, self.hasAlpha) = (source, target, hasAlpha)
         let channels = hasAlpha ? 4 : 3
@@ -48,7 +48,8 @@ struct ImageScaler {
     mutating func add(_ row: UnsafeRawBufferPointer) {
         let isNarrower = target.width != source.width
         if hasAlpha { sumWithAlpha(row) } else if isNarrower { sum(row) } else { copy(row) }
-        // In units in which a source row has the height of the target. A source row may overlap two target rows.
+        // Positions are in units in which a source row has the height of the target. A source row may overlap two
+        // target rows.
         let top = sourceRow * target.height
         let bottom = top + target.height
         let end = (targetRow + 1) * source.height
@@ -79,7 +80,8 @@ struct ImageScaler {
         let (source, target) = (source.width, target.width)
         rowSums.withUnsafeMutableBufferPointer { sums in
             var (x, offset) = (0, 0)
-            // The left edge of the current pixel's area, in units in which a source pixel has the width of the target.
+            // This is the left edge of the current pixel's area, in units in which a source pixel has the width of the
+            // target.
             var left = 0
             for column in 0..<target {
                 let end = (column + 1) * source
