@@ -1,14 +1,14 @@
 import Foundation
 
-/// The limits that all workers share for a host, and how much of them is left: a pure value that stores keep, and
-/// change while they hold the host's row.
+/// The limits that all workers share for a host, and the remaining allowance: a pure value that stores save, and change
+/// only while they hold the host's row.
 ///
 /// Times are in microseconds since 1970 on the store's clock.
 package struct HostShare: Sendable, Equatable {
     package var limits: HostLimits
     /// The number of requests that may begin immediately, according to the rate.
     package var tokens: Double
-    /// When the tokens were last counted.
+    /// The time at which the tokens were last counted.
     package var refilled: Int64
     /// The end of the time during which no request is sent to the host.
     package var gate: Int64
@@ -57,7 +57,7 @@ package struct HostShare: Sendable, Equatable {
         refilled = now
     }
 
-    /// Returns when the host can be used again, according to its gate and its rate; nil if immediately.
+    /// Returns the time at which the host can be used again, according to its gate and its rate; nil if immediately.
     package func nextTime(after now: Int64) -> Int64? {
         if gate > now { return gate }
         guard let rate = limits.requestsPerSecond, rate > 0, tokens < 1 else { return nil }
@@ -97,7 +97,7 @@ public struct HostLimits: Sendable, Hashable {
         didSet { retryShare = retryShare.map { $0 > 0 ? min($0, 1e9) : 0 } }
     }
 
-    /// Creates limits; without any by default.
+    /// Creates limits, none of which is set by default.
     public init(
         maximumConcurrentRequests: Int? = nil, requestsPerSecond: Double? = nil, retryShare: Double? = nil
     ) {
@@ -109,6 +109,6 @@ public struct HostLimits: Sendable, Hashable {
     /// The number of requests that may begin at once after a pause: those of one second, at least one.
     var burst: Double { max(1, requestsPerSecond ?? 1) }
 
-    /// Whether there is any limit.
+    /// Whether any limit is set.
     package var isLimited: Bool { self != HostLimits() }
 }

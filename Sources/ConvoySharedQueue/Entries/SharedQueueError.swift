@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Why a ``SharedQueue`` has rejected or failed an action.
+/// The errors of a ``SharedQueue``.
 public enum SharedQueueError: Error, Hashable, Sendable {
     /// The database cannot be reached. The action may be retried.
     case unavailable(String)
@@ -29,27 +29,27 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case unknownDependency(UUID, of: UUID)
     /// Requests depend on each other in a cycle that includes this one.
     case dependencyCycle(UUID)
-    /// The request cannot be stored; the reason.
+    /// The request cannot be stored, for this reason.
     case unsuitableRequest(String)
     /// The URL, shown without its secret, contains a secret, which would be stored.
     case secretInURL(String)
-    /// A body is too long for an entry; the limit is in bytes. Put it in object storage or in a folder that all workers
-    /// can access.
+    /// A body is too long for an entry; the limit is in bytes. Put such a body in object storage or in a folder that
+    /// all workers can access.
     case bodyTooLong(Int64, limit: Int64)
-    /// The file to send cannot be read; the reason.
+    /// The file to send cannot be read, for this reason.
     case unreadableBody(URL, String)
-    /// A worker lacks what the entry requires: a folder or object storage with that name.
+    /// A worker lacks the folder or object storage that the entry requires.
     case missingPlace(String)
     /// The request lacks header fields with secrets, which are not stored, and the worker has not provided them. The
-    /// names of the fields. Nothing was sent.
+    /// associated value contains the names of the fields. Nothing was sent.
     case missingSecrets([String])
 }
 
 extension SharedQueueError: LocalizedError, CustomStringConvertible {
-    /// The error in a sentence.
+    /// A sentence that describes the error.
     public var errorDescription: String? { description }
 
-    /// The error in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
         case .unavailable(let text): "The database of the queue cannot be reached: \(text)"

@@ -11,32 +11,32 @@ package struct WorkStanding: Sendable, Hashable {
     /// The number of dependencies that failed or were cancelled.
     package var failedDependencies = 0
     package var policy = FailedDependencyPolicy.hold
-    /// Whether it runs without its failed dependencies, because it was retried manually.
+    /// Whether the entry runs without its failed dependencies, because it was retried manually.
     package var ignoresFailures = false
-    /// When it may start.
+    /// The earliest start time.
     package var due: Int64 = 0
-    /// When it fails unless it has begun; nil for no deadline.
+    /// The time at which the entry fails unless it has begun; nil for no deadline.
     package var deadline: Int64?
     /// The number of attempts that have begun.
     package var attempts = 0
     package var maximumAttempts = 1
-    /// Whether it may be sent again if it is unknown whether it has arrived.
+    /// Whether the request may be sent again if it is unknown whether it has arrived.
     package var sendsAgain = true
     /// Whether the request of the current attempt may have been sent. Set only for entries that are not sent again.
     package var hasBegun = false
-    /// The number of the last lease, which identifies a worker that has lost it.
+    /// The number of the last lease, by which a worker that has lost its lease is recognized.
     package var lease: Int64 = 0
-    /// The worker that has leased it.
+    /// The worker that has leased the entry.
     package var worker: UUID?
     /// The status of the last response.
     package var statusCode: Int?
     /// The length of the result, in bytes.
     package var size: Int64?
-    /// Why the last attempt has failed, without secrets.
+    /// The reason why the last attempt failed, without secrets.
     package var error: String?
-    /// How long it is kept after it has ended, in microseconds; nil for no limit.
+    /// The time for which the entry is kept after it has ended, in microseconds; nil for no limit.
     package var kept: Int64?
-    /// When it is removed.
+    /// The time at which the entry is removed.
     package var expires: Int64?
     package var changed: Int64 = 0
 
@@ -49,7 +49,7 @@ package struct WorkStanding: Sendable, Hashable {
         /// The numbers of dependencies have changed by these amounts.
         case dependencies(open: Int, failed: Int)
         case claim(worker: UUID)
-        /// Its request is about to be sent.
+        /// The request of the entry is about to be sent.
         case begin(lease: Int64)
         case report(WorkReport)
         case release(worker: UUID, lease: Int64)
@@ -70,7 +70,7 @@ package struct WorkStanding: Sendable, Hashable {
         }
     }
 
-    /// The changes of a dependent's counts when the outcome of an entry changes.
+    /// Returns the changes of a dependent's counts when the outcome of an entry changes.
     package static func counts(from old: Outcome?, to new: Outcome?) -> (open: Int, failed: Int) {
         (
             (new == nil ? 1 : 0) - (old == nil ? 1 : 0),
@@ -195,7 +195,7 @@ package struct WorkStanding: Sendable, Hashable {
 }
 
 extension WorkStanding.Change {
-    /// The event that corresponds to the change.
+    /// Returns the event that corresponds to the change.
     fileprivate func event(_ next: WorkStanding) -> WorkState.Event? {
         switch self {
         case .enqueue: .enqueue
@@ -235,10 +235,10 @@ package struct WorkReport: Sendable, Equatable {
     package var end: End
     package var statusCode: Int?
     package var size: Int64?
-    /// Why it has failed, without secrets.
+    /// The reason why the attempt failed, without secrets.
     package var error: String?
-    /// How long workers must not send requests to the host, in microseconds, because it responded with 429 or 503 or
-    /// refused the connection.
+    /// The time for which workers must not send requests to the host, in microseconds, because it responded with 429 or
+    /// 503 or refused the connection.
     package var gate: Int64?
     /// The stored part of the response, in addition to the status; nil if nothing is stored.
     package var result: WorkResult?
@@ -256,7 +256,7 @@ package struct WorkResult: Sendable, Equatable {
     package var digest: String?
     /// A body stored in the entry.
     package var body: [UInt8]?
-    /// The URL of the file or object with the body, otherwise.
+    /// The URL of the file or object with the body, if the body is not stored in the entry.
     package var place: String?
 
     package init() {}

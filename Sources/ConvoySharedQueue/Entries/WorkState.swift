@@ -14,7 +14,7 @@ public enum WorkState: String, Sendable, Hashable, CaseIterable {
     case retrying
     /// Succeeded.
     case done
-    /// Failed permanently: no attempt is left, or none can help.
+    /// Failed permanently: no attempt is left, or another one would not help.
     case failed
     case cancelled
     /// Paused until ``SharedQueue/resume(_:)``.
@@ -24,22 +24,22 @@ public enum WorkState: String, Sendable, Hashable, CaseIterable {
 extension WorkState {
     /// An event in the life of an entry.
     package enum Event: String, Sendable, CaseIterable {
-        /// It was enqueued.
+        /// The entry was enqueued.
         case enqueue
-        /// Its start time has been reached.
+        /// The start time of the entry has been reached.
         case becomeDue
         /// A dependency has ended, or runs again.
         case dependencyChange
         case claim
-        /// Its request is about to be sent.
+        /// The request of the entry is about to be sent.
         case begin
         /// A worker reports the end of an attempt.
         case succeed, failForNow, failForGood
-        /// A worker returns it without an attempt.
+        /// A worker returns the entry without an attempt.
         case release
-        /// Its worker has not renewed the lease.
+        /// The worker of the entry has not renewed the lease.
         case expire
-        /// Its deadline has passed.
+        /// The deadline of the entry has passed.
         case passDeadline
         case cancel, retry, pause, resume
     }
@@ -80,12 +80,12 @@ extension WorkState {
         return all
     }()
 
-    /// The states in which an event is allowed.
+    /// Returns the states in which an event is allowed.
     package static func sources(of event: Event) -> Set<WorkState> {
         Set(transitions.lazy.filter { $0.event == event }.compactMap(\.from))
     }
 
-    /// The number that represents the state in stores. Never changes.
+    /// The number that represents the state in stores. It must never change.
     package var code: Int64 {
         switch self {
         case .waiting: 0

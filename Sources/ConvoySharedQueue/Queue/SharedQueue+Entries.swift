@@ -4,7 +4,7 @@ import Foundation
 
 /// The entries of a queue.
 extension SharedQueue {
-    /// Selects the entries that match all properties set.
+    /// A filter for the entries that match all of its properties that are set.
     public struct Filter: Sendable, Hashable {
         /// The identifiers of the entries; nil for all.
         public var ids: [UUID]?
@@ -17,10 +17,10 @@ extension SharedQueue {
         /// The host of the entries, with its port unless it is the scheme's default; nil for all.
         public var host: String?
 
-        /// Selects all entries.
+        /// Creates a filter for all entries.
         public init() {}
 
-        /// Selects one entry.
+        /// Creates a filter for one entry.
         public init(id: UUID) { ids = [id] }
 
         var work: WorkFilter {
@@ -37,7 +37,7 @@ extension SharedQueue {
 
         /// The identifier of the entry.
         public let id: UUID
-        /// Its position in the order in which entries were enqueued.
+        /// The position of the entry in the order in which entries were enqueued.
         public let sequence: Int64
         /// The kind of the request.
         public let kind: Kind
@@ -59,23 +59,23 @@ extension SharedQueue {
         public let priority: Int
         /// The number of attempts that have begun.
         public let attempts: Int
-        /// The number of attempts after which it fails permanently.
+        /// The number of attempts after which the entry fails permanently.
         public let maximumAttempts: Int
-        /// When it may start; for a retry, when the next attempt is due.
+        /// The earliest start time; for a retry, the time of the next attempt.
         public let notBefore: Date
-        /// When it must have begun; nil for no deadline.
+        /// The time by which the entry must have begun; nil for no deadline.
         public let deadline: Date?
-        /// The worker that has leased it; nil if none has.
+        /// The worker that has leased the entry, if any.
         public let worker: UUID?
         /// The status of the last response, if any.
         public let statusCode: Int?
         /// The length of the result of the last attempt, in bytes; nil if unknown.
         public let size: Int64?
-        /// Why the last attempt has failed, without secrets; nil if it has not failed.
+        /// The reason why the last attempt failed, without secrets; nil if it has not failed.
         public let errorDescription: String?
         /// The time of the `enqueue` call.
         public let enqueuedAt: Date
-        /// When its state last changed.
+        /// The time of the last change of the state.
         public let changedAt: Date
 
         init(_ record: WorkRecord) {
@@ -113,17 +113,17 @@ extension SharedQueue {
 
     /// A worker.
     public struct Worker: Sendable, Identifiable, Hashable {
-        /// The identifier, which is new each time it starts.
+        /// The identifier, which is new each time the worker starts.
         public let id: UUID
-        /// Its host and process, or a configured name.
+        /// The host and process of the worker, or a configured name.
         public let name: String
         /// The maximum number of concurrent entries.
         public let jobs: Int
         /// The number of leased entries.
         public let leasedCount: Int
-        /// When it started.
+        /// The time at which the worker started.
         public let startedAt: Date
-        /// When it last renewed its leases.
+        /// The time at which the worker last renewed its leases.
         public let seenAt: Date
     }
 
@@ -133,14 +133,14 @@ extension SharedQueue {
         public let name: String
         /// The limits shared by all workers.
         public let limits: HostLimits
-        /// The end of the time during which no request is sent to it; nil if its gate is open.
+        /// The end of the time during which no request is sent to the host; nil if its gate is open.
         public let closedUntil: Date?
     }
 
     /// Returns the entries that match a filter, in the order in which they were enqueued.
     ///
     /// - Parameters:
-    ///   - filter: Selects the entries.
+    ///   - filter: The filter for the entries.
     ///   - place: The ``Entry/sequence`` after which to continue; nil for the first entries.
     ///   - newestFirst: Whether to reverse the order.
     ///   - limit: The maximum number of entries, from 1 to 10,000.

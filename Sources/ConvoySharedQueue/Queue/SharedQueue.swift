@@ -14,10 +14,12 @@ import Foundation
 /// try await worker.run()
 /// ```
 ///
-/// ### Guarantees When `enqueue` returns, the entries are in the database, all or none. Each is executed at least once,
-/// unless it is cancelled or its deadline passes: a worker holds a lease on it, and if it stops renewing the lease,
-/// another worker gets the entry. If a server receives a request twice, both have the same `Idempotency-Key`. A file
-/// written by a worker appears only when complete. Entries with the same host and tag begin in the order of their
+/// ### Guarantees
+///
+/// When `enqueue` returns, the entries are in the database, all or none. Each entry is executed at least once, unless
+/// it is cancelled or its deadline passes: a worker holds a lease on the entry, and if the worker stops renewing the
+/// lease, another worker gets the entry. If a server receives a request twice, both have the same `Idempotency-Key`. A
+/// file written by a worker appears only when complete. Entries with the same host and tag begin in the order of their
 /// priority and age, as far as their dependencies, times and retries allow. Across hosts this order is approximate.
 ///
 /// The article "Sharing work" explains the consequences, and what a disconnected worker may still do.
@@ -46,7 +48,7 @@ public final class SharedQueue: Sendable {
 
     // MARK: Enqueuing
 
-    /// Enqueues a request. When this returns, it is in the database.
+    /// Enqueues a request. When this returns, the request is in the database.
     ///
     /// - Returns: The identifier of its entry. It differs from the request's if there is an entry with the same
     ///   ``SharedRequest/uniqueKey``.
@@ -70,7 +72,7 @@ public final class SharedQueue: Sendable {
                 return try store.enqueue(items)
             } catch {
                 guard case .duplicate(let id) = error else { throw error }
-                // They were enqueued before, perhaps by a call whose response was lost.
+                // The requests were enqueued before, perhaps by a call whose response was lost.
                 var filter = WorkFilter()
                 filter.ids = items.map(\.id)
                 guard try store.list(filter, limit: items.count).count == items.count else { throw .duplicate(id) }
@@ -120,13 +122,14 @@ public final class SharedQueue: Sendable {
 
     // MARK: Changing
 
-    /// Cancels entries. Running ones are cancelled by their workers within moments. Returns their number.
+    /// Cancels entries, and returns their number. Workers cancel running entries within moments.
     @discardableResult
     public func cancel(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.cancel, filter) }
 
-    /// Retries entries that have failed or wait for their next attempt. If the filter specifies identifiers or states,
-    /// this includes entries that were cancelled or paused, wait for their start time, or are held by a failed
-    /// dependency. They get all their attempts again, and keep their `Idempotency-Key`. Returns their number.
+    /// Retries entries that have failed or wait for their next attempt, and returns their number. If the filter
+    /// specifies identifiers or states, this includes entries that were cancelled or paused, wait for their start time,
+    /// or are held by a failed dependency. Retried entries get all their attempts again, and keep their
+    /// `Idempotency-Key`.
     @discardableResult
     public func retry(_ filter: Filter) async throws(SharedQueueError) -> Int {
         var filter = filter
@@ -134,12 +137,11 @@ public final class SharedQueue: Sendable {
         return try await apply(.retry, filter)
     }
 
-    /// Pauses entries. Running ones are stopped by their workers, unless they must not be sent twice. Returns their
-    /// number.
+    /// Pauses entries, and returns their number. Workers stop running entries, unless they must not be sent twice.
     @discardableResult
     public func pause(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.pause, filter) }
 
-    /// Resumes entries. Returns their number.
+    /// Resumes entries, and returns their number.
     @discardableResult
     public func resume(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.resume, filter) }
 
@@ -148,7 +150,7 @@ public final class SharedQueue: Sendable {
         return try await thread.perform { store throws(SharedQueueError) in try store.apply(change, to: filter) }
     }
 
-    /// Removes entries that have ended and have not changed for this many seconds. Returns their number.
+    /// Removes entries that have ended and have not changed for this many seconds, and returns their number.
     @discardableResult
     public func purge(_ filter: Filter, olderThan age: TimeInterval = 0) async throws(SharedQueueError) -> Int {
         let (filter, age) = (filter.work, SharedRequest.microseconds(age))
@@ -179,7 +181,7 @@ public final class SharedQueue: Sendable {
         try await thread.perform { store throws(SharedQueueError) in try store.setLimits(limits, host: name) }
     }
 
-    /// Opens the gate of a host that has responded with 429 or 503, before its time.
+    /// Opens the gate of a host early, after the host has responded with 429 or 503.
     public func openGate(host: String) async throws(SharedQueueError) {
         let name = try Self.authority(host)
         try await thread.perform { store throws(SharedQueueError) in try store.openGate(host: name) }
@@ -198,6 +200,6 @@ public final class SharedQueue: Sendable {
 }
 
 extension SharedQueue: CustomReflectable {
-    /// The name of the store.
+    /// A mirror that shows only the name of the store.
     public var customMirror: Mirror { Mirror(self, children: ["store": store.name]) }
 }

@@ -17,15 +17,15 @@ import FoundationNetworking
 ///
 /// As with a `DownloadQueue`, header fields with secrets are not stored, and a URL with a secret is rejected.
 public struct SharedRequest: Sendable, Identifiable {
-    /// What to do with the body of a response. A download has its own destination.
+    /// The handling of a response body. A download has its own destination.
     public enum ResponseBody: Sendable, Hashable {
-        /// Discards it.
+        /// The body is discarded.
         case discarded
-        /// Stores it in the entry, unless it is longer than a limit in bytes. See ``SharedQueue/result(of:)``.
+        /// The body is stored in the entry, unless it is longer than a limit in bytes. See ``SharedQueue/result(of:)``.
         case entry(maximumLength: Int = 65_536)
-        /// Writes it to a file at a relative path in a folder that workers know by name.
+        /// The body is written to a file at a relative path in a folder that workers know by name.
         case folder(String, path: String)
-        /// Stores it under a key in an object storage that workers know by name.
+        /// The body is stored under a key in an object storage that workers know by name.
         case objectStorage(String, key: String)
     }
 
@@ -33,7 +33,7 @@ public struct SharedRequest: Sendable, Identifiable {
     public let id: UUID
     /// The entries that must end first, which are in this queue or enqueued with it.
     public var dependencies: Set<UUID>
-    /// What to do if a dependency failed or was cancelled.
+    /// The handling of a dependency that failed or was cancelled.
     public var failedDependencyPolicy: FailedDependencyPolicy
     /// The priority among the entries that are ready to start. Each step (`.high` is 4, `.veryHigh` is 8) is equivalent
     /// to 15 minutes of waiting, so an entry of low priority is not delayed forever.
@@ -47,17 +47,17 @@ public struct SharedRequest: Sendable, Identifiable {
     public var uniqueKey: String?
     /// The earliest start time.
     public var notBefore: Date?
-    /// The time at which it fails unless its last attempt has begun. It is compared with the clock of the database.
+    /// The time at which the entry fails unless its last attempt has begun, according to the clock of the database.
     public var deadline: Date?
-    /// The number of attempts after which it fails permanently. The default is 25. Attempts whose worker has ended are
-    /// included.
+    /// The number of attempts after which the entry fails permanently. The default is 25. Attempts whose worker has
+    /// ended are included.
     public var maximumAttempts = 25
-    /// How long the entry and its result are kept after it has ended, in seconds; nil for no limit. The default is a
-    /// week.
+    /// The time for which the entry and its result are kept after the entry has ended, in seconds; nil for no limit.
+    /// The default is a week.
     public var resultLifetime: TimeInterval? = 7 * 86_400
     /// Whether to store the header of the response. The default is true.
     public var keepsResponseHeader = true
-    /// What to do with the body of the response. The default is to discard it.
+    /// The handling of the response body, which is discarded by default.
     public var responseBody = ResponseBody.discarded
     /// The trace of the attempts (W3C Trace Context), each of which is a separate span. The default is nil.
     public var traceContext: TraceContext?
@@ -163,7 +163,7 @@ extension SharedRequest {
         }
     }
 
-    /// Returns a name, if it contains only what databases and workers can handle.
+    /// Returns a name, or throws an error if it is too long or contains a control character.
     static func name(_ text: String, _ what: String) throws(SharedQueueError) -> String {
         guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }), text.utf8.count <= 800 else {
             throw .unsuitableRequest("The \(what) contains a control character or has more than 800 bytes.")
@@ -178,7 +178,7 @@ extension SharedRequest {
 }
 
 extension SharedRequest: CustomReflectable {
-    /// The identifier only, because a request may contain secrets.
+    /// A mirror that shows only the identifier, because a request may contain secrets.
     public var customMirror: Mirror { Mirror(self, children: ["id": id]) }
 }
 
@@ -216,7 +216,7 @@ struct WorkPayload: Codable {
         }
     }
 
-    /// Throws if a path leads outside its folder.
+    /// Throws an error if a path leads outside its folder.
     private static func check(_ path: String) throws(SharedQueueError) {
         guard !PathText.components(of: path).contains(where: { ["", ".", ".."].contains($0) }) else {
             throw .unsuitableRequest("The path \(path.debugDescription) points outside its folder.")
@@ -231,7 +231,7 @@ struct WorkPayload: Codable {
         }
     }
 
-    /// Validates the text, which others may have written.
+    /// Decodes and validates the text, which another program may have written.
     init(_ text: String) throws {
         self = try JSONDecoder().decode(Self.self, from: Data(text.utf8))
         if folder != nil, let path { try Self.check(path) }

@@ -2,7 +2,7 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// A shared queue for one machine, in a file shared by processes.
+/// The database of a shared queue on one machine: a file shared by processes.
 final class SQLiteWorkDatabase: WorkDatabase {
     private let database: Database
     /// The translations of statements to SQLite.
@@ -100,7 +100,7 @@ final class SQLiteWorkDatabase: WorkDatabase {
     /// Returns the statement with SQLite's numbered parameters.
     private func translated(_ sql: String) -> String {
         if let known = translations[sql] { return known }
-        // Paths in JSON keep the character.
+        // Keep the dollar sign of JSON paths.
         let text = sql.replacingOccurrences(of: "$", with: "?").replacingOccurrences(of: "'?[", with: "'$[")
         translations[sql] = text
         return text
@@ -137,11 +137,11 @@ final class SQLiteWorkDatabase: WorkDatabase {
         return found.sorted { ($0.place, $0.sequence) < ($1.place, $1.sequence) }.prefix(limit).map(\.row)
     }
 
-    /// Other connections observe changes through the version of the database.
+    /// Does nothing, because other connections observe changes through the version of the database.
     func announce(_ change: WorkAnnouncement) {}
 }
 
-/// Polls the version of a database, which changes with each transaction of another connection.
+/// A listener that polls the version of a database, which changes with each transaction of another connection.
 final class SQLiteWorkListener: WorkListener, @unchecked Sendable {
     private let database: Database
     private var version: Int64

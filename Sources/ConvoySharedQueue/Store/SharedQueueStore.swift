@@ -16,8 +16,8 @@ public struct SharedQueueStore: Sendable {
         (self.name, self.open, self.listen) = (name, open, listen)
     }
 
-    /// A file shared by processes on this machine. It is created with mode 0600 if it does not exist, but its directory
-    /// must exist. Do not use a network file system.
+    /// Returns a store in a file shared by processes on this machine. The file is created with mode 0600 if it does not
+    /// exist, but its directory must exist. Do not use a network file system.
     public static func sqlite(_ file: URL) -> SharedQueueStore {
         let path = file.path
         return SharedQueueStore(
@@ -27,6 +27,6 @@ public struct SharedQueueStore: Sendable {
 }
 
 extension SharedQueueStore: CustomStringConvertible {
-    /// The name.
+    /// The name of the store.
     public var description: String { name }
 }

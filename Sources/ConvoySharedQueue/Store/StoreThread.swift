@@ -9,11 +9,11 @@ final class StoreThread: @unchecked Sendable {
 
     private let open: Opening
     private let condition = NSCondition()
-    // Guarded by the condition.
+    // These properties are guarded by the condition.
     private var jobs = Backlog<Job>()
     private var isClosed = false
     private var isRunning = false
-    /// Used only by the thread.
+    /// The store, used only by the thread.
     private var store: WorkStore?
 
     init(open: @escaping Opening) { self.open = open }
@@ -66,7 +66,7 @@ final class StoreThread: @unchecked Sendable {
     private func work() {
         while true {
             condition.lock()
-            // Close the connection if it is unused for a while.
+            // Close the connection if it is unused for a minute.
             let end = Date(timeIntervalSinceNow: 60)
             while jobs.isEmpty, !isClosed, condition.wait(until: end) {}
             guard let job = jobs.popFirst() else {
@@ -123,7 +123,7 @@ package final class Interruption: @unchecked Sendable {
 
     package init() {}
 
-    /// Waits. Returns whether it was interrupted.
+    /// Waits for this time, or until interrupted. Returns whether the wait was interrupted.
     package func wait(milliseconds: Int) -> Bool {
         condition.lock()
         defer { condition.unlock() }

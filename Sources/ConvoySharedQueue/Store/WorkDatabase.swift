@@ -22,12 +22,12 @@ package protocol WorkDatabase: AnyObject {
     var isBroken: Bool { get }
 }
 
-/// Waits for announcements of other processes. Used by one thread, except for ``interrupt()``.
+/// A listener for announcements of other processes. Used by one thread, except for ``interrupt()``.
 package protocol WorkListener: AnyObject, Sendable {
     /// Blocks until there is an announcement, the time has passed, or ``interrupt()`` is called.
     ///
     /// - Returns: The announcements, including `.work` if some may have been lost.
-    /// - Throws: If the connection is broken.
+    /// - Throws: An error if the connection is broken.
     func wait(milliseconds: Int) throws(SharedQueueError) -> Set<WorkAnnouncement>
     /// Ends a wait. Can be called on any thread.
     func interrupt()
@@ -74,7 +74,7 @@ package struct WorkRow: Sendable {
 
     package func int(_ column: Int) -> Int? { integer(column).map { Int(clamping: $0) } }
 
-    /// A count that is clamped, so that it can be incremented whatever the row contains.
+    /// Returns a count that is clamped, so that it can be incremented whatever the row contains.
     func count(_ column: Int) -> Int { Int(UInt32(clamping: integer(column) ?? 0)) }
 
     package func real(_ column: Int) -> Double? {
@@ -102,7 +102,7 @@ package struct WorkRow: Sendable {
 package struct WorkLane: Sendable, Hashable {
     /// The tag and the host, separated by a character that tags cannot contain.
     package let name: String
-    /// The number of entries wanted from it.
+    /// The maximum number of entries to take from the lane.
     package var count = 0
 
     static let separator: Character = "\u{1F}"
@@ -121,13 +121,13 @@ package struct WorkDialect: Sendable {
 
     /// An expression for the current time, in microseconds since 1970.
     package let now: String
-    /// Locks the rows of the table `e` until the transaction ends; empty if transactions are exclusive.
+    /// A clause that locks the rows of the table `e` until the transaction ends; empty if transactions are exclusive.
     package let forUpdate: String
-    /// The same, skipping locked rows.
+    /// A clause that locks the same rows, skipping those that are already locked.
     package let forUpdateSkippingLocked: String
-    /// Prevents changes to rows of the table `e` until the transaction ends.
+    /// A clause that prevents changes to rows of the table `e` until the transaction ends.
     package let forShare: String
-    /// Makes a query use an index, placed after its table; empty if the database should choose.
+    /// A clause that makes a query use an index, placed after its table; empty if the database should choose.
     package let using: @Sendable (_ index: String) -> String
     /// A table with the rows that a parameter contains as JSON arrays, with named columns.
     package let rows: @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
@@ -141,11 +141,11 @@ package struct WorkDialect: Sendable {
         (self.forShare, self.using, self.rows) = (forShare, using, rows)
     }
 
-    /// A table of identifiers in a single column, `id`.
+    /// Returns a table of identifiers in a single column, `id`.
     package func ids(_ parameter: String) -> String { rows(parameter, [("id", .id)]) }
 }
 
-/// Encodes rows as the JSON text of a parameter.
+/// The JSON text of a parameter that contains rows.
 package struct WorkRowsText {
     private var text: [UInt8] = [UInt8(ascii: "[")]
 
@@ -178,7 +178,7 @@ package struct WorkRowsText {
             for byte in string.utf8 {
                 switch byte {
                 case UInt8(ascii: "\""), UInt8(ascii: "\\"): text += [UInt8(ascii: "\\"), byte]
-                // Databases cannot store this character in text.
+                // Databases cannot store NUL characters in text.
                 case 0: text += "\u{FFFD}".utf8
                 case ..<0x20:
                     text += "\\u00".utf8

@@ -29,8 +29,8 @@ package struct WorkClaim: Sendable {
     package var isPaused = false
     /// Whether the worker is considered dead and must register again.
     package var isUnknown = false
-    /// Whether entries were ready but exceeded the limits of their host, so that they may be claimed when others have
-    /// ended.
+    /// Whether entries were ready but exceeded the limits of their host, so that they may be claimed when other entries
+    /// have ended.
     package var isHeldBack = false
 }
 
@@ -41,8 +41,8 @@ extension WorkStore {
     /// Leases ready entries, those of the lowest rank first, within the limits of their hosts.
     ///
     /// - Parameters:
-    ///   - worker: The worker that leases them. It must be registered.
-    ///   - tags: Only entries with these tags; nil for all.
+    ///   - worker: The worker that leases the entries. It must be registered.
+    ///   - tags: The tags of the entries to lease; nil for all.
     package func claim(worker: UUID, limit: Int, tags: [String]?) throws(SharedQueueError) -> WorkClaim {
         guard limit > 0 else { return WorkClaim() }
         // Usually nothing is ready, which can be detected without a transaction.
@@ -121,7 +121,7 @@ extension WorkStore {
         return found
     }
 
-    /// Reads only the first entry of each lane, using the index.
+    /// Returns the lanes between two names. Reads only the first entry of each lane, using the index.
     private func lanes(behind first: String, before end: String) throws(SharedQueueError) -> [WorkLane] {
         let ready = "e.state = \(WorkState.ready.code)"
         return try database.query(
@@ -138,8 +138,7 @@ extension WorkStore {
         ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
     }
 
-    /// Returns what is left of the limits of hosts with limits or a gate. Optionally locks the rows of hosts with
-    /// limits.
+    /// Returns the remaining allowances of hosts with limits or a gate. Optionally locks the rows of hosts with limits.
     private func allowances(
         of hosts: Set<String>, _ now: Int64, locks: Bool
     ) throws(SharedQueueError) -> [String: (share: HostShare, allowance: Int)] {
@@ -181,7 +180,7 @@ extension WorkStore {
             let row = byID[entry.id] ?? WorkRow([])
             let standing = entry.standing
             return ClaimedWork(
-                // The lease created by the claim.
+                // This is the lease created by the claim.
                 id: entry.id, lease: standing.lease &+ 1, attempts: standing.attempts + 1,
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
                 tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,

@@ -20,13 +20,13 @@ package struct WorkItem: Sendable {
     package var tag = ""
     package var batch: String?
     package var uniqueKey: String?
-    /// From -8 to 8.
+    /// The priority, from -8 to 8.
     package var priority = 0
-    /// The `traceparent` of the caller that enqueued it.
+    /// The `traceparent` of the caller that enqueued the entry.
     package var trace: String?
-    /// The number of microseconds until it may start.
+    /// The number of microseconds until the entry may start.
     package var delay: Int64 = 0
-    /// The number of microseconds after which it fails unless it has begun; nil for no limit.
+    /// The number of microseconds after which the entry fails unless it has begun; nil for no limit.
     package var timeLimit: Int64?
     package var standing = WorkStanding()
 
@@ -34,7 +34,7 @@ package struct WorkItem: Sendable {
 }
 
 extension WorkStore {
-    /// How much earlier an entry is considered enqueued for each step of its priority, in microseconds: 15 minutes.
+    /// The time by which each step of its priority moves an entry forward, in microseconds: 15 minutes.
     static let priorityStep: Int64 = 900_000_000
 
     /// Adds entries in this order, all or none.
@@ -96,7 +96,7 @@ extension WorkStore {
         let others = items.reduce(into: Set<UUID>()) { $0.formUnion($1.dependencies.subtracting(own)) }
         var outcomes: [UUID: WorkStanding.Outcome?] = [:]
         if !others.isEmpty {
-            // They must not end between this query and the commit.
+            // The dependencies must not end between this query and the commit.
             let rows = try database.query(
                 """
                 SELECT e.id, e.state FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)
@@ -198,7 +198,7 @@ extension WorkStore {
                 """, [entries.value])
         } catch {
             guard case .duplicateKey(let text) = error else { throw error }
-            // Another transaction was faster. When retried, its entry is found.
+            // Another transaction was faster. A retry finds its entry.
             throw .conflict(text)
         }
         let rows = dialect.rows(

@@ -89,7 +89,7 @@ extension WorkStore {
             """, [rows.value])
     }
 
-    /// Sets the limits of a host; nil for those of all hosts.
+    /// Sets the limits of a host; nil applies those of all hosts.
     package func setLimits(_ limits: HostLimits?, host: String) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in
             let share = HostShare(limits: limits ?? HostLimits(), now: try now())

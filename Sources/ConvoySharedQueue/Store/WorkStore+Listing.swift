@@ -1,7 +1,7 @@
 import ConvoyDownloads
 import Foundation
 
-/// Selects entries.
+/// A filter that selects entries.
 package struct WorkFilter: Sendable {
     package var ids: [UUID]?
     package var states: Set<WorkState>?
@@ -165,7 +165,7 @@ extension WorkStore {
 
     // MARK: Changing entries
 
-    /// Applies a change to entries, some hundreds per transaction. Returns the number of changed entries.
+    /// Applies a change to entries, a few hundred per transaction. Returns the number of changed entries.
     package func apply(_ change: WorkStanding.Change, to filter: WorkFilter) throws(SharedQueueError) -> Int {
         let sources: Set<WorkState> =
             switch change {

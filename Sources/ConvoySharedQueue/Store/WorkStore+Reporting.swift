@@ -3,7 +3,8 @@ import Foundation
 
 /// Reports of workers, and taking back the entries of workers that do not report.
 extension WorkStore {
-    /// Stores the results of attempts. Returns the reports that came too late, because their leases were lost.
+    /// Stores the results of attempts. Returns the identifiers of the reports that came too late, after their leases
+    /// were lost.
     package func report(_ reports: [WorkReport]) throws(SharedQueueError) -> Set<UUID> {
         guard !reports.isEmpty else { return [] }
         return try transaction { () throws(SharedQueueError) in
@@ -92,7 +93,7 @@ extension WorkStore {
         }
     }
 
-    /// Returns leases whose attempts have not begun, or have ended cleanly without a result.
+    /// Releases leases whose attempts have not begun, or have ended cleanly without a result.
     package func release(_ leases: [UUID: Int64], worker: UUID) throws(SharedQueueError) {
         guard !leases.isEmpty else { return }
         try transaction { () throws(SharedQueueError) in
@@ -120,8 +121,8 @@ extension WorkStore {
         }
     }
 
-    /// Renews all leases of a worker in one statement, and returns them; nil if it is considered dead, and thus without
-    /// leases.
+    /// Renews all leases of a worker in one statement, and returns them; nil if the worker is considered dead, and thus
+    /// without leases.
     package func renew(_ worker: UUID, lasting: Int64) throws(SharedQueueError) -> [UUID: Int64]? {
         try transaction { () throws(SharedQueueError) in
             let known = try database.query("SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forUpdate)", [.id(worker)])
@@ -146,7 +147,7 @@ extension WorkStore {
         return leases
     }
 
-    /// Removes a worker. Entries it still has, because the response to a claim was lost, are taken back.
+    /// Removes a worker. Entries that it still has, because the response to a claim was lost, are taken back.
     package func unregister(_ worker: UUID) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in try remove(worker, try now()) }
     }
@@ -165,7 +166,7 @@ extension WorkStore {
     // MARK: Maintenance
 
     /// Makes entries ready that are due, takes back those of dead workers, and removes those that have been kept long
-    /// enough. Processes at most some thousands of each.
+    /// enough. Processes at most a few thousand of each.
     ///
     /// - Returns: The number of microseconds until there is more to do; nil if unknown.
     @discardableResult

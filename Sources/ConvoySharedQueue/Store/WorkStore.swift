@@ -7,7 +7,7 @@ import Foundation
 package final class WorkStore {
     package let database: any WorkDatabase
     var dialect: WorkDialect { database.dialect }
-    /// Where the last claim stopped searching, by tags.
+    /// The lanes at which the last claims stopped searching, by tags.
     var cursors: [String: WorkLane] = [:]
 
     package init(_ database: any WorkDatabase) { self.database = database }
@@ -17,7 +17,7 @@ package final class WorkStore {
         try database.query("SELECT \(dialect.now)", []).first?.integer(0) ?? 0
     }
 
-    /// Returns what claims and reports need to know first, in one query.
+    /// Returns the time, whether the queue is paused, and whether any host has limits or a gate, in one query.
     func circumstances() throws(SharedQueueError) -> (now: Int64, isPaused: Bool, hasHosts: Bool) {
         let row = try database.query(
             "SELECT \(dialect.now), (SELECT paused FROM queue), (SELECT count(*) FROM (SELECT 1 FROM host LIMIT 1) AS h)", []

@@ -3,8 +3,8 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// Executes entries of a ``SharedQueue``. Any number of workers can run, in one or more processes and on one or more
-/// machines.
+/// A worker that executes entries of a ``SharedQueue``. Any number of workers can run, in one or more processes and on
+/// one or more machines.
 ///
 /// ```swift
 /// let worker = SharedQueueWorker(queue: queue, manager: manager) { operation, entry in
@@ -23,7 +23,7 @@ import Foundation
 /// reported as soon as the database can be reached again.
 public final class SharedQueueWorker: Sendable {
     /// Called with each operation created by the worker, before it is started, on a thread of the worker. It provides
-    /// what is not stored: credentials, tokens and handlers. It must not block.
+    /// credentials, tokens and handlers, which are not stored. It must not block.
     public typealias Configure = @Sendable (_ operation: HTTPRequestOperation, _ entry: ClaimedEntry) -> Void
 
     /// The properties of a claimed entry.
@@ -40,15 +40,15 @@ public final class SharedQueueWorker: Sendable {
     public struct Settings: Sendable {
         /// The maximum number of concurrent entries. The default is 8.
         public var maximumConcurrentJobs = 8
-        /// Only entries with these tags; nil for all. An empty string selects entries without a tag.
+        /// The tags of the entries to execute; nil for all. An empty string selects entries without a tag.
         public var tags: [String]?
-        /// The duration of its leases, in seconds, unless they are renewed: how long the entries of a killed worker
-        /// wait. The default is 60, the minimum is 1.
+        /// The duration of the worker's leases, in seconds, unless they are renewed: the time for which the entries of
+        /// a killed worker wait. The default is 60, the minimum is 1.
         public var leaseDuration: TimeInterval = 60
-        /// When a failed attempt is repeated, by this worker or another. Its number of retries is not used, because
-        /// entries have their own limit.
+        /// The policy for repeating failed attempts, by this worker or another. Its number of retries is not used,
+        /// because entries have their own limit.
         public var retryPolicy = DownloadQueue.standardRetryPolicy
-        /// The name in listings; by default its host and process.
+        /// The name in listings; by default the host and process of the worker.
         public var name: String
         /// The folders for response bodies, by the names used in requests.
         public var folders: [String: URL] = [:]
@@ -87,9 +87,9 @@ public final class SharedQueueWorker: Sendable {
     ///
     /// - Parameters:
     ///   - queue: The queue with the entries.
-    ///   - manager: Provides the settings and credentials of the operations.
+    ///   - manager: The manager that provides the settings and credentials of the operations.
     ///   - settings: The settings of the worker.
-    ///   - configure: Configures each operation.
+    ///   - configure: A closure that configures each operation.
     public init(
         queue: SharedQueue, manager: HTTPRequestOperationManager, settings: Settings = Settings(),
         configure: @escaping Configure = { _, _ in }
@@ -115,14 +115,14 @@ public final class SharedQueueWorker: Sendable {
         try result.get()
     }
 
-    /// How a worker stops.
+    /// The way in which a worker stops.
     public enum Stop: Int, Sendable, Comparable {
-        /// Claims no more entries, and finishes the running ones.
+        /// The worker claims no more entries, and finishes the running ones.
         case drained
-        /// Cancels the running entries and returns them to the queue, unless they must not be sent twice.
+        /// The worker cancels the running entries and returns them to the queue, unless they must not be sent twice.
         case now
 
-        /// `.drained` is less than `.now`, which stops more.
+        /// Returns whether `one` stops less than `other`: `.drained` is less than `.now`.
         public static func < (one: Stop, other: Stop) -> Bool { one.rawValue < other.rawValue }
     }
 

@@ -16,8 +16,8 @@ final class WorkAttempt: @unchecked Sendable {
 
     private struct State {
         var operation: HTTPRequestOperation?
-        /// Whether it was abandoned: another worker may have the entry by now, it was cancelled or paused, or the
-        /// worker is stopping.
+        /// Whether the attempt was abandoned: another worker may have the entry by now, the entry was cancelled or
+        /// paused, or the worker is stopping.
         var isAbandoned = false
         /// Whether it was recorded that the request is about to be sent.
         var hasBegun = false
@@ -61,13 +61,14 @@ final class WorkAttempt: @unchecked Sendable {
             operation.enterCompletionGroup()
             core.operationQueue.addOperation(operation)
         } catch {
-            // The entry may have been written by another version, or another worker may have what this one lacks.
+            // The entry may have been written by another version, or another worker may have the place that this one
+            // lacks.
             let isOurs = error is SharedQueueError || error is DecodingError
             finish(isOurs ? .failedForNow(delay: 60_000_000) : .failed) { $0.error = Self.text(of: error, .standard) }
         }
     }
 
-    /// Abandons the attempt. The entry is returned unless it has ended or must not be sent twice.
+    /// Abandons the attempt. The entry is returned to the queue unless it has ended or must not be sent twice.
     func abandon() {
         let operation = state.withLock { state in
             state.isAbandoned = true
@@ -119,7 +120,8 @@ final class WorkAttempt: @unchecked Sendable {
         return operation
     }
 
-    /// Records that a request that must not be sent twice is about to be sent. Without the database it is not sent.
+    /// Records that a request that must not be sent twice is about to be sent. Without the database, the request is not
+    /// sent.
     private func noteBeginning(of operation: HTTPRequestOperation) {
         let prepare = operation.prepare
         operation.prepare = { [self] request in
@@ -190,7 +192,7 @@ final class WorkAttempt: @unchecked Sendable {
             // The disk of this machine is full, or its folder is missing: another worker may succeed.
             end = .failedForNow(delay: 60_000_000)
         } else if operation.isCancelled {
-            // Cancelled by a handler of the program.
+            // The operation was cancelled by a handler of the program.
             end = .failed
         } else if let event = policy.evaluate(operation, retryCount: work.attempts - 1, elapsed: 0) {
             if case .retry(let delay) = event.decision {
@@ -201,7 +203,7 @@ final class WorkAttempt: @unchecked Sendable {
         finish(end, operation) { ($0.error, $0.gate) = (text, gate) }
     }
 
-    /// Whether the error concerns a file on this machine.
+    /// Returns whether the error concerns a file on this machine.
     private static func isLocal(_ error: any Error) -> Bool {
         if error is FileWritingError { return true }
         switch (error as? DownloadError)?.reason {
@@ -218,7 +220,7 @@ final class WorkAttempt: @unchecked Sendable {
         return (error as? URLError).map { codes.contains($0.code) } ?? false
     }
 
-    /// Returns how long no worker sends requests to the host, in microseconds, like the gate of a queue.
+    /// Returns the time for which no worker sends requests to the host, in microseconds, like the gate of a queue.
     private func gateTime(
         _ event: RetryEvent, _ delay: TimeInterval, _ policy: RetryPolicy, _ operation: HTTPRequestOperation
     ) -> Int64? {
@@ -234,7 +236,8 @@ final class WorkAttempt: @unchecked Sendable {
         return duration > 0 ? SharedRequest.microseconds(duration) : nil
     }
 
-    /// Returns the entry of an abandoned attempt. If it must not be sent twice and may have arrived, it has failed.
+    /// Gives back the entry of an abandoned attempt. If the request must not be sent twice and may have arrived, the
+    /// entry fails.
     private func giveBack(_ operation: HTTPRequestOperation) {
         if !work.sendsAgain, state.withLock({ $0.hasBegun }) {
             return finish(.failed, operation) { $0.error = WorkStanding.unknownOutcome }

@@ -13,7 +13,7 @@ final class WorkerCore: @unchecked Sendable {
     private let completion = DispatchQueue(label: "Convoy.SharedQueueWorker", attributes: .concurrent)
     /// The queue for operations, where entries claimed in advance wait.
     let operationQueue = RequestOperationQueue()
-    /// Monitors the leases while the loop waits for the database.
+    /// The queue that monitors the leases while the loop waits for the database.
     private let watch = DispatchQueue(label: "Convoy.SharedQueueWorker.Leases")
 
     /// The state shared by the loop and other threads.
@@ -29,7 +29,7 @@ final class WorkerCore: @unchecked Sendable {
         var isRunning = false
         /// Whether announcements of other processes arrive.
         var isListening = false
-        /// When the leases are no longer reliable, on the monotonic clock.
+        /// The time at which the leases become unreliable, on the monotonic clock.
         var leaseEnd: MonotonicTime = .max
         var statistics = SharedQueueWorker.Statistics()
     }
@@ -129,10 +129,10 @@ final class WorkerCore: @unchecked Sendable {
         /// The identifier of the worker, which changes after the worker was considered dead.
         var worker = UUID()
         var isRegistered = false
-        /// When the leases were last renewed, and when they are given up, on the monotonic clock.
+        /// The times at which the leases were last renewed and will be given up, on the monotonic clock.
         var renewed: MonotonicTime = 0
         var end: MonotonicTime = .max
-        /// When maintenance is due, and when to claim again without an announcement.
+        /// The times at which maintenance is due, and at which to claim again without an announcement.
         var maintenance: MonotonicTime = 0
         var claim: MonotonicTime = 0
         /// The number of entries claimed in advance, so that the running ones need not wait for the database, and the
@@ -141,7 +141,7 @@ final class WorkerCore: @unchecked Sendable {
         var claimed: MonotonicTime = 0
         /// Whether the last claim found entries that exceed the limits of their host.
         var isHeldBack = false
-        /// When to reconnect.
+        /// The time at which to reconnect.
         var reconnection: MonotonicTime = 0
         var delay = 0.05
     }
@@ -172,7 +172,7 @@ final class WorkerCore: @unchecked Sendable {
                 case .denied, .foreign, .newerVersion, .closed:
                     abandonAll()
                     return .failure(error)
-                // An invalid address, or a file that cannot be opened: retrying does not help.
+                // The address is invalid or the file cannot be opened, so retrying does not help.
                 case .failed where !wasOpen: return .failure(error)
                 default: break
                 }
@@ -244,7 +244,7 @@ final class WorkerCore: @unchecked Sendable {
 
     private func renew(_ store: WorkStore, _ standing: inout LoopState) throws(SharedQueueError) {
         let lasting = SharedRequest.microseconds(settings.leaseDuration)
-        // Taken before the call, so that the lease ends here before it ends in the database.
+        // Read the clock before the call, so that the lease ends here before it ends in the database.
         let now = MonotonicClock.now
         if !standing.isRegistered {
             try store.register(
@@ -291,7 +291,7 @@ final class WorkerCore: @unchecked Sendable {
         for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon() }
     }
 
-    /// Returns entries that were claimed in advance and have not begun.
+    /// Gives back entries that were claimed in advance and have not begun.
     private func giveBackWhatWaits() {
         for attempt in shared.withLock({ Array($0.running.values) }) where !attempt.hasBegun {
             attempt.abandon()
@@ -329,10 +329,10 @@ final class WorkerCore: @unchecked Sendable {
 
     private func ahead(_ standing: LoopState) -> Int { max(standing.ahead, settings.maximumConcurrentJobs) }
 
-    /// Whether a claim is worthwhile: when half of the entries claimed in advance have been used.
+    /// Returns whether a claim is worthwhile: half of the entries claimed in advance have been used.
     private func isEnough(_ room: Int, _ standing: LoopState) -> Bool { room >= ahead(standing) / 2 + 1 }
 
-    /// Claims more in advance if the entries are used up within milliseconds, and less if they last.
+    /// Claims more entries in advance if they are used up within milliseconds, and fewer if they last.
     private func adapt(_ standing: inout LoopState, isFull: Bool) {
         let now = MonotonicClock.now
         let passed = now - min(now, standing.claimed)
