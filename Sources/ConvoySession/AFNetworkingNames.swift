@@ -2,13 +2,14 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-// AFNetworking's types, notifications and keys for sessions, so that the compiler suggests the replacement.
+// These declarations of AFNetworking's types, notifications and keys for sessions let the compiler suggest the
+// replacement.
 
-/// Creates the tasks of a session.
+/// A manager that creates the tasks of a session.
 @available(*, unavailable, renamed: "URLSessionManager")
 public typealias AFURLSessionManager = URLSessionManager
 
-/// Creates the tasks of a session with HTTP verbs.
+/// A manager that creates the tasks of a session with HTTP verbs.
 @available(*, unavailable, renamed: "HTTPSessionManager")
 public typealias AFHTTPSessionManager = HTTPSessionManager
 
@@ -193,19 +194,19 @@ extension URLSessionManager {
 
     // MARK: Progress
 
-    /// The progress of a task's upload.
+    /// Returns the progress of a task's upload.
     @available(*, unavailable, message: "task.transferProgress, which has both directions")
     public final func uploadProgressForTask(_ task: SessionTask) -> Progress? { nil }
 
-    /// The progress of a task's download.
+    /// Returns the progress of a task's download.
     @available(*, unavailable, message: "task.progress, or task.transferProgress")
     public final func downloadProgressForTask(_ task: SessionTask) -> Progress? { nil }
 
-    /// The progress of a task's upload.
+    /// Returns the progress of a task's upload.
     @available(*, unavailable, message: "task.transferProgress, which has both directions")
     public final func uploadProgress(for task: SessionTask) -> Progress? { nil }
 
-    /// The progress of a task's download.
+    /// Returns the progress of a task's download.
     @available(*, unavailable, message: "task.progress, or task.transferProgress")
     public final func downloadProgress(for task: SessionTask) -> Progress? { nil }
 }

@@ -4,9 +4,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Creates and starts tasks for HTTP methods, relative to a base URL. The counterpart of `AFHTTPSessionManager`.
+/// A manager that creates and starts tasks for HTTP methods, relative to a base URL. The counterpart of
+/// `AFHTTPSessionManager`.
 ///
-/// It has the same verbs as `HTTPRequestOperationManager`, with the same arguments and variants, but they use a
+/// The manager has the same verbs as `HTTPRequestOperationManager`, with the same arguments and variants, but with a
 /// ``SessionTask`` instead of an operation. A verb starts its task.
 ///
 /// ```swift
@@ -52,21 +53,21 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         set { operationManager.authorizationOrigins = newValue }
     }
 
-    /// Creates requests from parameters; by default `HTTPRequestSerializer`, which creates queries and forms. With a
-    /// ``baseURL``, its `Authorization` and other secret fields are sent only to that origin and to the
-    /// ``authorizationOrigins``. Without a base URL they are sent to the URL of each call.
+    /// The serializer that creates requests from parameters; by default `HTTPRequestSerializer`, which creates queries
+    /// and forms. With a ``baseURL``, its `Authorization` and other secret fields are sent only to that origin and to
+    /// the ``authorizationOrigins``. Without a base URL they are sent to the URL of each call.
     public final var requestSerializer: any HTTPRequestSerialization {
         get { operationManager.requestSerializer }
         set { operationManager.requestSerializer = newValue }
     }
 
-    /// Decodes JSON for async calls that return a value.
+    /// The decoder of JSON for async calls that return a value.
     public final var decoder: JSONDecoder {
         get { operationManager.decoder }
         set { operationManager.decoder = newValue }
     }
 
-    /// Encodes the `body` of calls.
+    /// The encoder of the `body` of calls.
     public final var encoder: JSONEncoder {
         get { operationManager.encoder }
         set { operationManager.encoder = newValue }

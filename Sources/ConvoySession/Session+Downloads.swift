@@ -83,10 +83,10 @@ public struct DownloadMoveError: Error, Sendable {
 }
 
 extension DownloadMoveError: LocalizedError, CustomStringConvertible {
-    /// A description in two sentences.
+    /// The description of the underlying error, and the path of the complete file.
     public var errorDescription: String? { description }
 
-    /// A description in two sentences.
+    /// The description of the underlying error, and the path of the complete file.
     public var description: String {
         "\(underlyingError.localizedDescription) The complete file is \(file.path)."
     }
@@ -186,7 +186,7 @@ struct TemporaryFiles: Sendable {
 
     /// The maximum age of unused files, in seconds, and their maximum total size, in bytes.
     static let (longestAge, mostBytes): (TimeInterval, Int64) = (7 * 86400, 4 << 30)
-    /// Files younger than this may still be moved or resumed. In seconds.
+    /// The minimum age of files to remove, in seconds. Younger files may still be moved or resumed.
     private static let shortestAge: TimeInterval = 3600
 
     /// Removes files older than a week, and the oldest files beyond a total of 4 GiB, unless a download has them open.

@@ -222,7 +222,7 @@ extension Session.Registry {
 /// its connections end with the session, even if operations are retained.
 final class SessionTransport: Transport {
     private struct Threads {
-        /// The thread, while the session keeps it, and while its connections use it.
+        /// The thread: retained while the session keeps it, and referenced weakly while its connections use it.
         var kept: NetworkThread?
         weak var used: NetworkThread?
         var isClosed = false

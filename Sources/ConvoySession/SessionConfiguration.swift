@@ -16,8 +16,8 @@ import FoundationNetworking
 /// `shouldUseExtendedBackgroundIdleMode` and `multipathServiceType`. `protocolClasses` is missing because there is a
 /// single engine, and `httpShouldUsePipelining` because engines no longer pipeline.
 public struct SessionConfiguration: Sendable {
-    /// The time without data after which a transfer fails, in seconds. If nil, the default, uses the `timeoutInterval`
-    /// of each request or of the request serializer, which is 60 by default.
+    /// The time without data after which a transfer fails, in seconds; nil, the default, for the `timeoutInterval` of
+    /// each request or of the request serializer, which is 60 by default.
     public var timeoutIntervalForRequest: TimeInterval?
 
     /// The maximum total time of a task, in seconds, including retries and suspensions. Seven days by default.
@@ -179,7 +179,7 @@ extension SessionConfiguration: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Encodes the settings that are values, to store them or send them to another process.
+/// The settings that are values can be encoded, to store them or send them to another process.
 ///
 /// Objects, and values that contain secrets, are not encoded: the cache, the stores, the network thread, the retry
 /// policy, the proxies, and the rest of ``connection``. Cookies and credentials are encoded as shared, private to each

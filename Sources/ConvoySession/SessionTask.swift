@@ -24,24 +24,24 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
 
     // MARK: Control
 
-    /// Starts or resumes the task. No effect if it is running or has ended.
+    /// Starts or resumes the task. Has no effect if the task is running or has ended.
     public final func resume() {
         let isChange = operation.isPaused
-        // No effect if this session or another queue already has it.
+        // This has no effect if the operation is already in a queue.
         record.session.enqueue(operation)
         operation.resume()
         if isChange, !operation.isCancelled { record.session.post(.resume, of: self) }
     }
 
-    /// Stops the transfer and keeps the received bytes. A task that has not started waits for ``resume()``. No effect
-    /// if the task is already suspended or has ended.
+    /// Stops the transfer and keeps the received bytes. A task that has not started waits for ``resume()``. Has no
+    /// effect if the task is already suspended or has ended.
     public final func suspend() {
         guard !operation.isPaused, !operation.isFinished, !operation.isCancelled else { return }
         operation.pause()
         if operation.isPaused { record.session.post(.suspend, of: self) }
     }
 
-    /// Ends the task with `URLError.cancelled`, even if it has not started. No effect if it has ended.
+    /// Ends the task with `URLError.cancelled`, even if it has not started. Has no effect if the task has ended.
     public final func cancel() {
         operation.cancel()
         // A task that has not been resumed must be enqueued to end.
@@ -230,7 +230,7 @@ public final class SessionDownloadTask: SessionTask, @unchecked Sendable {
     ///   the download cannot be resumed because no bytes were received, the server sent no validator, the task had
     ///   already completed or been cancelled, or the task is a data task that became a download.
     public func cancel(byProducingResumeData handler: @escaping @Sendable (ResumeData?) -> Void) {
-        // Set before the cancellation, whose end checks it.
+        // Set the flag before the cancellation, because the end of the task checks it.
         if !operation.isCancelled, !operation.isFinished { record.keepPartialFile() }
         let (session, record) = (record.session, record)
         operation.whenDelivered { [operation] in

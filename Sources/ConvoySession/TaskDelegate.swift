@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Calls a session's handlers for a task, on the session's serial queue.
+/// A delegate that calls a session's handlers for a task, on the session's serial queue.
 final class TaskDelegate: OperationDelegate {
     let record: TaskRecord
     private let session: Session

@@ -14,7 +14,7 @@ protocol TaskSession: AnyObject, Sendable {
     func enqueue(_ operation: HTTPRequestOperation)
     /// Posts a notification for a task, if it may be observed.
     func post(_ notification: TaskNotification, of task: SessionTask)
-    /// Called when the record is released, and with it the task.
+    /// Forgets a task. Called when the record is released, and with it the task.
     func forget(_ identifier: Int)
 }
 

@@ -84,8 +84,8 @@ extension URLSessionManager {
         set { handlers.set(\.didComplete, newValue) }
     }
 
-    /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting it makes subsequent
-    /// tasks collect metrics (`collectsMetrics`).
+    /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting the handler makes
+    /// subsequent tasks collect metrics (`collectsMetrics`).
     public final var taskDidFinishCollectingMetricsHandler:
         (
             @Sendable (_ task: SessionTask, _ metrics: OperationMetrics) -> Void
@@ -101,7 +101,7 @@ extension URLSessionManager {
     /// Decides how to continue a data task after its response head has been received. The default is `.allow`. The
     /// transfer waits for the decision.
     ///
-    /// Not called for authentication challenges.
+    /// The handler is not called for authentication challenges.
     public final var dataTaskDidReceiveResponseHandler:
         (
             @Sendable (_ task: SessionDataTask, _ response: HTTPURLResponse) -> SessionResponseDisposition
@@ -133,7 +133,7 @@ extension URLSessionManager {
     }
 
     /// Called with a response that is about to be stored in the cache. Returns the response, which may be modified, or
-    /// nil to store nothing. By default, it is stored if HTTP allows it.
+    /// nil to store nothing. By default, the response is stored if HTTP allows it.
     public final var dataTaskWillCacheResponseHandler:
         (
             @Sendable (_ task: SessionTask, _ candidate: CacheCandidate) -> CacheCandidate?
@@ -203,7 +203,7 @@ struct SessionHandlers: Sendable {
     var didWriteData: (@Sendable (SessionDownloadTask, Int64, Int64, Int64) -> Void)?
     var didResume: (@Sendable (SessionDownloadTask, Int64, Int64) -> Void)?
 
-    /// The operation callbacks that the handlers require.
+    /// Returns the operation callbacks that the handlers require.
     func interests(in kind: HTTPRequestKind) -> OperationInterests {
         var interests: OperationInterests = []
         if redirection != nil { interests.insert(.redirects) }
@@ -221,7 +221,7 @@ struct SessionHandlers: Sendable {
     }
 }
 
-/// How to continue a data task after its response head. The counterpart of `URLSession.ResponseDisposition`.
+/// The way in which a data task continues after its response head. The counterpart of `URLSession.ResponseDisposition`.
 public enum SessionResponseDisposition: Sendable, Hashable {
     /// The task continues.
     case allow

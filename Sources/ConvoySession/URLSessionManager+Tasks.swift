@@ -35,8 +35,8 @@ extension URLSessionManager {
         task(.data, operationManager.makeOperation(request: request), uploadProgress, downloadProgress, completionHandler)
     }
 
-    /// Creates a task that sends a file. The file is read while it is sent, and its length must not change. It can be
-    /// sent again after a redirect. A GET becomes a POST.
+    /// Creates a task that sends a file. The file is read while it is sent, and its length must not change. The file
+    /// can be sent again after a redirect. A GET becomes a POST.
     public final func uploadTask(
         with request: URLRequest, fromFile file: URL, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?
@@ -53,7 +53,7 @@ extension URLSessionManager {
     }
 
     /// Creates a task that sends the `httpBodyStream` of its request. The stream can be sent only once, unless it is a
-    /// `ReplayableBodyStream`, or ``taskNeedNewBodyStreamHandler`` provides another one.
+    /// `ReplayableBodyStream`, or ``taskNeedNewBodyStreamHandler`` provides another stream.
     public final func uploadTask(
         withStreamedRequest request: URLRequest, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?

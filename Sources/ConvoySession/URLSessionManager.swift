@@ -10,7 +10,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Creates tasks with common settings and handlers. The counterpart of `AFURLSessionManager`.
+/// A manager that creates tasks with common settings and handlers. The counterpart of `AFURLSessionManager`.
 ///
 /// A task wraps an operation (``SessionTask/operation``), which runs in the manager's queue and uses the manager's own
 /// connections and network thread. A new task is suspended; `resume()` starts it.
@@ -114,8 +114,8 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
         }
     }
 
-    /// Gives the manager a new session with new connections. The tasks of the old session continue. Use it after the
-    /// network has changed, or to stop reusing connections.
+    /// Gives the manager a new session with new connections. The tasks of the old session continue. Use this method
+    /// after the network has changed, or to stop reusing connections.
     public final func resetSession() { invalidate(cancellingTasks: false, resetting: true) }
 }
 
@@ -156,14 +156,14 @@ extension URLSessionManager {
     /// The number of operations in the queue.
     public final var queuedOperationCount: Int { operationManager.queuedOperationCount }
 
-    /// Provides the distributed trace context of each attempt, for subsequent tasks.
+    /// The provider of the distributed trace context of each attempt, for subsequent tasks.
     public final var traceContextProvider: URLConnectionOperation.TraceContextProvider? {
         get { operationManager.traceContextProvider }
         set { operationManager.traceContextProvider = newValue }
     }
 
-    /// The reachability manager; `.shared` by default. Tasks do not use it, and it does not monitor until it is
-    /// started.
+    /// The reachability manager; `.shared` by default. Tasks do not use it, and it does not monitor the network until
+    /// it is started.
     public final var reachabilityManager: NetworkReachabilityManager {
         get { operationManager.reachabilityManager }
         set { operationManager.reachabilityManager = newValue }
