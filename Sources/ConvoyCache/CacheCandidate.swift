@@ -46,7 +46,7 @@ public struct CacheCandidate: Sendable {
         }
     }
 
-    /// A stream of the body as received; it is only valid inside the handler.
+    /// Returns a stream of the body as received, which is valid only inside the handler.
     public func makeBodyStream() -> InputStream? {
         switch body {
         case .memory(let bytes): InputStream(data: Data(bytes))
@@ -75,6 +75,6 @@ public struct CacheCandidate: Sendable {
 }
 
 extension CacheCandidate: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

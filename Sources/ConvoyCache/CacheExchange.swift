@@ -6,7 +6,7 @@ package final class CacheExchange: ResponseCacheExchange {
         /// The stored response, to be validated or to be served after a failure. Its body stays available until then.
         var entry: CacheEntry?
         var isValidating = false
-        /// When the request was sent; nil until then.
+        /// The time at which the request was sent; nil until then.
         var sent: CacheTime?
         var generation: UInt64
     }
@@ -31,7 +31,7 @@ package final class CacheExchange: ResponseCacheExchange {
         storage.findOnDisk(request) { lookup in then(self.answer(lookup)) }
     }
 
-    /// Looks up a request whose fields are not all known. Not counted as a hit or miss.
+    /// Looks up a request whose fields are not all known. The lookup is not counted as a hit or miss.
     func lookUpLeniently(_ then: @escaping @Sendable (StoredResponse?) -> Void) {
         var request = request
         request.isLenient = true
@@ -114,7 +114,7 @@ package final class CacheExchange: ResponseCacheExchange {
         return standIn(state, storage.clock.now())
     }
 
-    /// Records that the hop has ended otherwise.
+    /// Records that the hop has ended in another way.
     package func cancel() { state.withLock { $0.entry = nil } }
 
     private func notModified(_ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheReaction {
@@ -138,7 +138,7 @@ package final class CacheExchange: ResponseCacheExchange {
         let old = entry.record
         let fields = StoredFields.updated(old.head.fields, by: head.fields, arrival: now.wall / 1000)
         guard let vary = VaryKey(response: fields, request: request.fields, salt: storage) else {
-            // It now has `Vary: *`, which no request matches.
+            // The response now has `Vary: *`, which no request matches.
             storage.discard(old)
             return entry
         }
@@ -217,11 +217,11 @@ package final class CacheExchange: ResponseCacheExchange {
 /// A stored response to serve. Its body stays readable as long as this object exists, even after eviction, replacement
 /// or removal, also by another process.
 package final class StoredResponse: ServableResponse {
-    /// The head to serve, with `Age` (RFC 9111, section 5.1); for a part or a 304 already in that form.
+    /// The head to serve, with `Age` (RFC 9111, section 5.1); for a part or a 304, already in that form.
     package let head: CachedHead
-    /// Why it may be served.
+    /// The reason why the response may be served.
     package let use: StoredUse
-    /// The text that a user's handler has added to it.
+    /// The text that a user's handler has added to the response.
     package let userInfo: [String: String]
     private let body: StoredBody
     private let range: Range<Int>
@@ -229,7 +229,7 @@ package final class StoredResponse: ServableResponse {
 
     /// - Parameters:
     ///   - range: The bytes of the body to serve.
-    ///   - discard: Removes the entry. Called if its body is damaged.
+    ///   - discard: A closure that removes the entry, called if the body is damaged.
     init(
         head: CachedHead, use: StoredUse, userInfo: [String: String], body: StoredBody, range: Range<Int>,
         discard: @escaping @Sendable () -> Void

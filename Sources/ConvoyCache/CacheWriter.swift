@@ -1,8 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// Receives the body of a response that is being stored. Its methods never block; call them on any thread, but not
-/// concurrently.
+/// A writer that receives the body of a response that is being stored. Its methods never block; call them on any
+/// thread, but not concurrently.
 ///
 /// A small body stays in memory until it is complete; a larger one is written to a file while it arrives. An incomplete
 /// body is not stored.
@@ -45,8 +45,8 @@ package final class CacheWriter: ResponseCacheWriter {
 
     /// Completes the body.
     ///
-    /// - Parameter then: Called when a lookup can find the response, or when it is certain that it is not stored: at
-    ///   once if the body is in memory, otherwise later on one of the cache's queues.
+    /// - Parameter then: Called when a lookup can find the response, or when the response is certain not to be stored:
+    ///   immediately if the body is in memory, otherwise later on one of the cache's queues.
     package func finish(_ then: @escaping @Sendable () -> Void) { complete { _ in then() } }
 
     /// Completes the body, and reports to `then` whether the response is stored.
@@ -161,8 +161,8 @@ struct CacheDraft: Sendable {
             received: received, boot: boot, length: length, userInfo: userInfo)
     }
 
-    /// The `Content-Length` of a response; nil if missing, contradictory, or accompanied by a `Transfer-Encoding` (RFC
-    /// 9112, section 6.3).
+    /// Returns the `Content-Length` of a response; nil if missing, contradictory, or accompanied by a
+    /// `Transfer-Encoding` (RFC 9112, section 6.3).
     static func length(_ fields: Fields) -> Int? {
         let values = fields.members("content-length")
         guard let first = values.first, values.allSatisfy({ $0 == first }), !fields.contains("transfer-encoding")

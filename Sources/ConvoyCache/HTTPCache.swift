@@ -4,14 +4,14 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A private HTTP cache (RFC 9111): stores responses to GET, and answers later requests with them if the origin and the
-/// request allow it.
+/// A private HTTP cache (RFC 9111), which stores responses to GET and answers later requests with them if the origin
+/// and the request allow it.
 ///
 /// A configuration with a cache consults it for every request and redirect, on the network thread, without blocking it.
-/// Its methods can be called on any thread, and any number of configurations can share it.
+/// The methods of a cache can be called on any thread, and any number of configurations can share a cache.
 ///
 /// A cache with a directory stores responses there, and the recently used ones in memory as well. Several processes can
-/// share the directory: each sees changes by the others within a second. Bodies are stored as received, with their
+/// share the directory: each detects changes by the others within a second. Bodies are stored as received, with their
 /// content coding. Only the owner can read the directory, and its file names reveal nothing about the requests.
 public final class HTTPCache: Sendable {
     let storage: CacheStorage
@@ -73,8 +73,9 @@ public final class HTTPCache: Sendable {
         }
     }
 
-    /// Decides what is stored; nil stores what RFC 9111 allows. See `CacheResponseHandler` for the threads it is called
-    /// on. It is called for new responses, not for stored ones that the origin has confirmed.
+    /// The handler that decides what is stored; nil stores what RFC 9111 allows. The handler is called for new
+    /// responses, not for stored ones that the origin has confirmed. See `CacheResponseHandler` for the threads on
+    /// which it runs.
     public var responseHandler: CacheResponseHandler? {
         get { handler.withLock { $0 } }
         set {
@@ -150,14 +151,14 @@ public final class HTTPCache: Sendable {
 extension HTTPCache {
     /// Begins an exchange. Never blocks.
     ///
-    /// - Parameter handler: Decides what is stored; nil for the cache's own `responseHandler`.
+    /// - Parameter handler: The handler that decides what is stored; nil for the cache's own `responseHandler`.
     package func exchange(for request: CacheRequest, handler: CacheResponseHandler? = nil) -> CacheExchange {
         CacheExchange(storage, request, handler ?? (hasHandler.load(ordering: .acquiring) ? responseHandler : nil))
     }
 }
 
 extension HTTPCache: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
@@ -266,7 +267,7 @@ extension HTTPCache: ResponseCache {
     package var salt: String { storage.salt }
 }
 
-/// Why an `HTTPCache` cannot use its directory.
+/// The errors of an `HTTPCache` that cannot use its directory.
 public enum HTTPCacheError: Error, Sendable, Hashable {
     /// The directory, or the index in it, cannot be created or opened: its path, and the reason.
     case cannotOpen(String, reason: String)
@@ -279,7 +280,7 @@ public enum HTTPCacheError: Error, Sendable, Hashable {
 }
 
 extension HTTPCacheError: CustomStringConvertible {
-    /// The reason in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
         case .cannotOpen(let path, let reason): "The cache cannot be opened at \(path): \(reason)"

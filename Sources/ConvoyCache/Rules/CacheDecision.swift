@@ -12,9 +12,9 @@ enum ServedForm: Sendable, Hashable {
     case notModified
 }
 
-/// What to do with a request, given its stored response (RFC 9111, section 4).
+/// The decision about a request, given its stored response (RFC 9111, section 4).
 enum CacheDecision: Sendable {
-    /// Send it unchanged. The stored response may be served after a failure.
+    /// The request is sent unchanged. The stored response may be served after a failure.
     case miss
     case serve(ServedForm, StoredUse, revalidates: Bool)
     case validate
@@ -52,7 +52,7 @@ enum CacheDecision: Sendable {
         self = .serve(form, use, revalidates: revalidates)
     }
 
-    /// Why the response may be served without contacting the origin; nil if it may not.
+    /// Returns the reason why the response may be served without contacting the origin; nil if it may not be.
     private static func use(
         _ request: RequestFacts, _ record: CacheRecord, _ now: CacheTime, _ boot: Int64
     ) -> StoredUse? {
@@ -68,7 +68,7 @@ enum CacheDecision: Sendable {
         }
         if let minFresh = wishes.minFresh, freshness.lifetime - freshness.age < minFresh * 1000 { return nil }
         if freshness.isFresh { return .fresh }
-        // The origin's `must-revalidate` overrides every permission to serve it stale (section 4.2.4).
+        // The origin's `must-revalidate` overrides every permission to serve the response stale (section 4.2.4).
         guard !directives.mustRevalidate else { return nil }
         if let maxStale = wishes.maxStale, freshness.staleness <= maxStale * 1000 { return .maxStale }
         if let window = directives.staleWhileRevalidate, !wishes.wantsFreshness,
@@ -79,15 +79,16 @@ enum CacheDecision: Sendable {
         return nil
     }
 
-    /// A request with its own conditions or range goes to the origin unchanged: its response is for the client and does
-    /// not show whether the stored response is still valid. A HEAD shows that without a condition.
+    /// Returns `.validate`, or `.miss` if the request must be sent unchanged. The response to a request with its own
+    /// conditions or range is for the client, and does not show whether the stored response is still valid. A HEAD
+    /// shows that without a condition.
     private static func revalidation(_ request: RequestFacts, _ record: CacheRecord) -> CacheDecision {
         guard request.method == .get, !request.isConditional, request.range == nil, record.facts.hasValidator
         else { return .miss }
         return .validate
     }
 
-    /// Whether a stale response may be served after a failure (RFC 5861, section 4).
+    /// Returns whether a stale response may be served after a failure (RFC 5861, section 4).
     static func mayStandIn(
         _ record: CacheRecord, for request: RequestFacts, now: CacheTime, boot: Int64
     ) -> Bool {
@@ -101,8 +102,8 @@ enum CacheDecision: Sendable {
 }
 
 extension ServedForm {
-    /// How a stored response answers a request with conditions or a range (RFC 9110, section 13.2.2; RFC 9111, section
-    /// 4.3.2); nil if only the origin can.
+    /// Determines how a stored response answers a request with conditions or a range (RFC 9110, section 13.2.2; RFC
+    /// 9111, section 4.3.2); nil if only the origin can answer it.
     init?(_ request: RequestFacts, _ record: CacheRecord) {
         let isSuccess = record.head.statusCode == 200
         if isSuccess, ServedForm.isUnchanged(request, record) {
@@ -163,7 +164,7 @@ struct CacheClock: Sendable {
         CacheTime(wall: read(CLOCK_REALTIME), up: read(CLOCK_BOOTTIME))
     }
 
-    /// The kernel's identifier of this boot; if it is unavailable, a random number, which equals no stored one.
+    /// Returns the kernel's identifier of this boot; if it is unavailable, a random number, which equals no stored one.
     private static func currentBoot() -> Int64 {
         guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
             let id = UUID(uuidString: String(text.prefix(36)))
@@ -178,12 +179,12 @@ struct CacheClock: Sendable {
     }
 }
 
-/// Parses numbers of seconds in fields (RFC 9111, section 1.2.2).
+/// A parser for numbers of seconds in fields (RFC 9111, section 1.2.2).
 enum DeltaSeconds {
-    /// The value of all larger numbers: far more than any age, and small enough for sums.
+    /// The maximum value, which replaces larger numbers: far more than any age, and small enough for sums.
     static let limit: Int64 = 1 << 40
 
-    /// The number that the digits denote; nil for any other text.
+    /// Returns the number that the digits denote; nil for any other text.
     static func parse(_ text: some Collection<UInt8>) -> Int64? {
         guard !text.isEmpty else { return nil }
         var value: Int64 = 0
@@ -203,8 +204,8 @@ struct Freshness: Sendable, Hashable {
     let isUnknown: Bool
 
     /// - Parameters:
-    ///   - received: When it was received or last confirmed; `up` counts only if `isOfThisRun`.
-    ///   - isOfThisRun: Whether it arrived since the last boot.
+    ///   - received: The time at which the response was received or last confirmed; `up` counts only if `isOfThisRun`.
+    ///   - isOfThisRun: Whether the response arrived since the last boot.
     init(_ facts: ResponseFacts, received: CacheTime, isOfThisRun: Bool, now: CacheTime) {
         let byWall = now.wall - received.wall
         // Use the later of the two clocks, so that setting the wall clock back does not make a response younger.
@@ -216,6 +217,6 @@ struct Freshness: Sendable, Hashable {
     }
 
     var isFresh: Bool { lifetime > age }
-    /// How long it has been stale; the maximum if the age is unknown.
+    /// The time for which the response has been stale; the maximum if the age is unknown.
     var staleness: Int64 { isUnknown ? DeltaSeconds.limit * 1000 : max(0, age - lifetime) }
 }

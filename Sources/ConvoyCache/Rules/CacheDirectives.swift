@@ -2,16 +2,16 @@ import ConvoySupport
 
 /// The directives in `Cache-Control` and `Pragma` of a request (RFC 9111, sections 5.2.1 and 5.4; RFC 5861).
 struct RequestDirectives: Sendable, Hashable {
-    /// Seconds.
+    /// The value of `max-age`, in seconds.
     var maxAge: Int64?
-    /// Seconds.
+    /// The value of `min-fresh`, in seconds.
     var minFresh: Int64?
-    /// Seconds; `max-stale` without a number is the largest one.
+    /// The value of `max-stale`, in seconds; without a number, the maximum value.
     var maxStale: Int64?
     var noCache = false
     var noStore = false
     var onlyIfCached = false
-    /// Seconds.
+    /// The value of `stale-if-error`, in seconds.
     var staleIfError: Int64?
 
     init() {}
@@ -54,10 +54,10 @@ struct RequestDirectives: Sendable, Hashable {
 }
 
 /// The `Cache-Control` directives of a response for a private cache (RFC 9111, section 5.2.2; RFC 5861; RFC 8246).
-///
-/// `private`, `s-maxage` and `proxy-revalidate` do not apply to it. Of a repeated directive, the stricter value counts.
+///The directives `private`, `s-maxage` and `proxy-revalidate` do not apply to a private cache. If a directive is
+///repeated, the stricter value counts.
 struct ResponseDirectives: Sendable, Hashable {
-    /// Seconds.
+    /// The value of `max-age`, in seconds.
     var maxAge: Int64?
     /// Whether a `max-age` is invalid, which makes the response stale (section 4.2.1).
     var hasInvalidMaxAge = false
@@ -71,9 +71,9 @@ struct ResponseDirectives: Sendable, Hashable {
     var isPublic = false
     var isPrivate = false
     var isImmutable = false
-    /// Seconds.
+    /// The value of `stale-while-revalidate`, in seconds.
     var staleWhileRevalidate: Int64?
-    /// Seconds.
+    /// The value of `stale-if-error`, in seconds.
     var staleIfError: Int64?
 
     init(_ fields: Fields) {
@@ -114,15 +114,15 @@ struct ResponseDirectives: Sendable, Hashable {
     }
 }
 
-/// Reads the directives of `Cache-Control` one by one (RFC 9111, section 5.2). It skips anything that is not a
-/// directive up to the next comma.
+/// A scanner that reads the directives of `Cache-Control` one by one (RFC 9111, section 5.2). It skips anything that is
+/// not a directive up to the next comma.
 struct DirectiveScanner {
     struct Directive {
-        /// In lower case.
+        /// The name, in lower case.
         var name: String
         /// The argument without quotes; nil if there is no `=`.
         var value: String?
-        /// Whether it violates the grammar, so that its value cannot be trusted.
+        /// Whether the directive violates the grammar, so that its value cannot be trusted.
         var isMalformed = false
 
         /// The value as a number of seconds; nil if it is not one.
@@ -156,7 +156,7 @@ struct DirectiveScanner {
         return String(decoding: HTTPSyntax.quotedString(&rest).text, as: UTF8.self)
     }
 
-    /// Skips to the next comma that is not quoted. True if there was anything but whitespace.
+    /// Skips to the next comma that is not quoted. Returns whether there was anything but whitespace.
     private mutating func skipToComma() -> Bool {
         var isQuoted = false
         var found = false

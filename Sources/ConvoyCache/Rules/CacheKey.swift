@@ -17,7 +17,7 @@ enum CacheAddress {
         return escaped(parsed.target.description + (rest.isEmpty ? "/" : String(Substring(rest))))
     }
 
-    /// Fast path: detects in one pass that an address needs no change, as is usual.
+    /// Returns whether an address needs no change, as is usual. This takes one pass.
     private static func isPlain(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let plain = SimpleURLAuthority(bytes), plain.end < bytes.count, !plain.namesPort || !plain.usesDefaultPort
         else {
@@ -52,7 +52,7 @@ enum CacheAddress {
 /// is ignored where the field's values are case-insensitive. The order is kept, because some origins treat that of
 /// `Accept-Language` as a preference.
 struct VaryKey: Sendable, Equatable {
-    /// Sorted by lower-case name; the value is nil if the request does not have the field.
+    /// The fields, sorted by lower-case name; the value is nil if the request does not have the field.
     private(set) var fields: [Field] = []
 
     struct Field: Sendable, Equatable {
@@ -69,10 +69,10 @@ struct VaryKey: Sendable, Equatable {
 
     init(fields: [Field]) { self.fields = fields }
 
-    /// The request fields that the response's `Vary` names; nil for `*`, which matches no other request, and for an
-    /// invalid `Vary`.
+    /// Creates a key with the request fields that the response's `Vary` names; nil for `*`, which matches no other
+    /// request, and for an invalid `Vary`.
     ///
-    /// - Parameter salt: For values that may be secret, which are stored as digests.
+    /// - Parameter salt: The source of the salt for values that may be secret, which are stored as digests.
     init?(response: Fields, request: Fields, salt: any SaltSource) {
         let names = VaryKey.names(response)
         guard !names.isEmpty else { return }
@@ -84,7 +84,7 @@ struct VaryKey: Sendable, Equatable {
         }
     }
 
-    /// The names in `Vary`, and `accept-encoding` for an encoded response, which many origins forget to name.
+    /// Returns the names in `Vary`, and `accept-encoding` for an encoded response, which many origins forget to name.
     private static func names(_ response: Fields) -> [Substring] {
         let isEncoded = response.members("content-encoding").contains { !FieldNames.matches(String($0), "identity") }
         return response.members("vary") + (isEncoded ? ["accept-encoding"] : [])
@@ -121,17 +121,17 @@ struct VaryKey: Sendable, Equatable {
     }
 }
 
-/// Provides the salt of a cache, only when a digest is needed.
+/// A source of the salt of a cache, which is used only when a digest is needed.
 protocol SaltSource: AnyObject, Sendable {
     /// See ``ResponseCache/salt``.
     var salt: String { get }
 }
 
-/// Replaces parts of requests that may be secret by salted digests, which can be compared but not read.
+/// Salted digests that replace parts of requests that may be secret. They can be compared but not read.
 ///
 /// A cache only compares the stored URLs and request fields with those of new requests; it never sends them.
 enum SealedText {
-    /// A salted digest.
+    /// Returns a salted digest.
     static func of(_ text: String, salt: String) -> String {
         let salted = Data("\(salt.utf8.count):\(salt)\(text)".utf8)
         // Without a digest nothing is found; a miss is always correct.
@@ -146,7 +146,7 @@ enum SealedText {
         return "\(address[..<end])?\(of(address, salt: salt))"
     }
 
-    /// The value of a field by which a response varies; as a digest, unless the field is never secret.
+    /// Returns the value of a field by which a response varies, as a digest unless the field is never secret.
     static func value(_ value: String, of name: String, salt: any SaltSource) -> String {
         SecretClassifier.isHarmless(name) ? value : of(value, salt: salt.salt)
     }

@@ -4,7 +4,7 @@ import Synchronization
 /// The head and metadata of a stored response, which decide whether and how it may be served. Immutable; a confirmed
 /// response is a new record.
 final class CacheRecord: Sendable {
-    /// See `EntryNumber`. Also the name of the body's file.
+    /// The number of the response (see `EntryNumber`), which is also the name of the body's file.
     let id: Int64
     /// The normalized address.
     let address: String
@@ -12,9 +12,9 @@ final class CacheRecord: Sendable {
     let vary: VaryKey
     /// The stored head.
     let head: CachedHead
-    /// When the request that it answers, or that confirmed it, was sent.
+    /// The time at which the request that the response answers, or that confirmed the response, was sent.
     let requested: CacheTime
-    /// When its head arrived.
+    /// The time at which the head arrived.
     let received: CacheTime
     /// The boot of the system that `up` counts from.
     let boot: Int64
@@ -23,9 +23,9 @@ final class CacheRecord: Sendable {
     /// The text that a user's handler has added.
     let userInfo: [String: String]
     let facts: ResponseFacts
-    /// When a request last claimed the background revalidation, in milliseconds of `up`.
+    /// The time at which a request last claimed the background revalidation, in milliseconds of `up`.
     private let revalidation = Atomic<Int64>(.min)
-    /// When its last use was recorded, in milliseconds since 1970.
+    /// The time at which the last use was recorded, in milliseconds since 1970.
     private let noted: Atomic<Int64>
 
     init(
@@ -55,15 +55,16 @@ final class CacheRecord: Sendable {
             && vary.matches(request.fields, isLenient: request.isLenient, salt: request.salt)
     }
 
-    /// Whether another response to the same request replaces it.
+    /// Returns whether another response to the same request replaces this one.
     func isReplaced(by other: CacheRecord) -> Bool {
         ExactText.equal(partition, other.partition) && vary == other.vary
     }
 
-    /// Whether it must be kept although `other` arrived later: the two requests overlapped, and this response has the
-    /// later `Date`. Of requests that did not overlap, the later response wins, whatever the origin's clock says.
+    /// Returns whether this response must be kept although `other` arrived later: the two requests overlapped, and this
+    /// response has the later `Date`. Of requests that did not overlap, the later response wins, whatever the origin's
+    /// clock says.
     func isNewer(than other: CacheRecord) -> Bool {
-        // Compared by the monotonic clock. A response from before the last boot is older in any case.
+        // Compare by the monotonic clock. A response from before the last boot is older in any case.
         guard other.boot == boot, other.requested.up < received.up else { return false }
         return (facts.date, received.up) > (other.facts.date, other.received.up)
     }
@@ -71,7 +72,7 @@ final class CacheRecord: Sendable {
     /// The largest head of a confirmed response, in bytes: libcurl's limit for one head.
     static let headLimit = 300 << 10
 
-    /// The size of the names and values of its fields, in bytes.
+    /// The size of the names and values of the fields, in bytes.
     var headSize: Int { head.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
 
     /// The estimated size in memory without the body, in bytes.
@@ -81,8 +82,8 @@ final class CacheRecord: Sendable {
         }
     }
 
-    /// Whether to record a use. Once in ten minutes is enough for eviction, and writing costs more than reading the
-    /// response.
+    /// Returns whether to record a use. Once in ten minutes is enough for eviction, and writing costs more than reading
+    /// the response.
     func isUseDue(at now: CacheTime) -> Bool {
         let last = noted.load(ordering: .relaxed)
         guard now.wall - last > 600_000 || now.wall < last else { return false }
@@ -99,7 +100,7 @@ final class CacheRecord: Sendable {
 }
 
 extension Sequence<CacheRecord> {
-    /// The most recent of several responses to a request (RFC 9111, section 4).
+    /// Returns the most recent of several responses to a request (RFC 9111, section 4).
     func latest(answering request: RequestFacts) -> CacheRecord? {
         var latest: CacheRecord?
         for record in self where record.answers(request) {

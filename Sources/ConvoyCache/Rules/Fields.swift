@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// Looks fields up by name.
+/// Case-insensitive comparison of field names.
 enum FieldNames {
-    /// Whether a name equals this lower-case one, ignoring case.
+    /// Returns whether a name equals a lower-case one, ignoring case.
     @inline(__always)
     static func matches(_ name: String, _ lowercase: StaticString) -> Bool {
         guard name.utf8.count == lowercase.utf8CodeUnitCount else { return false }
@@ -23,13 +23,13 @@ enum FieldNames {
 typealias Fields = [(name: String, value: String)]
 
 extension Fields {
-    /// The value of the first field with this lower-case name.
+    /// Returns the value of the first field with this lower-case name.
     func first(_ lowercase: StaticString) -> String? {
         for field in self where FieldNames.matches(field.name, lowercase) { return field.value }
         return nil
     }
 
-    /// The values of all fields with this lower-case name, in order.
+    /// Returns the values of all fields with this lower-case name, in order.
     func all(_ lowercase: StaticString) -> [String] {
         var values: [String] = []
         for field in self where FieldNames.matches(field.name, lowercase) { values.append(field.value) }
@@ -38,8 +38,8 @@ extension Fields {
 
     func contains(_ lowercase: StaticString) -> Bool { first(lowercase) != nil }
 
-    /// The members of the comma-separated lists in all fields of a name, trimmed and without empty ones. For lists of
-    /// tokens: quotes have no meaning.
+    /// Returns the members of the comma-separated lists in all fields of a name, trimmed and without empty ones. For
+    /// lists of tokens: quotes have no meaning.
     func members(_ lowercase: StaticString) -> [Substring] {
         all(lowercase).flatMap { value in
             // Split by bytes, because a comma with a combining mark is one `Character` that does not equal a comma.
@@ -48,7 +48,7 @@ extension Fields {
     }
 }
 
-/// Compares texts by their bytes.
+/// Comparison of texts by their bytes.
 ///
 /// `==` compares by canonical equivalence: an accented letter equals its decomposed form. To a server the two are
 /// different addresses, entity tags and values.
@@ -75,21 +75,21 @@ enum ExactText {
     }
 }
 
-/// Compares entity tags (RFC 9110, section 8.8.3).
+/// Comparison of entity tags (RFC 9110, section 8.8.3).
 enum EntityTag {
-    /// The weak comparison.
+    /// Returns whether two tags match by the weak comparison.
     static func matchesWeakly(_ one: String, _ other: String) -> Bool {
         ExactText.equal(opaque(one), opaque(other))
     }
 
-    /// The strong comparison.
+    /// Returns whether two tags match by the strong comparison.
     static func matchesStrongly(_ one: String, _ other: String) -> Bool {
         isStrong(one) && ExactText.equal(one, other)
     }
 
     static func isStrong(_ tag: String) -> Bool { !tag.utf8.starts(with: "W/".utf8) }
 
-    /// Whether the list of an `If-None-Match` contains a tag, by the weak comparison.
+    /// Returns whether the list of an `If-None-Match` contains a tag, by the weak comparison.
     static func list(_ list: String, contains tag: String) -> Bool {
         if HTTPSyntax.trimmed(Substring(list)) == "*" { return true }
         // Split at quotes, because tags may contain commas.

@@ -6,7 +6,7 @@ struct RequestFacts: Sendable {
         case get, head
         /// A safe method whose responses this cache does not store.
         case otherSafe
-        /// May change the resource (RFC 9110, section 9.2.1). Includes unknown methods.
+        /// A method that may change the resource (RFC 9110, section 9.2.1), including unknown methods.
         case unsafe
     }
 
@@ -23,9 +23,9 @@ struct RequestFacts: Sendable {
     private(set) var ifRange: String?
     private(set) var ifNoneMatch: String?
     private(set) var ifModifiedSince: String?
-    /// Whether it has a condition that only the origin can evaluate: `If-Match` or `If-Unmodified-Since`.
+    /// Whether the request has a condition that only the origin can evaluate: `If-Match` or `If-Unmodified-Since`.
     private(set) var hasPrecondition = false
-    /// Whether missing fields match any stored value, because not all of its fields are known.
+    /// Whether missing fields match any stored value, because not all fields of the request are known.
     var isLenient = false
 
     init(_ request: CacheRequest, salt: any SaltSource) {
@@ -66,13 +66,13 @@ struct RequestFacts: Sendable {
     /// Whether the request could be answered with a stored response.
     var mayBeAnswered: Bool { (method == .get || method == .head) && !hasBody && !hasPrecondition }
 
-    /// Whether it has its own conditions, so that the cache must not add any.
+    /// Whether the request has its own conditions, so that the cache must not add any.
     var isConditional: Bool { ifNoneMatch != nil || ifModifiedSince != nil || hasPrecondition }
 }
 
 /// A requested range of bytes (RFC 9110, section 14.1.2). The cache serves only single ranges.
 enum ByteRange {
-    /// The part of a body that a `Range` field requests.
+    /// Returns the part of a body that a `Range` field requests.
     ///
     /// - Returns: nil for several ranges, an unsatisfiable one, or an invalid field, which only the origin can answer.
     static func resolve(_ field: String, length: Int) -> Range<Int>? {
@@ -97,7 +97,7 @@ enum ByteRange {
 /// The properties of a stored response that decide about its use, computed once when it is stored.
 struct ResponseFacts: Sendable {
     let directives: ResponseDirectives
-    /// When it was generated, in seconds since 1970: its `Date`, or when it arrived.
+    /// The time at which the response was generated, in seconds since 1970: its `Date`, or its arrival.
     let date: Int64
     /// The age on arrival, in seconds (RFC 9111, section 4.2.3).
     let initialAge: Int64
@@ -109,8 +109,8 @@ struct ResponseFacts: Sendable {
     let lastModified: String?
 
     /// - Parameters:
-    ///   - requested: When the request was sent.
-    ///   - received: When the head had arrived.
+    ///   - requested: The time at which the request was sent.
+    ///   - received: The time at which the head had arrived.
     init(_ head: CachedHead, requested: CacheTime, received: CacheTime) {
         let fields = head.fields
         directives = ResponseDirectives(fields)
@@ -127,7 +127,7 @@ struct ResponseFacts: Sendable {
         } else if let maxAge = directives.maxAge {
             (lifetime, isHeuristic) = (maxAge, false)
         } else if let first = expires.first {
-            // Several are invalid, unless they are equal.
+            // Several `Expires` fields are invalid, unless they are equal.
             let time = expires.allSatisfy { $0 == first } ? StrictDate.parse(first, now: arrival) : nil
             (lifetime, isHeuristic) = (max(0, (time ?? date) - date), false)
         } else {
@@ -136,20 +136,20 @@ struct ResponseFacts: Sendable {
         }
     }
 
-    /// Whether it can be validated.
+    /// Whether the response can be validated.
     var hasValidator: Bool { etag != nil || lastModified != nil }
 
-    /// The number in the first `Age` field; 0 for an invalid one (section 5.1).
+    /// Returns the number in the first `Age` field; 0 for an invalid one (section 5.1).
     static func age(_ fields: Fields) -> Int64 {
         guard let value = fields.first("age") else { return 0 }
         let first = value.utf8.prefix { $0 != UInt8(ascii: ",") }
         return DeltaSeconds.parse(HTTPSyntax.trimmed(Substring(first)).utf8) ?? 0
     }
 
-    /// A day, in seconds: the limit for responses without explicit freshness.
+    /// The maximum lifetime of responses without explicit freshness, in seconds: a day.
     static let longestHeuristicLifetime: Int64 = 86400
 
-    /// The heuristic lifetime: a tenth of the time since the last change (section 4.2.2).
+    /// Returns the heuristic lifetime: a tenth of the time since the last change (section 4.2.2).
     private static func heuristicLifetime(
         _ head: CachedHead, _ directives: ResponseDirectives, _ lastModified: String?, date: Int64, now: Int64
     ) -> Int64 {
@@ -166,11 +166,11 @@ struct ResponseFacts: Sendable {
     }
 }
 
-/// Parses dates in `Expires`, which must have exactly one of the three forms (RFC 9110, section 5.6.7), in any case of
-/// letters. An invalid date makes a response stale (RFC 9111, section 5.3): guessing too late a time would serve a
-/// stale response.
+/// A parser for dates in `Expires`, which must have exactly one of the three forms (RFC 9110, section 5.6.7), in any
+/// case of letters. An invalid date makes a response stale (RFC 9111, section 5.3): guessing too late a time would
+/// serve a stale response.
 enum StrictDate {
-    /// The seconds since 1970; nil for any other text.
+    /// Returns the seconds since 1970; nil for any other text.
     static func parse(_ text: String, now: Int64) -> Int64? {
         hasForm(Array(text.utf8)) ? HTTPDate.parse(text, now: now) : nil
     }
