@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// How long data derived from a response may be used without contacting the server, by a cache other than the HTTP
-/// cache.
+/// The time for which data derived from a response may be used without contacting the server, by a cache other than the
+/// HTTP cache.
 package enum ResponseFreshness: Sendable, Hashable {
     /// Not at all: the response must not be stored, requires validation, or was stale on arrival.
     case none
@@ -12,7 +12,8 @@ package enum ResponseFreshness: Sendable, Hashable {
     /// The server has not stated a lifetime.
     case unstated
 
-    /// The freshness of a response that has just arrived, from the network or from a cache (RFC 9111, section 4.2).
+    /// Determines the freshness of a response that has just arrived, from the network or from a cache (RFC 9111,
+    /// section 4.2).
     package init(_ response: HTTPURLResponse, now: Date = Date()) {
         let fields: Fields = response.allHeaderFields.compactMap { name, value in
             guard let name = name as? String, let value = value as? String else { return nil }

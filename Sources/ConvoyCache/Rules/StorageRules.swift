@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// Decides whether a response is stored, and how it affects stored ones.
+/// The rules for storing responses, and for their effects on stored ones.
 enum StorageRules {
-    /// Whether the response to a request may and should be stored (RFC 9111, section 3).
+    /// Returns whether the response to a request may and should be stored (RFC 9111, section 3).
     ///
     /// Only responses to GET are stored, and only if they can be used again: fresh for a time, or with a validator.
     static func isStorable(_ request: RequestFacts, _ head: CachedHead, _ facts: ResponseFacts) -> Bool {
@@ -25,16 +25,16 @@ enum StorageRules {
         return facts.hasValidator || (staysUseful && !directives.noCache)
     }
 
-    /// Whether a 304 confirms a stored response (section 4.3.4): a strong validator must be the stored one. A 304
-    /// without a validator confirms the response that the cache has validated.
+    /// Returns whether a 304 confirms a stored response (section 4.3.4): a strong validator must be the stored one. A
+    /// 304 without a validator confirms the response that the cache has validated.
     static func confirms(_ head: CachedHead, _ record: CacheRecord) -> Bool {
         guard let etag = head.fields.first("etag"), EntityTag.isStrong(etag), let stored = record.facts.etag
         else { return true }
         return EntityTag.matchesWeakly(etag, stored)
     }
 
-    /// Whether a 304 to the client's own condition, or the head of a response to HEAD, describes a stored response: all
-    /// of its validators, and its length, must be the stored ones (section 4.3.5).
+    /// Returns whether a 304 to the client's own condition, or the head of a response to HEAD, describes a stored
+    /// response: all of its validators, and its length, must be the stored ones (section 4.3.5).
     static func describes(_ head: CachedHead, _ record: CacheRecord, needsValidator: Bool) -> Bool {
         let etag = head.fields.first("etag")
         let changed = head.fields.first("last-modified")
@@ -51,7 +51,7 @@ enum StorageRules {
         guard request.method == .unsafe, (200...399).contains(head.statusCode) else { return [] }
         let own = request.address
         var addresses = [own]
-        // Only the first field of each name, so that a server cannot cause thousands of lookups.
+        // Use only the first field of each name, so that a server cannot cause thousands of lookups.
         for value in [head.fields.first("location"), head.fields.first("content-location")].compactMap(\.self) {
             guard let base = URL(string: own), let url = URL(string: value, relativeTo: base) else { continue }
             let address = CacheAddress.normalized(url.absoluteString)
@@ -65,8 +65,8 @@ enum StorageRules {
 
 /// The meaning of statuses to a cache.
 enum StatusRules {
-    /// Whether a response of this status is fresh for a time without explicit freshness (RFC 9110, section 15.1). 206
-    /// is too, but is not stored here.
+    /// Returns whether a response of this status is fresh for a time without explicit freshness (RFC 9110, section
+    /// 15.1). A 206 is, too, but is not stored here.
     static func isHeuristicallyCacheable(_ status: Int) -> Bool {
         switch status {
         case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501: true
@@ -74,7 +74,7 @@ enum StatusRules {
         }
     }
 
-    /// Whether this cache understands a status, as `must-understand` demands (RFC 9111, section 5.2.2.3).
+    /// Returns whether this cache understands a status, as `must-understand` demands (RFC 9111, section 5.2.2.3).
     static func isUnderstood(_ status: Int) -> Bool {
         switch status {
         case 200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410, 414, 500, 501, 502, 503, 504: true
@@ -82,10 +82,10 @@ enum StatusRules {
         }
     }
 
-    /// Whether a status may be stored at all. A 206 would have to be combined with other parts; a 304 describes another
-    /// response. 412 and 416 refer to a condition or a range that the next request may not have, 401 to credentials
-    /// that may be valid the next time or to a used nonce, and 407 comes from a proxy. The statuses of RFC 6585 must
-    /// not be stored.
+    /// Returns whether a status may be stored at all. A 206 would have to be combined with other parts; a 304 describes
+    /// another response. 412 and 416 refer to a condition or a range that the next request may not have, 401 to
+    /// credentials that may be valid the next time or to a used nonce, and 407 comes from a proxy. The statuses of RFC
+    /// 6585 must not be stored.
     static func isStorable(_ status: Int) -> Bool {
         switch status {
         case 206, 304, 401, 407, 412, 416, 428, 429, 431, 511: false
@@ -93,26 +93,26 @@ enum StatusRules {
         }
     }
 
-    /// Whether a response of this status, stored or not, makes an earlier one obsolete.
+    /// Returns whether a response of this status, stored or not, makes an earlier one obsolete.
     static func replaces(_ status: Int) -> Bool {
         [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 410].contains(status)
     }
 
-    /// Whether the status is a failure of the origin or a gateway after which a stale response may be served (RFC 5861,
-    /// section 4).
+    /// Returns whether the status is a failure of the origin or a gateway after which a stale response may be served
+    /// (RFC 5861, section 4).
     static func isFailure(_ status: Int) -> Bool { [500, 502, 503, 504].contains(status) }
 }
 
-/// Selects the fields of a response that are stored, updated and served.
+/// The selection of the fields of a response that are stored, updated and served.
 ///
 /// `Set-Cookie` is stored and served like any other field (RFC 9111). Cookie stores take cookies only from responses of
 /// the network, so that an old response does not restore an old cookie. `Clear-Site-Data` is stored and served, without
 /// effect.
 enum StoredFields {
-    /// The fields of a response to store: all but those for the connection or a proxy (RFC 9111, section 3.1). A
-    /// response without a `Date` gets one (RFC 9110, section 6.6.1).
+    /// Returns the fields of a response to store: all but those for the connection or a proxy (RFC 9111, section 3.1).
+    /// A response without a `Date` gets one (RFC 9110, section 6.6.1).
     static func stored(_ fields: Fields, arrival: Int64) -> Fields {
-        // A set, because a hostile server can name and send thousands of fields.
+        // Use a set, because a hostile server can name and send thousands of fields.
         let named = Set(fields.members("connection").map { FieldNames.lowercased($0) })
         var stored = fields.filter { field in
             !isOfConnection(field.name)
@@ -122,7 +122,7 @@ enum StoredFields {
         return stored
     }
 
-    /// The stored fields, updated with those of a 304 or of a response to HEAD (section 3.2).
+    /// Returns the stored fields, updated with those of a 304 or of a response to HEAD (section 3.2).
     static func updated(_ old: Fields, by new: Fields, arrival: Int64) -> Fields {
         let update = stored(new, arrival: arrival).filter { !describesBody($0.name) }
         let names = Set(update.map { FieldNames.lowercased($0.name) })
@@ -147,14 +147,14 @@ enum StoredFields {
         }
     }
 
-    /// Whether a field describes the stored bytes, so that no other response can change it.
+    /// Returns whether a field describes the stored bytes, so that no other response can change it.
     private static func describesBody(_ name: String) -> Bool {
         FieldNames.matches(name, "content-length") || FieldNames.matches(name, "content-encoding")
             || FieldNames.matches(name, "content-range")
     }
 }
 
-/// Builds the head to serve from a stored response.
+/// The head to serve from a stored response.
 enum ServedHead {
     static func make(
         _ record: CacheRecord, _ form: ServedForm, _ use: StoredUse, now: CacheTime, boot: Int64
@@ -181,7 +181,7 @@ enum ServedHead {
         }
     }
 
-    /// Whether a field is replaced or omitted in this form.
+    /// Returns whether a field is replaced or omitted in this form.
     private static func isReplaced(_ name: String, _ form: ServedForm) -> Bool {
         switch form {
         case .whole, .head: false
@@ -190,13 +190,13 @@ enum ServedHead {
         }
     }
 
-    /// The request fields that validate a stored response (section 4.3.1).
+    /// Returns the request fields that validate a stored response (section 4.3.1).
     static func validation(of record: CacheRecord, for request: RequestFacts) -> [(name: String, value: [UInt8])] {
         var fields: [(name: String, value: [UInt8])] = []
         for (name, value) in [("If-None-Match", record.facts.etag), ("If-Modified-Since", record.facts.lastModified)] {
             if let bytes = value.flatMap({ SafeFieldValue(latin1: $0)?.bytes }) { fields.append((name, bytes)) }
         }
-        // Makes intermediate caches revalidate as well.
+        // Make intermediate caches revalidate as well.
         if request.policy == .reloadRevalidating, !request.fields.contains("cache-control") {
             fields.append(("Cache-Control", Array("max-age=0".utf8)))
         }

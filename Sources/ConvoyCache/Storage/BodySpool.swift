@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Writes the body of a response to a file while it arrives, on its own queue.
+/// A file to which the body of a response is written while it arrives, on its own queue.
 ///
 /// The file gets its final name when it is complete. If the disk is too slow or fails, the spool gives up and removes
 /// the file.
@@ -14,7 +14,7 @@ final class BodySpool: Sendable {
         var hasFailed = false
     }
 
-    /// Used on the queue only.
+    /// The state of the file, used on the queue only.
     private struct Output {
         var descriptor: Int32 = -1
         var length = 0
@@ -147,7 +147,7 @@ struct CacheDirectory: Sendable {
 
     func path(_ id: Int64) -> String { "\(bodies)/\(name(id))" }
 
-    /// The name of a body that is still arriving.
+    /// Returns the path of a body that is still arriving.
     func partialPath(_ id: Int64) -> String { "\(bodies)/\(name(id)).part" }
 
     private func name(_ id: Int64) -> String {

@@ -32,7 +32,7 @@ final class CacheStorage: SaltSource {
     private let memoryCapacity: Int
     private let memory: Locked<Memory>
     private let invalidations = Atomic<UInt64>(1)
-    /// When it last checked for changes by other processes, in milliseconds of `up`.
+    /// The time of the last check for changes by other processes, in milliseconds of `up`.
     private let lastCheck = Atomic<Int64>(0)
     private static let checkInterval: Int64 = 1000
 
@@ -57,14 +57,14 @@ final class CacheStorage: SaltSource {
     /// - Returns: nil if the disk must be read.
     func find(_ request: RequestFacts) -> Lookup? {
         let now = clock.now()
-        // Also for a request that ignores stored responses, because its response may make them obsolete.
+        // Also look up a request that ignores stored responses, because its response may make them obsolete.
         guard request.mayBeAnswered, !request.directives.noStore else {
             return Lookup(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now)
         }
         return findInMemory(request, now) ?? (disk == nil ? Lookup(decision: .miss, now: now) : nil)
     }
 
-    /// Like `find(_:)`, but reads the disk; call it after that has returned nil.
+    /// Finds the stored response for a request on the disk. Call this after `find(_:)` has returned nil.
     ///
     /// - Parameter then: Called once, on the disk's queue.
     func findOnDisk(_ request: RequestFacts, _ then: @escaping @Sendable (Lookup) -> Void) {
@@ -113,7 +113,7 @@ final class CacheStorage: SaltSource {
         }
     }
 
-    /// All stored responses of an address, from memory or the disk. On the disk's queue.
+    /// Returns all stored responses of an address, from memory or the disk. Called on the disk's queue.
     private func load(_ address: String, _ disk: DiskStore) -> [CacheEntry] {
         let (found, snapshot) = memory.withLock { ($0.index.find(address), $0.index.snapshot(address)) }
         let present = found?.entries ?? []
@@ -161,15 +161,15 @@ final class CacheStorage: SaltSource {
     /// Stores a response whose body is in memory.
     ///
     /// - Parameter generation: The `generation` at the time of the request.
-    /// - Returns: Whether it was stored; false if there is a newer one, or if its address was invalidated since the
-    ///   request.
+    /// - Returns: Whether the response was stored; false if there is a newer one, or if the address was invalidated
+    ///   since the request.
     @discardableResult
     func store(_ record: CacheRecord, _ bytes: [UInt8], generation: UInt64) -> Bool {
         let keepsBody = disk == nil || bytes.count <= memoryCapacity / 8
         return insert(CacheEntry(record: record, body: keepsBody ? .memory(bytes) : .row), .put(record, bytes), generation)
     }
 
-    /// Stores a response whose body is in a file. On the disk's queue.
+    /// Stores a response whose body is in a file. Called on the disk's queue.
     @discardableResult
     func store(_ record: CacheRecord, checksums: [UInt64], generation: UInt64, _ disk: DiskStore) -> Bool {
         guard insert(CacheEntry(record: record, body: .file), .putFile(record, checksums: checksums), generation) else {
@@ -185,11 +185,11 @@ final class CacheStorage: SaltSource {
             guard memory.allInvalidated <= generation, memory.invalidated[entry.record.address] ?? 0 <= generation,
                 memory.index.store(entry)
             else { return (false, true) }
-            // Under the same lock, so that a later removal also comes later on the disk.
+            // Queue the change under the same lock, so that a later removal also comes later on the disk.
             return (true, disk?.add(operation) ?? true)
         }
         guard isTaken else {
-            // The disk cannot keep up. Removes the entry, and with it the one that it replaces on disk, which would
+            // The disk cannot keep up. Remove the entry, and with it the one that it replaces on disk, which would
             // otherwise reappear.
             invalidate([entry.record.address])
             return false
@@ -262,7 +262,7 @@ final class CacheStorage: SaltSource {
     var memoryEntryCount: Int { memory.withLock { $0.index.entryCount } }
 }
 
-/// Creates the numbers of stored responses.
+/// The numbers of stored responses.
 ///
 /// They grow with time, so that rows are appended to the index; random numbers would change a different page for each
 /// response. A random part separates processes that store in the same microsecond. If two still collide, the second is
@@ -270,11 +270,11 @@ final class CacheStorage: SaltSource {
 enum EntryNumber {
     private static let last = Atomic<Int64>(0)
 
-    /// A number that this process has not used before.
+    /// Returns a number that this process has not used before.
     static func next() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        // Counted from 2020; the bits last for 35 years.
+        // The time is counted from 2020; the bits last for 35 years.
         let microseconds = (Int64(clamping: time.tv_sec) - 1_577_836_800) * 1_000_000 + Int64(time.tv_nsec) / 1000
         let candidate = (max(0, microseconds) % (1 << 50)) << 12 | Int64.random(in: 0..<4096)
         var previous = last.load(ordering: .relaxed)

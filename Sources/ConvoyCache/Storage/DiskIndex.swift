@@ -43,7 +43,7 @@ final class DiskIndex {
     ///
     /// - Parameters:
     ///   - capacity: The maximum size of heads and bodies together, in bytes.
-    ///   - timeout: How long to wait for another process that is opening the index, in seconds.
+    ///   - timeout: The maximum time to wait for another process that is opening the index, in seconds.
     static func open(
         _ directory: CacheDirectory, capacity: Int64, timeout: TimeInterval
     ) throws(DatabaseError) -> DiskIndex {
@@ -65,15 +65,15 @@ final class DiskIndex {
         self.directory = directory
         self.capacity = max(0, capacity)
         self.database = database
-        // No synchronous writes: a cache may lose its last changes in a power failure, and the checksums detect damage.
-        // A longer write-ahead log copies often changed pages into the database less often.
+        // Turn off synchronous writes: a cache may lose its last changes in a power failure, and the checksums detect
+        // damage. A longer write-ahead log copies often changed pages into the database less often.
         try database.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-8192; PRAGMA wal_autocheckpoint=4000")
         salt = try Self.salt(database)
         // Requests wait for this queue, so a change is retried later rather than blocking on another process.
         try database.execute("PRAGMA busy_timeout=50")
     }
 
-    /// Random text, created with the database. See ``ResponseCache/salt``.
+    /// A random text, created with the database. See ``ResponseCache/salt``.
     let salt: String
 
     private static func salt(_ database: Database) throws(DatabaseError) -> String {
@@ -95,7 +95,7 @@ final class DiskIndex {
         return salt.reduce(into: "") { $0 += String($1 >> 4, radix: 16) + String($1 & 15, radix: 16) }
     }
 
-    /// The stored form of an address.
+    /// Returns the stored form of an address.
     private func sealed(_ address: String) -> String { SealedText.address(address, salt: salt) }
 
     var file: DatabaseFile? { database.file }
@@ -109,7 +109,7 @@ final class DiskIndex {
 
     // MARK: Reading
 
-    /// The stored responses of an address, and the numbers of damaged rows.
+    /// Returns the stored responses of an address, and the numbers of damaged rows.
     func entries(of address: String) throws(DatabaseError) -> (entries: [CacheEntry], damaged: [Int64]) {
         var entries: [CacheEntry] = []
         var damaged: [Int64] = []
@@ -151,7 +151,7 @@ final class DiskIndex {
     /// The largest sum of head and body for which a lookup reads the body along with the head, in bytes.
     private static let smallSize = 6000
 
-    /// The body of a stored response, from its row or as an open file; nil if it is missing or damaged.
+    /// Returns the body of a stored response, from its row or as an open file; nil if it is missing or damaged.
     ///
     /// - Throws: `SystemError` if the file cannot be opened now; `DatabaseError`.
     func body(of record: CacheRecord) throws -> StoredBody? {
@@ -175,7 +175,7 @@ final class DiskIndex {
             .map { .open($0) }
     }
 
-    /// The numbers among these whose body is in a file.
+    /// Returns those of the numbers whose body is in a file.
     func files(_ ids: [Int64]) throws(DatabaseError) -> Set<Int64> {
         var files: Set<Int64> = []
         for id in ids {
@@ -318,7 +318,7 @@ final class DiskIndex {
         }
     }
 
-    /// The size of an entry with its body that counts towards the capacity, in bytes.
+    /// Returns the size of an entry with its body that counts towards the capacity, in bytes.
     private static func size(_ record: CacheRecord, _ meta: [UInt8]) -> Int64 {
         Int64(record.length + meta.count + record.address.utf8.count + 128)
     }

@@ -2,7 +2,8 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The disk storage of a cache: applies changes in batches, a moment later, on its own queue, and reads rows there.
+/// The disk storage of a cache. It reads rows on its own queue, where it also applies changes in batches, after a
+/// delay.
 ///
 /// A failure of the disk costs only entries: a damaged index is replaced by a new one, and a full disk stores nothing.
 /// Removed entries stay removed, even while the disk cannot be written.
@@ -16,7 +17,7 @@ final class DiskStore: @unchecked Sendable {
         var addresses: Set<String> = []
         var concernsAll = false
         var size = 0
-        /// When responses were last used, in milliseconds since 1970.
+        /// The times at which responses were last used, in milliseconds since 1970.
         var used: [Int64: Int64] = [:]
         var isScheduled = false
         var failure: DatabaseError?
@@ -31,12 +32,12 @@ final class DiskStore: @unchecked Sendable {
 
     let directory: CacheDirectory
     let queue = DispatchQueue(label: "Convoy.Cache.index", qos: .userInitiated)
-    /// Writes the files of bodies on a separate queue, so that lookups do not wait for a large one.
+    /// The queue that writes the files of bodies, so that lookups do not wait for a large one.
     let bodies = DispatchQueue(label: "Convoy.Cache.writing", qos: .utility)
     private let capacity: Int64
     private let pending = Locked(Pending())
 
-    // Used on the queue only.
+    // These properties are used on the queue only.
     private var index: DiskIndex?
     private var version: Int64 = 0
     /// Whether the index has been reopened since the last call of `hasChanged()`.
@@ -135,8 +136,8 @@ final class DiskStore: @unchecked Sendable {
         }.error
     }
 
-    /// Retries the changes if another process was busy. After other errors it drops additions, but never removals. Returns
-    /// whether it was busy.
+    /// Retries the changes if another process was busy. After other errors it drops additions, but never removals.
+    /// Returns whether another process was busy.
     private func putBack(_ operations: [DiskOperation], after error: DatabaseError) -> Bool {
         retries += 1
         let isBusy = error.code == .busy && retries < 200
@@ -170,7 +171,7 @@ final class DiskStore: @unchecked Sendable {
 
     // MARK: Reading, on the queue
 
-    /// Whether another process has changed or replaced the index since the last call of this method.
+    /// Returns whether another process has changed or replaced the index since the last call of this method.
     func hasChanged() -> Bool {
         if let index, !index.isCurrent { self.index = nil }
         let seen = version
@@ -184,7 +185,7 @@ final class DiskStore: @unchecked Sendable {
         if pending.withLock({ $0.concerns(address) }) { write() }
     }
 
-    /// The stored responses of an address; nil if the disk cannot be read.
+    /// Returns the stored responses of an address; nil if the disk cannot be read.
     func entries(of address: String) -> [CacheEntry]? {
         settle(address)
         guard let (entries, damaged) = perform({ index throws(DatabaseError) in try index.entries(of: address) }).value
@@ -298,7 +299,7 @@ enum DiskOperation: Sendable {
     case removeSince(Int64)
     case removeAll
 
-    /// Whether it removes entries. A removal must not be lost, because removed entries must not reappear.
+    /// Whether the operation removes entries. A removal must not be lost, because removed entries must not reappear.
     var isRemoval: Bool {
         switch self {
         case .put, .putFile, .update: false
@@ -306,7 +307,7 @@ enum DiskOperation: Sendable {
         }
     }
 
-    /// The address whose responses it changes; nil for more than one address.
+    /// The address whose responses the operation changes; nil for more than one address.
     var address: String? {
         switch self {
         case .put(let record, _), .putFile(let record, _), .update(let record): record.address
@@ -325,7 +326,7 @@ enum DiskOperation: Sendable {
         }
     }
 
-    /// The bytes that it holds in memory while it is pending.
+    /// The number of bytes that the operation holds in memory while it is pending.
     var size: Int {
         switch self {
         case .put(let record, let body): record.cost + body.count
@@ -334,7 +335,7 @@ enum DiskOperation: Sendable {
         }
     }
 
-    /// Whether it removes a response.
+    /// Returns whether the operation removes a response.
     func removes(_ record: CacheRecord) -> Bool {
         switch self {
         case .put, .putFile, .update: false

@@ -8,7 +8,8 @@ struct MemoryIndex {
         var entries: [CacheEntry] = []
         /// Whether all responses that the disk has for this address are here.
         var isComplete: Bool
-        /// Changes with the entries, so that a concurrent read of the disk can detect the change. Unique among nodes.
+        /// A number that changes with the entries, so that a concurrent read of the disk can detect the change. Unique
+        /// among nodes.
         var revision: UInt64 = 0
         var cost = 0
         // The dictionary owns the nodes. Each leaves the list before it leaves the dictionary.
@@ -54,7 +55,7 @@ struct MemoryIndex {
 
     var entryCount: Int { nodes.values.reduce(0) { $0 + $1.entries.count } }
 
-    /// The entries of an address; nil if it is not in memory.
+    /// Returns the entries of an address; nil if the address is not in memory.
     mutating func find(_ address: String) -> Found? {
         guard let node = nodes[address] else { return hasDisk ? nil : Found(entries: [], isComplete: true) }
         touch(node)
@@ -63,7 +64,7 @@ struct MemoryIndex {
 
     /// Adds a response, replacing the one to the same request.
     ///
-    /// - Returns: false, without a change, if the present one is newer.
+    /// - Returns: False, without a change, if the existing response is newer.
     mutating func store(_ entry: CacheEntry) -> Bool {
         let node = node(entry.record.address)
         for other in node.entries where other.record.isReplaced(by: entry.record) {
@@ -124,7 +125,7 @@ struct MemoryIndex {
         (oldest, newest, usage) = (nil, nil, 0)
     }
 
-    /// Call it before reading the disk.
+    /// Returns a snapshot of an address. Call this before reading the disk.
     func snapshot(_ address: String) -> Snapshot { Snapshot(revision: nodes[address]?.revision, removals: removals) }
 
     /// Adds the entries that the disk has for an address, unless memory has changed since `snapshot`.

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// Encodes and decodes records. The address and the partition are stored in separate columns.
+/// The coding of records. The address and the partition are stored in separate columns.
 enum RecordCoding {
     private static let version: UInt8 = 1
 
@@ -64,7 +64,7 @@ enum RecordCoding {
             used: used)
     }
 
-    /// A checksum of all parts of a record, stored to detect damage.
+    /// Returns a checksum of all parts of a record, stored to detect damage.
     static func checksum(_ bytes: UnsafeRawBufferPointer, id: Int64, address: String, partition: String) -> Int64 {
         var hash = XXHash64.hash(bytes)
         for text in [address, partition] {
@@ -88,7 +88,7 @@ private struct ByteWriter {
     }
 }
 
-/// Reads what `ByteWriter` has written. Returns nil for anything else.
+/// A reader of the bytes that `ByteWriter` has written. It returns nil for anything else.
 private struct ByteReader {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
@@ -111,7 +111,7 @@ private struct ByteReader {
 
     mutating func time() -> CacheTime? {
         guard let wall = integer(), let up = integer() else { return nil }
-        // Far from the limits of the type, so that sums and differences cannot overflow.
+        // This is far from the limits of the type, so that sums and differences cannot overflow.
         let limit = Int64.max / 8
         guard abs(clamped(wall)) < limit, abs(clamped(up)) < limit else { return nil }
         return CacheTime(wall: wall, up: up)

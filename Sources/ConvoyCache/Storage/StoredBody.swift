@@ -16,7 +16,7 @@ enum StoredBody: Sendable {
         return bytes
     }
 
-    /// Whether it can be served without reading or opening anything first.
+    /// Whether the body can be served without reading or opening anything first.
     var isReady: Bool {
         switch self {
         case .memory, .open: true
@@ -34,7 +34,8 @@ struct CacheEntry: Sendable {
     var cost: Int { record.cost + (body.bytes?.count ?? 0) }
 }
 
-/// Why the body of a stored response cannot be read. The entry has been removed; a new request goes to the network.
+/// The reason why the body of a stored response cannot be read. The entry has been removed; a new request goes to the
+/// network.
 package enum CacheError: Error, Sendable, Hashable {
     /// The file is missing, or the system cannot read it.
     case unreadable(reason: String)
@@ -56,7 +57,8 @@ final class BodyFile: Sendable {
     /// Opens the file of a body.
     ///
     /// - Returns: Nil if the file does not exist, or is not a regular file of this user with the length of the body.
-    /// - Throws: If the system cannot open any file now, for example because too many are open. The file may be intact.
+    /// - Throws: An error if the system cannot open any file now, for example because too many are open. The file may
+    ///   be intact.
     init?(path: String, length: Int, checksums: [UInt64]) throws(SystemError) {
         let descriptor: Int32
         do throws(PrivateFile.Failure) {
