@@ -1,7 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// Why a request to object storage failed: the error returned by the server, or the problem that prevented the request.
+/// The reason why a request to object storage failed: the error returned by the server, or the problem that prevented
+/// the request.
 ///
 /// Transfer failures are `URLError`s, and cancellation is `URLError.cancelled`, as for all requests.
 public struct ObjectStorageError: Error, Sendable, Hashable {
@@ -101,7 +102,7 @@ extension ObjectStorageError.Code {
 }
 
 extension ObjectStorageError: SelfDescribingError {
-    /// The code, the message, and what the error concerns, in one line.
+    /// The code, the message, and the key and bucket that the error concerns, on one line.
     public var description: String {
         var line = "\(code.rawValue): \(message)"
         let facts = [

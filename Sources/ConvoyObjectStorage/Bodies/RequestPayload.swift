@@ -37,7 +37,7 @@ final class RequestPayload: Sendable {
         return FileRangeStream(file, range)
     }
 
-    /// Throws if the file of the body has changed.
+    /// Throws an error if the file of the body has changed.
     func check() throws(ObjectStorageError) {
         if case .file(let file, _) = content { try file.check() }
     }

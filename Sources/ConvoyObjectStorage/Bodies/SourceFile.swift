@@ -11,7 +11,7 @@ public struct SourceFile: Sendable, Hashable, Codable {
     let device: UInt64, inode: UInt64
     /// The size in bytes.
     public let size: Int64
-    /// When it was last modified, in nanoseconds since 1970.
+    /// The time of the last modification, in nanoseconds since 1970.
     let modified: Int64
 
     /// Records the current state of the file at a URL. Opens the file, so that an unreadable one is detected here.
@@ -31,14 +31,14 @@ public struct SourceFile: Sendable, Hashable, Codable {
 
     /// Opens the file for reading.
     ///
-    /// - Throws: ``ObjectStorageError/Code/sourceChanged`` if it has changed.
+    /// - Throws: ``ObjectStorageError/Code/sourceChanged`` if the file has changed.
     func open() throws(ObjectStorageError) -> OpenSource {
         let source = try OpenSource(path: path)
         guard source.file == self else { throw changed }
         return source
     }
 
-    /// Throws if the file has changed.
+    /// Throws an error if the file has changed.
     func check() throws(ObjectStorageError) { _ = try open() }
 
     var changed: ObjectStorageError {

@@ -21,23 +21,23 @@ extension ObjectStorageCredentials: CustomStringConvertible, CustomDebugStringCo
     public var description: String { "ObjectStorageCredentials(\(Redaction.mask))" }
     /// A description without the keys.
     public var debugDescription: String { description }
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Provides the credentials of an ``ObjectStorage`` whenever a request is signed, so that they are not stored and can
-/// change while a program runs.
+/// A provider of the credentials of an ``ObjectStorage``. It is called whenever a request is signed, so that
+/// credentials are not stored and can change while a program runs.
 public struct ObjectStorageCredentialProvider: Sendable {
     private let provide: @Sendable () throws -> ObjectStorageCredentials
 
-    /// Creates a provider that calls a closure on a library thread, which it may block. If it throws, the request fails
-    /// with that error.
+    /// Creates a provider that calls a closure on a library thread, which it may block. If the closure throws, the
+    /// request fails with that error.
     public init(_ provide: @escaping @Sendable () throws -> ObjectStorageCredentials) { self.provide = provide }
 
-    /// The environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
+    /// A provider that reads `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` from the environment.
     public static let environment = environment()
 
-    /// Reads environment variables. If one is missing, the request fails with
+    /// Returns a provider that reads environment variables. If a key is missing, the request fails with
     /// ``ObjectStorageError/Code/noCredentials``; the session token is optional.
     public static func environment(
         accessKeyID: String = "AWS_ACCESS_KEY_ID", secretAccessKey: String = "AWS_SECRET_ACCESS_KEY",
@@ -70,6 +70,6 @@ public struct ObjectStorageCredentialProvider: Sendable {
 }
 
 extension ObjectStorageCredentialProvider: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -88,7 +88,7 @@ package struct SignatureV4: Sendable {
     /// - Parameters:
     ///   - query: The query of the URL without a signature.
     ///   - headers: `host`, and the fields that the request must have.
-    ///   - seconds: How long the URL is valid, from `date`.
+    ///   - seconds: The validity of the URL in seconds, from `date`.
     package func presignedQuery(
         method: String, path: String, query: String, headers: [(name: String, value: String)], seconds: Int
     ) throws(ObjectStorageError) -> String {

@@ -6,7 +6,8 @@ import Foundation
 public struct ObjectListing: Sendable, Hashable {
     /// The objects with size, entity tag and time, sorted by the UTF-8 bytes of their keys.
     public let objects: [StoredObject]
-    /// The prefixes of keys up to the delimiter, each representing all objects below it. Without the storage's prefix.
+    /// The prefixes of keys up to the delimiter, each representing all objects below it. They exclude the storage's
+    /// prefix.
     public let commonPrefixes: [String]
     /// The token for the next page; nil at the end.
     public let continuationToken: String?
@@ -34,7 +35,7 @@ extension ObjectStorage {
         return try listing(document, after: token)
     }
 
-    /// All pages of a listing, fetched on demand.
+    /// Returns all pages of a listing, which are fetched on demand.
     public func pages(prefix: String = "", delimiter: String? = nil, limit: Int = 1000) -> ObjectListingPages {
         ObjectListingPages(storage: self, prefix: prefix, delimiter: delimiter, limit: limit)
     }
@@ -65,7 +66,7 @@ extension ObjectStorage {
         var next: String?
         if document["IsTruncated"] == "true" {
             next = document["NextContinuationToken"]
-            // Otherwise the listing would be endless.
+            // Without this check, the listing could be endless.
             guard let next, !next.isEmpty, next != token else { throw unexpected(nil) }
         }
         return ObjectListing(objects: objects, commonPrefixes: prefixes, continuationToken: next)
@@ -79,7 +80,7 @@ public struct ObjectListingPages: AsyncSequence, Sendable {
     let delimiter: String?
     let limit: Int
 
-    /// Fetches the pages one by one.
+    /// An iterator that fetches the pages one by one.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let pages: ObjectListingPages
         var token: String?
@@ -100,7 +101,7 @@ public struct ObjectListingPages: AsyncSequence, Sendable {
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(pages: self) }
 }
 
-/// Parses the dates in documents: `2009-10-12T17:50:30.000Z`.
+/// A parser for the dates in documents: `2009-10-12T17:50:30.000Z`.
 enum StorageDate {
     static func parse(_ text: String) -> Date? {
         (try? Date(text, strategy: .iso8601.time(includingFractionalSeconds: true)))

@@ -21,8 +21,8 @@ extension ObjectStorage {
         try await stored(try putCall(.data(data), key, contentType, metadata))
     }
 
-    /// Returns the contents of an object, verified against the server's checksum if it has one. They are kept in
-    /// memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
+    /// Returns the contents of an object, verified against the server's checksum if it has one. The contents are kept
+    /// in memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
     public func get(_ key: String) async throws -> Data {
         guard let data = try await run(try getCall(key)) as? Data else { throw unexpected(key) }
         return data
@@ -36,7 +36,7 @@ extension ObjectStorage {
         return object
     }
 
-    /// Deletes an object. Succeeds if it does not exist.
+    /// Deletes an object. Succeeds even if the object does not exist.
     public func delete(_ key: String) async throws { _ = try await run(try call("DELETE", key)) }
 
     /// Copies an object of at most 5 GiB within the bucket, with its metadata, on the server.

@@ -49,14 +49,14 @@ extension ObjectStorage {
         operation(try getCall(key))
     }
 
-    /// Creates an operation that deletes an object. It succeeds if the object does not exist.
+    /// Creates an operation that deletes an object. It succeeds even if the object does not exist.
     ///
     /// - Throws: ``ObjectStorageError/Code/invalidKey``.
     public func makeDeleteOperation(_ key: String) throws(ObjectStorageError) -> HTTPRequestOperation {
         operation(try call("DELETE", key))
     }
 
-    /// The maximum body of one request: 5 GiB.
+    /// The maximum size of the body of one request: 5 GiB.
     static var largestRequest: Int64 { 5 << 30 }
 
     // MARK: Calls
@@ -189,7 +189,7 @@ extension Error {
 }
 
 extension ObjectStorageError {
-    /// Whether S3 reports a temporary failure with status 200 or 400, which is not usual for one.
+    /// Whether the error is a temporary failure that S3 reports with status 200 or 400.
     var isTemporaryBesidesStatus: Bool {
         switch statusCode {
         case 200: [.internalError, .slowDown, Code(rawValue: "ServiceUnavailable")].contains(code)

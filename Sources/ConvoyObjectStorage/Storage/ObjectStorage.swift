@@ -92,7 +92,7 @@ public final class ObjectStorage: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: The bucket, and the settings of its requests.
-    ///   - credentials: Called whenever a request is signed. The environment's by default.
+    ///   - credentials: The provider that is called whenever a request is signed; by default, the environment's.
     ///   - manager: The manager of the operations. By default a new one, whose `completionQueue` is
     ///     a queue of the library.
     /// - Throws: ``ObjectStorageError/Code/invalidConfiguration``.
@@ -166,7 +166,7 @@ extension ObjectStorage: CustomStringConvertible, CustomReflectable {
         "ObjectStorage(\(place.endpoint.target) \(place.endpoint.bucket)/\(configuration.prefix))"
     }
 
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 

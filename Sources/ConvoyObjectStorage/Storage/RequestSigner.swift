@@ -21,7 +21,8 @@ struct StorageCall: Sendable {
     var name: String?
 }
 
-/// Signs each attempt of an operation just before it is sent, and redirects within the storage.
+/// A delegate that signs each attempt and each redirect of an operation just before it is sent. Only redirects within
+/// the storage are followed.
 final class RequestSigner: OperationDelegate {
     private let place: StoragePlace
     private let call: StorageCall

@@ -37,8 +37,8 @@ struct StorageEndpoint: Sendable, Hashable {
         }
     }
 
-    /// Whether a text consists of letters, digits and the given characters, so that it can be part of a host and a
-    /// path.
+    /// Returns whether a text consists of letters, digits and the given characters, so that it can be part of a host
+    /// and a path.
     static func isName(_ text: String, with others: String = "-") -> Bool {
         guard !text.isEmpty, text.utf8.count <= 255 else { return false }
         return text.utf8.allSatisfy { byte in
@@ -60,7 +60,7 @@ struct StorageEndpoint: Sendable, Hashable {
         return "\(target.scheme)://\(authority)\(path)\(rest)"
     }
 
-    /// The names of Amazon's endpoints contain the region.
+    /// Returns the host for a region, because the names of Amazon's endpoints contain the region.
     private func host(in region: String) -> String {
         guard region != self.region, let domain = Self.amazonDomain(of: target.host) else { return target.host }
         return "s3.\(region).\(domain)"
@@ -68,8 +68,8 @@ struct StorageEndpoint: Sendable, Hashable {
 
     // MARK: Redirects
 
-    /// Whether a request may follow a redirect to a target, with its own signature: the endpoint itself, the bucket
-    /// below it, or another S3 endpoint of Amazon if this is one. Scheme and port must be the same.
+    /// Returns whether a request may follow a redirect to a target, with its own signature: the endpoint itself, the
+    /// bucket below it, or another S3 endpoint of Amazon if this is one. Scheme and port must be the same.
     func includes(_ other: Target) -> Bool {
         guard other.isSecure == target.isSecure, other.port == target.port, other.zone == target.zone else { return false }
         if other.host == target.host || other.host == "\(bucket).\(target.host)" { return true }
@@ -84,7 +84,7 @@ struct StorageEndpoint: Sendable, Hashable {
         guard let domain = Self.amazonDomain(of: name) else { return nil }
         let labels = name.dropLast(domain.utf8.count + 1).split(separator: ".")
         if labels.count > 1 { return labels.last.map(String.init) }
-        // The legacy form.
+        // This is the legacy form, `s3-REGION`.
         return labels.first.flatMap { $0.hasPrefix("s3-") ? String($0.dropFirst(3)) : nil }
     }
 
@@ -104,7 +104,7 @@ struct StorageEndpoint: Sendable, Hashable {
     }
 }
 
-/// What a storage has learned from responses: the offset of the server's clock, and the bucket's region.
+/// The offset of the server's clock and the bucket's region, as learned from responses.
 final class StorageMemory: Sendable {
     private struct State {
         var clockOffset: TimeInterval = 0

@@ -19,14 +19,14 @@ enum AnswerKind: Sendable, Hashable {
     case document(with: String)
 }
 
-/// Creates the results and errors of a storage's operations.
+/// A serializer that creates the results and errors of a storage's operations.
 struct StorageResponseSerializer: HTTPResponseSerialization {
     var http = HTTPResponseSerializer()
     private let call: StorageCall
     private let place: StoragePlace
     /// The region of the request.
     private let region: String
-    /// Error documents are short.
+    /// The maximum size of an error document, in bytes.
     private static let errorLimit = 64 << 10
 
     init(_ call: StorageCall, in place: StoragePlace) {
@@ -53,7 +53,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
 
     private func stored(_ response: HTTPURLResponse) throws -> StoredObject {
         var object = StoredObject(response, key: call.name ?? "")
-        // These describe the response, which has no body, not the object.
+        // These fields describe the response, which has no body, rather than the object.
         (object.size, object.contentType, object.metadata) = (call.payload.length, nil, [:])
         let digests = try call.payload.digests()
         if let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256") {

@@ -10,7 +10,7 @@ public struct StoredObject: Sendable, Hashable {
     public internal(set) var size: Int64?
     /// The entity tag, with its quotation marks; nil if the server did not send it.
     public internal(set) var entityTag: String?
-    /// When it was stored; nil if the server did not send it.
+    /// The time at which the object was stored; nil if the server did not send it.
     public internal(set) var lastModified: Date?
     /// The media type; nil in listings and after a `put`.
     public internal(set) var contentType: String?

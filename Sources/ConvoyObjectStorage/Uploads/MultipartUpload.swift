@@ -3,7 +3,7 @@ import Foundation
 /// A multipart upload of a file that was begun on the server. The value can be stored, so that another process can
 /// resume the upload. It contains no secrets.
 ///
-/// A server keeps the parts of an upload, and may charge for them, until it is completed or aborted.
+/// A server keeps the parts of an upload, and may charge for them, until the upload is completed or aborted.
 public struct MultipartUpload: Codable, Sendable, Hashable {
     /// The maximum size of an object: 5 TiB.
     static let maximumSize: Int64 = 5 << 40
@@ -26,7 +26,7 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
     public let key: String
     /// The server's identifier of the upload.
     public let uploadID: String
-    /// The file.
+    /// The file to upload.
     public let source: SourceFile
     /// The size of each part except the last, in bytes.
     public let partSize: Int64

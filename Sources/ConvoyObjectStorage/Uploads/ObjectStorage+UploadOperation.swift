@@ -16,8 +16,8 @@ extension ObjectStorage {
     /// ```
     ///
     /// The requests use the storage's credentials, rates and retries, not those of the operation. `responseObject` is a
-    /// ``StoredObject``. If the file has changed since the upload began, it fails before sending a byte. If the storage
-    /// no longer has the upload, it starts over only with `UploadResumption.resumeOrRestart`.
+    /// ``StoredObject``. If the file has changed since the upload began, the operation fails before sending a byte. If
+    /// the storage no longer has the upload, the operation starts over only with `UploadResumption.resumeOrRestart`.
     ///
     /// - Parameters:
     ///   - file: The URL of the file.
@@ -38,7 +38,7 @@ extension ObjectStorage {
     }
 }
 
-/// Sends an `UploadOperation` to a storage.
+/// An adapter that sends an `UploadOperation` to a storage.
 private struct StorageUploadAdapter: UploadAdapter {
     let storage: ObjectStorage
     let key: String

@@ -9,7 +9,7 @@ extension ObjectStorage {
     /// ``Configuration/multipartThreshold``.
     ///
     /// If the file changes in the meantime, this fails and nothing is stored. A multipart upload that fails or is
-    /// cancelled is aborted, so that the storage keeps none of it. To resume one instead, see
+    /// cancelled is aborted, so that the storage does not keep its parts. For an upload that can be resumed, see
     /// ``beginUpload(of:key:contentType:metadata:)``.
     ///
     /// - Parameters:
@@ -29,8 +29,8 @@ extension ObjectStorage {
         return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata))
     }
 
-    /// Called after each part with the current state of the upload, never concurrently. Store it to resume after a
-    /// crash. If it throws, the upload fails, but can be resumed.
+    /// Called after each part with the current state of the upload, never concurrently. Store the state to resume after
+    /// a crash. If the closure throws, the upload fails, but can be resumed.
     public typealias UploadCheckpoint = @Sendable (_ upload: MultipartUpload) async throws -> Void
 
     /// Begins a multipart upload of a file. No parts are sent until ``resume(_:checkpoint:)``.
@@ -66,7 +66,7 @@ extension ObjectStorage {
     ///
     /// The server lists the parts that it has stored. A part that the value does not contain, because the process ended
     /// before it could be stored, is used if its entity tag or checksum matches the bytes of the file. If this fails or
-    /// is cancelled, the server keeps its parts.
+    /// is cancelled, the server keeps the parts.
     ///
     /// - Throws: ``ObjectStorageError/Code/sourceChanged``, before a byte is sent, if the file has changed since the
     ///   upload began; ``ObjectStorageError/Code/noSuchUpload`` if the upload was completed or aborted.
@@ -81,7 +81,7 @@ extension ObjectStorage {
         return try await send(upload, checkpoint)
     }
 
-    /// Aborts an upload, and deletes its parts on the server. Succeeds if it no longer exists.
+    /// Aborts an upload, and deletes its parts on the server. Succeeds even if the upload no longer exists.
     public func abort(_ upload: MultipartUpload) async throws { try await abort(upload, within: nil) }
 
     private func abort(_ upload: MultipartUpload, within limit: TimeInterval?) async throws {
@@ -177,7 +177,7 @@ extension ObjectStorage {
                 parts.append(ListedPart(number: number, size: size, entityTag: tag, checksum: entry["ChecksumSHA256"]))
             }
             guard document["IsTruncated"] == "true" else { return parts }
-            // Otherwise the list would be endless.
+            // Without this check, the list could be endless.
             guard let next = document["NextPartNumberMarker"].flatMap({ Int($0) }), next > marker,
                 parts.count <= MultipartUpload.maximumCount
             else { throw unexpected(upload.key) }
@@ -256,8 +256,8 @@ extension ObjectStorage {
             .replacingOccurrences(of: ">", with: "&gt;").replacingOccurrences(of: "\"", with: "&quot;")
     }
 
-    /// Returns the entity tag of the object if those of the parts are their MD5 digests: the MD5 digest of these, and
-    /// their number.
+    /// Returns the entity tag expected of the object: the MD5 digest of the parts' MD5 digests, and the number of
+    /// parts; nil if the entity tag of a part is not its MD5 digest.
     private static func entityTag(of upload: MultipartUpload) -> String? {
         let digest = MessageDigest(.md5)
         for part in upload.parts {
