@@ -8,7 +8,7 @@ extension CookieStore {
     /// This is a plain value. ``CookieStore/setCookie(_:for:)-(CookieStore.Cookie,_)`` decides whether a store accepts
     /// it.
     public struct Cookie: Sendable, Hashable {
-        /// Restricts whether a cookie is sent with requests caused by another site.
+        /// The restriction on sending a cookie with requests caused by another site.
         public enum SameSite: Int, Sendable, Hashable, CaseIterable {
             /// Not specified by the server. Treated as ``lax``.
             case unspecified = 0
@@ -36,7 +36,7 @@ extension CookieStore {
         public var isHTTPOnly: Bool
         /// Whether the cookie is sent with requests caused by another site.
         public var sameSite: SameSite
-        /// Microseconds since 1970.
+        /// The time of expiry, in microseconds since 1970, like the other times; nil for a session cookie.
         package var expiryTime: Int64?
         package var creationTime: Int64
         package var accessTime: Int64
@@ -158,7 +158,7 @@ struct CookieKey: Hashable, Sendable {
 }
 
 extension Cookie {
-    /// Whether the cookie has this key. Cheaper than creating the cookie's key.
+    /// Returns whether the cookie has this key, which is cheaper than creating the cookie's key.
     func has(_ key: CookieKey) -> Bool {
         isHostOnly == key.isHostOnly && nameBytes == key.name && path == key.path && domain == key.domain
     }

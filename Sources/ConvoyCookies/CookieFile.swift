@@ -41,7 +41,7 @@ final class CookieFile {
     func open() throws(DatabaseError) {
         guard database == nil else { return }
         let opened = try Database(path: path, schema: Self.schema)
-        // Makes SQLite overwrite removed values in the file.
+        // Make SQLite overwrite removed values in the file.
         try opened.execute("PRAGMA secure_delete=ON")
         database = opened
         (revision, dataVersion) = (0, nil)
@@ -78,7 +78,7 @@ final class CookieFile {
         fileprivate var revision: Int64 = 0
     }
 
-    /// The changes by other processes since the last call, if any.
+    /// Returns the changes by other processes since the last call, if any.
     func readChanges() throws(DatabaseError) -> RemoteChanges? {
         guard let database else { return nil }
         let version = try database.dataVersion()
@@ -197,7 +197,7 @@ final class CookieFile {
     }
 }
 
-/// Synchronizes a store with its file in both directions, on a dedicated queue.
+/// A writer that synchronizes a store with its file in both directions, on a dedicated queue.
 final class CookieWriter: Sendable {
     private let queue = DispatchQueue(label: "Convoy.CookieStore", qos: .utility)
     /// Used on the queue only.
@@ -223,7 +223,7 @@ final class CookieWriter: Sendable {
 
     func flush(_ store: CookieStore) -> CookieStoreError? { queue.sync { synchronize(store) } }
 
-    /// Schedules a write. It retains the store, so that releasing the last reference does not lose changes.
+    /// Schedules a write, which retains the store, so that releasing the last reference does not lose changes.
     func writeLater(_ store: CookieStore) {
         queue.asyncAfter(deadline: .now() + Self.secondsUntilWriting) { _ = self.synchronize(store) }
     }
@@ -273,7 +273,7 @@ final class CookieWriter: Sendable {
         }
         let batch = store.state.withLock { $0.startWriting() }
         var isWritten = false
-        // Also needed for an empty batch, to reset the state.
+        // This is also needed for an empty batch, to reset the state.
         defer { store.state.withLock { $0.finishWriting(isWritten: isWritten) } }
         try file.open()
         if batch.isEmpty {

@@ -18,7 +18,7 @@ struct CookieJar {
     private struct Site {
         var count = 0
         var bytes = 0
-        /// The number of cookies for each of its domains.
+        /// The number of cookies for each domain of the site.
         var domains: [String: Int] = [:]
     }
 
@@ -82,14 +82,14 @@ struct CookieJar {
     struct Change {
         /// Whether the cookie is stored. An expired cookie only removes the one it replaces.
         var isStored = false
-        /// Whether it replaced an existing cookie.
+        /// Whether the cookie replaced an existing one.
         var hasReplaced = false
         /// The cookies that were evicted because the limits were exceeded.
         var evicted: [CookieKey] = []
     }
 
-    /// Stores a cookie that the rules have accepted. If it replaces another cookie, it keeps that cookie's creation
-    /// time.
+    /// Stores a cookie that the rules have accepted. A cookie that replaces another one keeps the creation time of that
+    /// cookie.
     ///
     /// - Parameters:
     ///   - isOverTLS: Whether the cookie may replace or hide `Secure` cookies.
@@ -123,7 +123,7 @@ struct CookieJar {
         return isOverLimit(site: site) ? enforceLimits(site, at: now) : []
     }
 
-    /// Whether a server could mistake the cookie for a `Secure` one ("leave secure cookies alone").
+    /// Returns whether a server could mistake the cookie for a `Secure` one ("leave secure cookies alone").
     private func hidesSecure(_ cookie: Cookie) -> Bool {
         guard let site = sites[PublicSuffixes.site(of: cookie.domain)] else { return false }
         for domain in site.domains.keys

@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Decides which cookies are accepted (RFC 6265bis, section 5.7). The rules that involve existing cookies are in
-/// ``CookieJar``.
+/// The rules that decide which cookies are accepted (RFC 6265bis, section 5.7). The rules that involve existing cookies
+/// are in ``CookieJar``.
 enum CookieRules {
-    /// The cookie that a field sets.
+    /// Returns the cookie that a field sets.
     ///
     /// - Parameter now: The current time, in microseconds since 1970.
     static func cookie(
@@ -24,7 +24,7 @@ enum CookieRules {
         return cookie
     }
 
-    /// The expiry time. `Max-Age` takes precedence over `Expires`, and the lifetime is limited to 400 days.
+    /// Returns the expiry time. `Max-Age` takes precedence over `Expires`, and the lifetime is limited to 400 days.
     private static func expiry(_ field: SetCookieField, at now: Int64) -> Int64? {
         if let age = field.maximumAge {
             guard age > 0 else { return 0 }
@@ -37,7 +37,7 @@ enum CookieRules {
         min(expiry, min(now, CookieTime.latest) + CookieTime.longestAge)
     }
 
-    /// The domain of a cookie; nil for a host-only cookie.
+    /// Returns the domain of a cookie; nil for a host-only cookie.
     private static func domain(_ attribute: [UInt8]?, host: String) throws(CookieRefusal) -> String? {
         guard let attribute, !attribute.isEmpty else { return nil }
         guard attribute.allSatisfy({ $0 < 0x80 }) else { throw .foreignDomain }
@@ -120,27 +120,27 @@ enum CookieRules {
 
 /// The reason why a cookie is not stored.
 package enum CookieRefusal: Error, Hashable, Sendable {
-    /// It contains a control character, or another character that is not allowed in its position.
+    /// The cookie contains a control character, or another character that is not allowed in its position.
     case invalidCharacter
-    /// It has neither a name nor a value.
+    /// The cookie has neither a name nor a value.
     case empty
-    /// Its name and value exceed 4096 bytes in total.
+    /// The name and value of the cookie exceed 4096 bytes in total.
     case tooLarge
     /// The host is invalid, or does not belong to the cookie's domain.
     case foreignDomain
-    /// Its domain is a public suffix, in which anyone can register names.
+    /// The domain of the cookie is a public suffix, in which anyone can register names.
     case publicSuffix
-    /// Its path does not begin with a slash.
+    /// The path of the cookie does not begin with a slash.
     case invalidPath
-    /// It is `Secure` but was not received over TLS.
+    /// The cookie is `Secure` but was not received over TLS.
     case secureFromInsecure
-    /// It was not received over TLS and would replace or hide a `Secure` cookie.
+    /// The cookie was not received over TLS and would replace or hide a `Secure` cookie.
     case hidesSecure
-    /// It is `SameSite=None` but not `Secure`.
+    /// The cookie is `SameSite=None` but not `Secure`.
     case sameSiteNoneWithoutSecure
-    /// Its name begins with `__Host-` or `__Secure-`, but it violates the requirements of that prefix.
+    /// The name of the cookie begins with `__Host-` or `__Secure-`, but it violates the requirements of that prefix.
     case prefix
-    /// The acceptance handler rejected it.
+    /// The acceptance handler rejected the cookie.
     case refusedByHandler
 }
 
@@ -164,7 +164,7 @@ package struct CookiePlace: Sendable, Hashable {
         self.isSecure = isSecure
     }
 
-    /// The place for a URL; nil if its scheme is not http, https, ws or wss, or if it has no host.
+    /// Creates the place for a URL; nil if its scheme is not http, https, ws or wss, or if it has no host.
     package init?(_ url: URL) {
         guard let target = Target(ofWebSocketOrHTTP: url),
             let components = URLComponents(url: url, resolvingAgainstBaseURL: true)
@@ -182,24 +182,24 @@ package struct CookieRequest: Sendable {
     let isSafeMethod: Bool
 
     /// - Parameters:
-    ///   - place: The place of its URL.
-    ///   - site: The document that caused it (`URLRequest.mainDocumentURL`), if any.
-    ///   - isSafeMethod: Whether its method is GET, HEAD, OPTIONS or TRACE.
+    ///   - place: The place of the request's URL.
+    ///   - site: The document that caused the request (`URLRequest.mainDocumentURL`), if any.
+    ///   - isSafeMethod: Whether the method is GET, HEAD, OPTIONS or TRACE.
     package init(place: CookiePlace, site: URL?, isSafeMethod: Bool) {
         self.place = place
         self.isSafeMethod = isSafeMethod
         isCrossSite = site.map { !Self.isSameSite(place, $0) } ?? false
     }
 
-    /// Whether two URLs are same-site: their schemes are equally secure, and their registrable domains are equal. A
-    /// host without a registrable domain, for example an address, is its own site. A URL without a host, for example
-    /// `about:blank`, does not belong to any site.
+    /// Returns whether two URLs are same-site: their schemes are equally secure, and their registrable domains are
+    /// equal. A host without a registrable domain, for example an address, is its own site. A URL without a host, for
+    /// example `about:blank`, does not belong to any site.
     private static func isSameSite(_ place: CookiePlace, _ site: URL) -> Bool {
         guard let other = CookiePlace(site), other.isSecure == place.isSecure else { return false }
         return other.host == place.host || PublicSuffixes.site(of: other.host) == PublicSuffixes.site(of: place.host)
     }
 
-    /// Whether a cookie may be sent with a request caused by another site (section 5.8.3).
+    /// Returns whether a cookie may be sent with a request caused by another site (section 5.8.3).
     ///
     /// Browsers send `Lax` cookies only with top-level navigations that use a safe method, and not with subresources.
     /// Here every request counts as top-level, so only the method matters. A cookie without the attribute is treated as
@@ -214,9 +214,9 @@ package struct CookieRequest: Sendable {
     }
 }
 
-/// Compares the paths of cookies and requests (RFC 6265bis, section 5.1.4) byte by byte: `%6F` is not `o`.
+/// The comparison of the paths of cookies and requests (RFC 6265bis, section 5.1.4), byte by byte: `%6F` is not `o`.
 enum CookiePath {
-    /// The default path of a cookie: the directory of the request.
+    /// Returns the default path of a cookie: the directory of the request.
     static func defaultPath(of path: String) -> String {
         guard path.utf8.first == UInt8(ascii: "/"), let end = path.utf8.lastIndex(of: UInt8(ascii: "/")),
             end > path.utf8.startIndex
@@ -224,7 +224,7 @@ enum CookiePath {
         return String(path[..<end])
     }
 
-    /// Whether a cookie's path matches that of a request.
+    /// Returns whether a cookie's path matches that of a request.
     static func matches(_ request: String, _ cookie: String) -> Bool {
         if cookie == "/" { return request.utf8.first == UInt8(ascii: "/") }
         let (request, cookie) = (request.utf8, cookie.utf8)

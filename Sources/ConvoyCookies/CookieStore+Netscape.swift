@@ -97,8 +97,8 @@ extension CookieStore {
     }
 }
 
-/// Reads and writes the text format of curl, wget and browser extensions, which has one line per cookie, with seven
-/// tab-separated fields.
+/// The text format of curl, wget and browser extensions, which has one line per cookie, with seven tab-separated
+/// fields.
 enum NetscapeCookies {
     static let title = """
         # Netscape HTTP Cookie File
@@ -164,8 +164,8 @@ enum NetscapeCookies {
 
     // MARK: Writing
 
-    /// The line for a cookie; nil if the format cannot represent it: if it contains a tab, or has no name, because curl
-    /// would interpret the value as the name.
+    /// Returns the line for a cookie; nil if the format cannot represent the cookie: if it contains a tab, or has no
+    /// name, because curl would interpret the value as the name.
     static func line(_ cookie: Cookie) -> [UInt8]? {
         let parts = [cookie.nameBytes, cookie.valueBytes, Array(cookie.path.utf8), Array(cookie.domain.utf8)]
         func breaksLine(_ byte: UInt8) -> Bool { byte == tab || SetCookieField.isControl(byte) }

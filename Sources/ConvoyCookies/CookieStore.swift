@@ -7,7 +7,7 @@ import Synchronization
 #if canImport(FoundationNetworking)
 #endif
 
-/// Stores cookies and selects those to send with a request (RFC 6265bis).
+/// A store of cookies, which selects those to send with a request (RFC 6265bis).
 ///
 /// Any number of managers can share a store. Its methods can be called from any thread and do not wait for the disk,
 /// unless their documentation says otherwise.
@@ -39,7 +39,7 @@ public final class CookieStore: Sendable {
     /// The writer; nil for an in-memory store.
     private let writer: CookieWriter?
 
-    /// Identifies the store: the file, or a unique number.
+    /// The identity of the store: the file, or a unique number.
     package let identity: String
 
     /// Creates an empty in-memory store.
@@ -58,7 +58,7 @@ public final class CookieStore: Sendable {
     ///   - keepsSessionCookies: Whether the file also keeps session cookies, until ``endSession()``. If false, session
     ///     cookies are private to this store: other stores with the same file neither see nor remove them.
     ///   - limits: The limits on the number and size of cookies.
-    /// - Throws: `CookieStoreError` if the file cannot be opened or has a different format. It is not changed.
+    /// - Throws: `CookieStoreError` if the file cannot be opened or has a different format. The file is not changed.
     public convenience init(
         file: URL, keepsSessionCookies: Bool = false, limits: CookieLimits = CookieLimits()
     ) throws(CookieStoreError) {
@@ -78,7 +78,7 @@ public final class CookieStore: Sendable {
         identity = file.map { "file \(Self.resolved($0))" } ?? "memory \(UInt64.random(in: .min ... .max))"
     }
 
-    /// The path without symbolic links, so that each file has a unique name. The file itself need not exist.
+    /// Returns the path without symbolic links, so that each file has a unique name. The file itself need not exist.
     private static func resolved(_ path: String) -> String {
         func real(_ path: String) -> String? {
             guard let resolved = realpath(path, nil) else { return nil }
@@ -134,7 +134,7 @@ public final class CookieStore: Sendable {
 
     /// Whether the store is empty. Takes no lock.
     package var isEmpty: Bool {
-        // Otherwise an empty store would never read the cookies of another process.
+        // Without this check, an empty store would never read the cookies of another process.
         writer?.checkForChanges(self)
         return isEmptyNow.load(ordering: .acquiring)
     }
@@ -191,9 +191,9 @@ public final class CookieStore: Sendable {
         takeAsking(values.map { Array($0.utf8) }, from: place, url: url)
     }
 
-    /// Decides whether a cookie in a response is stored, after the rules have accepted it; nil accepts all. It receives
-    /// the cookie and the URL of the response, and is called on a queue of the library, serially for the cookies of a
-    /// response.
+    /// The handler that decides whether a cookie in a response is stored, after the rules have accepted it; nil accepts
+    /// all cookies. It receives the cookie and the URL of the response, and is called on a queue of the library,
+    /// serially for the cookies of a response.
     public var acceptanceHandler: (@Sendable (Cookie, URL) -> Bool)? {
         get { handler.withLock { $0 }?.call }
         set {
@@ -243,8 +243,8 @@ public final class CookieStore: Sendable {
     /// retries the write.
     public var failure: CookieStoreError? { state.withLock { $0.failure } }
 
-    /// Writes pending changes to the file, and reads the changes of other processes. Blocks. No effect if the store has
-    /// no file.
+    /// Writes pending changes to the file, and reads the changes of other processes. Blocks. Has no effect if the store
+    /// has no file.
     public func flush() throws(CookieStoreError) {
         if let failure = writer?.flush(self) { throw failure }
     }
@@ -257,14 +257,14 @@ extension CookieStore: CustomReflectable {
 
 /// The interface for requests and responses.
 extension CookieStore {
-    /// The value of the `Cookie` field for a request; nil if no cookie matches. Values that are not UTF-8 are decoded
-    /// as Latin-1. Use ``fieldBytes(for:)`` to send back the server's bytes.
+    /// Returns the value of the `Cookie` field for a request; nil if no cookie matches. Values that are not UTF-8 are
+    /// decoded as Latin-1. Use ``fieldBytes(for:)`` to send back the server's bytes.
     package func field(for request: CookieRequest) -> String? {
         fieldBytes(for: request).map { ASCII.text($0[...]) }
     }
 
-    /// The value of the `Cookie` field for a request, in the bytes sent by the server; nil if no cookie matches (RFC
-    /// 6265bis, section 5.8.3).
+    /// Returns the value of the `Cookie` field for a request, in the bytes sent by the server; nil if no cookie matches
+    /// (RFC 6265bis, section 5.8.3).
     package func fieldBytes(for request: CookieRequest) -> [UInt8]? {
         let cookies = cookies(for: request)
         guard !cookies.isEmpty else { return nil }
@@ -287,14 +287,14 @@ extension CookieStore {
         for field in fields { _ = result(of: field, from: place) { _ in true } }
     }
 
-    /// Stores the cookies of `Set-Cookie` fields that the acceptance handler accepts. Calls it on this thread.
+    /// Stores the cookies of `Set-Cookie` fields that the acceptance handler accepts. Calls the handler on this thread.
     package func takeAsking(_ fields: [[UInt8]], from place: CookiePlace, url: URL) {
         let handler = acceptanceHandler
         for field in fields { _ = result(of: field, from: place) { handler?($0, url) ?? true } }
     }
 
-    /// Stores the cookie of a field. Returns why it was rejected; nil if it was stored or, being expired, removed
-    /// another cookie.
+    /// Stores the cookie of a field. Returns the reason why it was rejected; nil if it was stored or, being expired,
+    /// removed another cookie.
     func result(of field: [UInt8], from place: CookiePlace, _ accepts: (Cookie) -> Bool) -> CookieRefusal? {
         let now = now()
         do throws(CookieRefusal) {

@@ -64,7 +64,8 @@ struct CookieStoreState {
 
     mutating func removeAll(at now: Int64) -> Bool {
         let isChanged = jar.count > 0
-        // Later than any change in the file or in flight, even if the clock was set back, so that no cookie survives.
+        // The time must be later than any change in the file or in flight, even if the clock was set back, so that no
+        // cookie survives.
         let latest = max(jar.all.map(\.changed).max() ?? 0, inFlight.values.max() ?? 0)
         jar = CookieJar(limits: jar.limits)
         guard hasFile else { return isChanged }
@@ -98,14 +99,14 @@ struct CookieStoreState {
         for key in keys { pending[key] = max(stamp, pending[key] ?? 0) }
     }
 
-    /// The time of the last known change to the cookie with a key.
+    /// Returns the time of the last known change to the cookie with a key.
     private func known(_ key: CookieKey) -> Int64 {
         max(pending[key] ?? 0, inFlight[key] ?? 0, jar.entry(key)?.changed ?? 0)
     }
 
     // MARK: The file
 
-    /// The changes to write. They are in flight until `finishWriting`.
+    /// Returns the changes to write, which are in flight until `finishWriting`.
     mutating func startWriting() -> CookieFile.Batch {
         isScheduled = false
         (inFlight, sweepsInFlight) = (pending, sweeps)

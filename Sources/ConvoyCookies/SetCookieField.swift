@@ -39,7 +39,7 @@ struct SetCookieField: Hashable {
         for attribute in bytes[end...].dropFirst().split(separator: UInt8(ascii: ";")) { take(attribute) }
     }
 
-    /// Whether a byte is a control character other than the tab. Such characters are not allowed.
+    /// Returns whether a byte is a control character other than the tab. Such characters are not allowed.
     static func isControl(_ byte: UInt8) -> Bool { (byte < 0x20 && byte != 0x09) || byte == 0x7F }
 
     private static func trimmed(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
@@ -79,7 +79,7 @@ struct SetCookieField: Hashable {
         return .unspecified
     }
 
-    /// A number of seconds, clamped so that sums do not overflow; nil for other text.
+    /// Returns a number of seconds, clamped so that sums do not overflow; nil for other text.
     private static func seconds(_ value: [UInt8]) -> Int64? {
         let isNegative = value.first == UInt8(ascii: "-")
         let digits = isNegative ? value.dropFirst() : value[...]
@@ -90,9 +90,9 @@ struct SetCookieField: Hashable {
     }
 }
 
-/// Parses the date of an `Expires` attribute according to the lenient rules of RFC 6265bis, section 5.1.1.
+/// A parser for the date of an `Expires` attribute, with the lenient rules of RFC 6265bis, section 5.1.1.
 enum CookieDate {
-    /// The seconds since 1970 for a date; nil for other text.
+    /// Returns the seconds since 1970 for a date; nil for other text.
     static func parse(_ bytes: some Sequence<UInt8>) -> Int64? {
         var parser = Parser()
         var token: [UInt8] = []
@@ -115,7 +115,7 @@ enum CookieDate {
         }
     }
 
-    /// Collects the parts of a date. Each token fills the first missing part that it matches.
+    /// A parser that collects the parts of a date. Each token fills the first missing part that it matches.
     private struct Parser {
         var time: (hour: Int64, minute: Int64, second: Int64)?
         var day: Int64?
@@ -135,7 +135,7 @@ enum CookieDate {
             }
         }
 
-        /// A number at the start of a token, followed by a non-digit or the end of the token.
+        /// Returns a number at the start of a token, followed by a non-digit or the end of the token.
         static func number(
             _ token: some Collection<UInt8>, digits: ClosedRange<Int>
         ) -> (value: Int64, count: Int)? {
@@ -190,7 +190,7 @@ enum CookieDate {
     }
 }
 
-/// Converts times to microseconds since 1970, as used by a store.
+/// The conversion of times to microseconds since 1970, as used by a store.
 enum CookieTime {
     static let second: Int64 = 1_000_000
     /// The latest time that is stored, in the year 9999. Adding to it does not overflow.
