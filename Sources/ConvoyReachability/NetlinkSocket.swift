@@ -97,7 +97,7 @@ struct NetlinkMessage {
     /// The bytes after the header.
     let payload: ArraySlice<UInt8>
 
-    /// The messages in a datagram, up to the first one that exceeds the remaining bytes.
+    /// Returns the messages in a datagram, up to the first one that exceeds the remaining bytes.
     static func all(in datagram: ArraySlice<UInt8>) -> [NetlinkMessage] {
         var messages: [NetlinkMessage] = []
         var rest = datagram
@@ -112,8 +112,8 @@ struct NetlinkMessage {
         return messages
     }
 
-    /// The attributes after a structure of the given length, by type. If a type is repeated, the last attribute is
-    /// used.
+    /// Returns the attributes after a structure of the given length, by type. If a type is repeated, the last attribute
+    /// is used.
     func attributes(after length: Int) -> [Int: ArraySlice<UInt8>] {
         var attributes: [Int: ArraySlice<UInt8>] = [:]
         var rest = payload.dropFirst(Self.aligned(length))
@@ -149,7 +149,7 @@ struct NetlinkMessage {
             + bytes(of: UInt16(NLM_F_REQUEST | flags)) + bytes(of: sequence) + bytes(of: UInt32(0)) + body
     }
 
-    /// The bytes of a number in native byte order, as used by netlink.
+    /// Returns the bytes of a number in native byte order, as used by netlink.
     static func bytes(of number: some FixedWidthInteger) -> [UInt8] { withUnsafeBytes(of: number) { Array($0) } }
 
     private static let headerLength = MemoryLayout<nlmsghdr>.size
@@ -163,7 +163,7 @@ struct NetlinkMessage {
 }
 
 extension ArraySlice<UInt8> {
-    /// The number at an offset, in native byte order; nil if the bytes are too few.
+    /// Returns the number at an offset, in native byte order; nil if there are too few bytes.
     func integer<Number: FixedWidthInteger>(at offset: Int, as type: Number.Type) -> Number? {
         guard offset >= 0, count >= offset + MemoryLayout<Number>.size else { return nil }
         return withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: type) }

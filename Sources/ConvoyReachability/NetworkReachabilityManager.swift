@@ -1,11 +1,11 @@
 import ConvoySupport
 import Foundation
 
-/// Reports whether this machine has a route to the network, to a host or to an address, and when that changes.
+/// A monitor of whether this machine has a route to the network, to a host or to an address.
 ///
-/// The counterpart of `AFNetworkReachabilityManager`. It asks the kernel for the route of a packet without sending one.
-/// The status therefore describes this machine, and not the routers, servers or name servers beyond it. Use it to
-/// explain a failure or to decide when to retry, but not to decide whether to send a request.
+/// The counterpart of `AFNetworkReachabilityManager`. The manager queries the kernel for the route of a packet without
+/// sending one. The status therefore describes this machine, and not the routers, servers or name servers beyond it.
+/// Use it to explain a failure or to decide when to retry, but not to decide whether to send a request.
 ///
 /// The kernel reports changes of links, addresses, routes and rules, so the manager does not poll. A change is reported
 /// as soon as the network has been quiet for a tenth of a second, and always within a second. All managers share one
@@ -14,8 +14,8 @@ import Foundation
 /// For each change, the manager calls the handler, calls the observers and posts the notification, in this order, each
 /// on its own queue. No call starts after ``stopMonitoring()`` has returned.
 public final class NetworkReachabilityManager: Sendable {
-    /// Monitors the network as a whole. It is reachable if there is a route to the public Internet, usually a default
-    /// route.
+    /// The shared manager, which monitors the network as a whole. The network is reachable if there is a route to the
+    /// public Internet, usually a default route.
     public static let shared = NetworkReachabilityManager()
 
     typealias Observer = @Sendable (NetworkReachabilityManager, NetworkReachabilityStatus, NetworkReachabilityStatus) -> Void
@@ -312,7 +312,7 @@ extension NetworkReachabilityManager.ObservedValue where Value == Bool {
     public static var isReachableViaWire: Self { Self { $0 == .reachableViaWire } }
 }
 
-/// Whether a route to the network exists, and the kind of its first link.
+/// The existence of a route to the network, and the kind of its first link.
 ///
 /// The counterpart of `AFNetworkReachabilityStatus`, with the same raw values. In AFNetworking, WiFi includes all links
 /// that are not mobile; here, wired links have their own case.

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Lets any number of operations wait for a route, with a single kernel listener per destination.
+/// A service with which any number of operations wait for a route, with a single kernel listener per destination.
 package final class NetworkReturn: Sendable {
     package static let shared = NetworkReturn(watch: .shared)
 
@@ -21,10 +21,10 @@ package final class NetworkReturn: Sendable {
     }
 
     private struct Group {
-        /// Distinguishes consecutive groups with the same key.
+        /// A number that distinguishes consecutive groups with the same key.
         let number: Int
         var blocks: [Int: @Sendable () -> Void] = [:]
-        /// Ends the listening; nil while it is starting.
+        /// The closure that ends the listening; nil while listening is starting.
         var end: (@Sendable () -> Void)?
     }
 

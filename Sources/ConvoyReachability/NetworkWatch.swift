@@ -2,8 +2,8 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Notifies listeners of network changes. All listeners share one thread and one socket, which exist while there are
-/// listeners.
+/// A service that notifies listeners of network changes. All listeners share one thread and one socket, which exist
+/// while there are listeners.
 final class NetworkWatch: Sendable {
     static let shared = NetworkWatch()
 
@@ -46,7 +46,7 @@ final class NetworkWatch: Sendable {
     var counts: WatchSession.Counts { state.withLock { $0.session }?.counts ?? WatchSession.Counts() }
 }
 
-/// Receives network changes. Its methods are called serially on the watching thread.
+/// A receiver of network changes. Its methods are called serially on the watching thread.
 protocol NetworkListener: AnyObject, Sendable {
     /// Called after a network change, and for a new listener. The finder is valid only during the call.
     func networkChanged(_ finder: PathFinder)
@@ -66,8 +66,8 @@ struct WatchSettings: Sendable {
     var willRead: @Sendable () -> Void = {}
 }
 
-/// Determines when to evaluate a changing network: when it is quiet, so that transient states are not reported, or
-/// after a maximum delay, because some networks are never quiet.
+/// A timer that determines when to evaluate a changing network: when it is quiet, so that transient states are not
+/// reported, or after a maximum delay, because some networks are never quiet.
 struct SettleTimer {
     /// The time without a change after which the network is quiet, in nanoseconds.
     static let quiet: UInt64 = 100_000_000
@@ -104,7 +104,7 @@ struct SettleTimer {
 final class WatchSession: Sendable {
     /// Counters of the thread, for tests.
     struct Counts: Equatable {
-        /// The number of times its wait has returned.
+        /// The number of times the thread's wait has returned.
         var wakeUps = 0
         /// The number of times messages were lost.
         var overruns = 0
@@ -282,14 +282,14 @@ enum LinkKind: Hashable {
         case "wwan": return .mobile
         default: break
         }
-        // A modem without a link layer (raw IP).
+        // This is a modem without a link layer (raw IP).
         if files.number(name, "type") == HardwareType.rawIP || hasMobileName(name) { return .mobile }
         if files.number(name, "type") == HardwareType.ppp { return isOfModem(name, files) ? .mobile : .wire }
         return depth < deepest ? kindBelow(name, files, depth: depth) : .wire
     }
 
-    /// The kind of the lower links of a VLAN, bridge or bond. If there are several kinds, wired takes precedence: a
-    /// bridge of an access point also has a wired link.
+    /// Returns the kind of the lower links of a VLAN, bridge or bond. If there are several kinds, wired takes
+    /// precedence: a bridge of an access point also has a wired link.
     private static func kindBelow(_ name: String, _ files: LinkFiles, depth: Int) -> LinkKind {
         if let active = files.text(name, "bonding/active_slave"), !active.isEmpty {
             return kind(of: active, files, depth: depth + 1)
@@ -299,8 +299,8 @@ enum LinkKind: Hashable {
         return kinds.contains(.wifi) ? .wifi : .mobile
     }
 
-    /// Whether a PPP link belongs to a modem rather than, for example, to PPPoE. The link itself does not indicate
-    /// this, so if the system has a modem, the link is attributed to it.
+    /// Returns whether a PPP link belongs to a modem rather than, for example, to PPPoE. The link itself does not
+    /// indicate this, so if the system has a modem, the link is attributed to it.
     private static func isOfModem(_ name: String, _ files: LinkFiles) -> Bool {
         if let driver = files.driver(name) { return modemDrivers.contains(driver) }
         return files.hasModems || files.allLinks().contains { files.deviceType($0) == "wwan" }
@@ -325,18 +325,18 @@ enum LinkKind: Hashable {
     }
 }
 
-/// Reads the files that describe links, in a folder like `/sys/class/net`.
+/// A reader of the files that describe links, in a folder like `/sys/class/net`.
 struct LinkFiles {
     let folder: String
 
-    /// Whether a file exists. Also true for a dangling symbolic link.
+    /// Returns whether a file exists. This includes a dangling symbolic link.
     func exists(_ link: String, _ file: String = "") -> Bool {
         guard let path = path(link, file) else { return false }
         var information = stat()
         return lstat(path, &information) == 0
     }
 
-    /// The text of a single-line file, without the line feed.
+    /// Returns the text of a single-line file, without the line feed.
     func text(_ link: String, _ file: String) -> String? {
         guard let path = path(link, file), let data = FileManager.default.contents(atPath: path) else { return nil }
         return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
@@ -344,20 +344,20 @@ struct LinkFiles {
 
     func number(_ link: String, _ file: String) -> Int? { text(link, file).flatMap { Int($0) } }
 
-    /// The device type set by the driver, for example `wlan`, `wwan`, `bridge` or `vlan`.
+    /// Returns the device type set by the driver, for example `wlan`, `wwan`, `bridge` or `vlan`.
     func deviceType(_ link: String) -> String? {
         let lines = text(link, "uevent")?.split(separator: "\n") ?? []
         return lines.first { $0.hasPrefix("DEVTYPE=") }.map { String($0.dropFirst("DEVTYPE=".count)) }
     }
 
-    /// The name of the device's driver.
+    /// Returns the name of the device's driver.
     func driver(_ link: String) -> String? {
         guard let path = path(link, "device/driver") else { return nil }
         let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path)
         return target?.split(separator: "/").last.map { String($0) }
     }
 
-    /// The lower links of a virtual one.
+    /// Returns the lower links of a virtual one.
     func linksBelow(_ link: String) -> [String] {
         entries(path(link, "")).filter { $0.hasPrefix("lower_") }.map { String($0.dropFirst("lower_".count)) }
     }
@@ -373,7 +373,7 @@ struct LinkFiles {
         path.flatMap { try? FileManager.default.contentsOfDirectory(atPath: $0) }?.sorted() ?? []
     }
 
-    /// The path of a file; nil if the name of the link would leave the folder.
+    /// Returns the path of a file; nil if the name of the link would leave the folder.
     private func path(_ link: String, _ file: String) -> String? {
         guard !link.isEmpty, !link.utf8.contains(UInt8(ascii: "/")), link != ".", link != ".." else { return nil }
         return file.isEmpty ? "\(folder)/\(link)" : "\(folder)/\(link)/\(file)"

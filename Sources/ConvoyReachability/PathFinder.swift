@@ -2,7 +2,7 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Queries the kernel for the route to addresses.
+/// A finder of the kernel's route to addresses.
 ///
 /// It uses `RTM_GETROUTE`, like `ip route get`: the kernel looks up the address as for a packet of this process, with
 /// all rules and tables, and returns the link. Connecting a datagram socket would perform the same lookup, but reveals
@@ -25,8 +25,8 @@ final class PathFinder {
         self.linkFolder = linkFolder
     }
 
-    /// The status of a host with these addresses, which is that of the first address with a route; nil if the kernel
-    /// does not respond.
+    /// Returns the status of a host with these addresses, which is that of the first address with a route; nil if the
+    /// kernel does not respond.
     func status(of addresses: [HostAddress]) -> NetworkReachabilityStatus? {
         do throws(SystemError) {
             for address in addresses {
@@ -39,7 +39,7 @@ final class PathFinder {
         }
     }
 
-    /// The status of the route to an address; nil without a route.
+    /// Returns the status of the route to an address; nil without a route.
     private func status(of address: HostAddress) throws(SystemError) -> NetworkReachabilityStatus? {
         if address.isLoopback { return .reachableViaWire }
         guard let zone = address.zoneIndex, let path = try path(to: address, zone: zone) else { return nil }
@@ -77,7 +77,7 @@ final class PathFinder {
         return try answer(to: Int(RTM_GETLINK), structure).flatMap { NetworkLink($0) }
     }
 
-    /// The kernel's response to a request; nil if it reports that the route or link does not exist.
+    /// Returns the kernel's response to a request; nil if it reports that the route or link does not exist.
     private func answer(
         to type: Int, _ structure: [UInt8], _ attributes: [(type: Int, value: [UInt8])] = []
     ) throws(SystemError) -> NetlinkMessage? {
@@ -109,7 +109,7 @@ struct NetworkPath: Equatable {
     /// Parses the path in a response to `RTM_GETROUTE`; nil if the response contains no path.
     init?(_ message: NetlinkMessage) {
         guard Int(message.type) == RTM_NEWROUTE,
-            // The field `rtm_type`, at offset 7.
+            // The field `rtm_type` is at offset 7.
             let kind = message.payload.integer(at: 7, as: UInt8.self).map({ Int($0) }),
             [RTN_UNICAST, RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST, RTN_MULTICAST].contains(kind)
         else { return nil }
@@ -119,7 +119,7 @@ struct NetworkPath: Equatable {
         source = attributes[Int(RTA_PREFSRC.rawValue)].map { Array($0) }
     }
 
-    /// Whether the machine has a source address to which the destination can reply.
+    /// Returns whether the machine has a source address to which the destination can reply.
     func hasUsableSource(for address: HostAddress) -> Bool {
         // The kernel falls back to a loopback source, for example while it is still checking the link's own address.
         guard let source, source.contains(where: { $0 != 0 }), !HostAddress.isLoopback(source[...]) else { return false }
@@ -173,9 +173,9 @@ struct HostAddress: Hashable, Sendable {
         }
     }
 
-    /// The addresses of a host that are known without a lookup: an address itself, and the loopback addresses for
-    /// `localhost` and its subdomains, to which the transport connects directly (RFC 6761, section 6.3). nil for other
-    /// names.
+    /// Returns the addresses of a host that are known without a lookup: an address itself, and the loopback addresses
+    /// for `localhost` and its subdomains, to which the transport connects directly (RFC 6761, section 6.3). nil for
+    /// other names.
     static func known(of host: String) -> [HostAddress]? {
         if let address = HostAddress(host) { return [address] }
         guard HostName(host)?.isLocalhost == true else { return nil }
@@ -199,7 +199,8 @@ struct HostAddress: Hashable, Sendable {
         }
     }
 
-    /// Converts an IPv4-mapped IPv6 address, for example `::ffff:192.0.2.1`, to the IPv4 address (RFC 4291, 2.5.5.2).
+    /// Creates an address. An IPv4-mapped IPv6 address, for example `::ffff:192.0.2.1`, becomes the IPv4 address (RFC
+    /// 4291, 2.5.5.2).
     private init(bytes: [UInt8], zone: String?) {
         let isMapped = bytes.count == 16 && bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
         self.bytes = isMapped ? Array(bytes[12...]) : bytes
@@ -208,18 +209,18 @@ struct HostAddress: Hashable, Sendable {
 
     var isIPv6: Bool { bytes.count == 16 }
 
-    /// Whether it is a loopback address: in `127.0.0.0/8`, or `::1`.
+    /// Whether the address is a loopback address: in `127.0.0.0/8`, or `::1`.
     var isLoopback: Bool { Self.isLoopback(bytes[...]) }
 
-    /// Whether its scope is a single link (RFC 4291, sections 2.5.6 and 2.7).
+    /// Whether the scope of the address is a single link (RFC 4291, sections 2.5.6 and 2.7).
     var isOfOneLink: Bool { isIPv6 && (Self.isLinkLocal(bytes[...]) || bytes[0] == 0xFF) }
 
-    /// Whether the bytes are an address in `127.0.0.0/8`, or `::1`.
+    /// Returns whether the bytes are an address in `127.0.0.0/8`, or `::1`.
     static func isLoopback(_ bytes: ArraySlice<UInt8>) -> Bool {
         bytes.count == 16 ? bytes.dropLast().allSatisfy { $0 == 0 } && bytes.last == 1 : bytes.first == 127
     }
 
-    /// Whether the bytes are an IPv6 address in `fe80::/10`.
+    /// Returns whether the bytes are an IPv6 address in `fe80::/10`.
     static func isLinkLocal(_ bytes: ArraySlice<UInt8>) -> Bool {
         bytes.count == 16 && bytes.starts(with: [0xFE]) && (bytes.dropFirst().first ?? 0) & 0xC0 == 0x80
     }

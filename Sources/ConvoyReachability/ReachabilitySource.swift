@@ -11,14 +11,14 @@ public protocol ReachabilitySource: Sendable {
     ///
     /// Several managers can use the same source, each with its own `report`.
     ///
-    /// - Parameter report: Call it serially, on any thread. It returns immediately. Repeated equal statuses are
-    ///   ignored.
+    /// - Parameter report: A closure to call serially, on any thread. It returns immediately. Repeated equal statuses
+    ///   are ignored.
     /// - Returns: A closure that ends the reports. It is called once, on any thread. Subsequent reports are ignored.
     /// - Throws: An error if the source cannot start.
     func begin(_ report: @escaping @Sendable (NetworkReachabilityStatus) -> Void) throws -> @Sendable () -> Void
 }
 
-/// Reports whether the kernel has a route to one of several addresses.
+/// A source that reports whether the kernel has a route to one of several addresses.
 struct AddressSource: ReachabilitySource {
     let addresses: [HostAddress]
     var watch = NetworkWatch.shared
@@ -53,13 +53,13 @@ private final class AddressListener: NetworkListener {
     func refresh(_ finder: PathFinder) { networkChanged(finder) }
 }
 
-/// Reports whether the kernel has a route to one of the addresses of a name.
+/// A source that reports whether the kernel has a route to one of the addresses of a name.
 struct DomainSource: ReachabilitySource {
     let name: String
     /// Additional addresses of the host, which are also used while the name has not been resolved.
     var alternatives: [HostAddress] = []
     var watch = NetworkWatch.shared
-    /// Resolves the name. May block.
+    /// The closure that resolves the name. It may block.
     var lookUp: @Sendable (String) -> NameLookup = { NameLookup($0) }
     /// The delays after failed lookups, in seconds, if the network does not change. Retries are necessary because the
     /// system configures name servers somewhat later than routes, without a notification. After the last delay, the
@@ -78,7 +78,7 @@ struct DomainSource: ReachabilitySource {
     }
 }
 
-/// Resolves a name after each network change, and reports whether there is a route to its addresses.
+/// A listener that resolves a name after each network change, and reports whether there is a route to its addresses.
 ///
 /// During a lookup the previous addresses are used, so that a change is reported immediately even if the name servers
 /// are now unreachable. They are also used after a timeout, because an unresponsive name server does not mean that the
