@@ -4,15 +4,15 @@ import ConvoySupport
 import Dispatch
 import Foundation
 
-/// Runs libdispatch's main queue and Swift's main actor in GLib's main loop, which GTK uses.
+/// The integration of libdispatch's main queue and Swift's main actor into GLib's main loop, which GTK uses.
 ///
 /// ```swift
 /// MainLoop.install()
 /// let status = g_application_run(application, 0, nil)
 /// ```
 ///
-/// Without it, a program that runs GTK's loop never runs blocks posted to `DispatchQueue.main` or a
-/// `Task { @MainActor in … }`. Request handlers also run on the main queue by default.
+/// Without it, a program that runs GTK's loop never runs blocks posted to `DispatchQueue.main` or a `Task { @MainActor
+/// in … }`. By default, request handlers also run on the main queue.
 @MainActor public enum MainLoop {
     private static var isInstalled = false
     /// The time that this module's callbacks spend in the main loop.
@@ -98,9 +98,9 @@ package enum MainInbox {
     }
 }
 
-/// Measures how long the callbacks of this module hold the main loop.
+/// A meter of the time for which the callbacks of this module hold the main loop.
 package struct CallbackMeter {
-    /// False unless a test sets it.
+    /// Whether callbacks are measured. False unless a test sets it.
     package var isOn = false
     package private(set) var count = 0
     /// The longest callback in nanoseconds of thread CPU time, which other programs on the machine

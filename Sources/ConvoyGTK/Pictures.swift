@@ -35,11 +35,11 @@ public struct PlaceholderImage: Sendable {
     public static let empty = PlaceholderImage(content: .empty)
     /// The widget's previous content. Use it to reload the same picture, but not in reused cells.
     public static let unchanged = PlaceholderImage(content: .unchanged)
-    /// A named icon of the theme, centred in the widget.
+    /// Creates a placeholder from a named icon of the theme, centred in the widget.
     public static func icon(_ name: String) -> PlaceholderImage { PlaceholderImage(content: .icon(name)) }
-    /// A decoded image.
+    /// Creates a placeholder from a decoded image.
     public static func image(_ image: Image) -> PlaceholderImage { PlaceholderImage(content: .image(image)) }
-    /// A `GdkPaintable`, which is retained.
+    /// Creates a placeholder from a `GdkPaintable`, which is retained.
     public static func paintable(_ pointer: UnsafeMutableRawPointer) -> PlaceholderImage {
         PlaceholderImage(content: .paintable(ObjectReference(retaining: pointer)))
     }
@@ -50,7 +50,7 @@ public struct PlaceholderImage: Sendable {
 public struct ImageTransition: Sendable, Hashable {
     let duration: TimeInterval
 
-    /// Shows the picture immediately.
+    /// A transition that shows the picture immediately.
     public static let none = ImageTransition(duration: 0)
     /// Fades the picture in over its placeholder. The picture appears immediately if the user has
     /// disabled animations (`gtk-enable-animations`) or if the widget is not visible.
@@ -75,7 +75,7 @@ public struct ImageTransition: Sendable, Hashable {
         return ObjectReference(taking: UnsafeMutableRawPointer(texture))
     }
 
-    /// Keeps the data's storage alive. The data is never mutated, so its address does not change.
+    /// An object that keeps the data's storage alive. The data is never mutated, so its address does not change.
     private final class Storage {
         let data: Data
         init(_ data: Data) { self.data = data }
@@ -147,7 +147,7 @@ public struct ImageTransition: Sendable, Hashable {
         }
     }
 
-    /// Blends two paintables: the old one, centred, fades into the new one.
+    /// Returns a blend of two paintables: the old one, centred, fades into the new one.
     static func mixture(of old: ObjectReference?, and new: ObjectReference, at share: Double) -> ObjectReference? {
         let width = max(1, Int(gdk_paintable_get_intrinsic_width(new.opaque)))
         let height = max(1, Int(gdk_paintable_get_intrinsic_height(new.opaque)))
@@ -177,7 +177,7 @@ public struct ImageTransition: Sendable, Hashable {
 
     private static func drawing(width: Int, height: Int, _ draw: (OpaquePointer) -> Void) -> ObjectReference? {
         guard let snapshot = gtk_snapshot_new() else { return nil }
-        // An invisible rectangle, so that a snapshot without content still produces a paintable.
+        // Draw an invisible rectangle, so that a snapshot without content still produces a paintable.
         var clear = GdkRGBA()
         var area = graphene_rect_t(
             origin: graphene_point_t(x: 0, y: 0), size: graphene_size_t(width: Float(width), height: Float(height)))
@@ -189,7 +189,7 @@ public struct ImageTransition: Sendable, Hashable {
     }
 }
 
-/// Fades a picture in over another one, frame by frame.
+/// An animation that fades a picture in over another one, frame by frame.
 @MainActor final class CrossFade {
     private var ticks: FrameTicks?
     private var begin: Int64?
@@ -216,7 +216,7 @@ public struct ImageTransition: Sendable, Hashable {
     func cancel() { ticks?.cancel() }
 }
 
-/// Plays an animation while its widget is visible.
+/// A player of an animation, which runs while its widget is visible.
 @MainActor final class AnimationPlayer {
     private let animation: ImageAnimation
     private let show: @MainActor (ObjectReference) -> Void
@@ -231,7 +231,7 @@ public struct ImageTransition: Sendable, Hashable {
         textures = Array(repeating: nil, count: animation.frames.count)
     }
 
-    /// Resumes where it was paused.
+    /// Starts the animation, or resumes it where it was paused.
     func play() {
         guard timer == nil, animation.frames.count > 1 else { return }
         wait()

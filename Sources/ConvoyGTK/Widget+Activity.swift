@@ -69,9 +69,9 @@ extension Widget {
         setRefreshingWithState(of: request.operation as URLConnectionOperation, label: label, at: position)
     }
 
-    /// Sets a closure that is called when the user pulls the content of a `GtkScrolledWindow`
-    /// beyond its top, by touch or by kinetic scrolling. Pass nil to remove it. Use it to refresh a
-    /// list, and provide a button as well for mice and keyboards.
+    /// Sets a closure that is called when the user pulls the content of a `GtkScrolledWindow` beyond its top, by touch
+    /// or by kinetic scrolling. Pass nil to remove the closure. Use it to refresh a list, and provide a button as well
+    /// for mice and keyboards.
     @MainActor public func setPullHandler(_ handler: (@MainActor () -> Void)?) {
         require(gtk_scrolled_window_get_type())
         bind(handler.map { PullBinding(self, $0) }, as: "pull")

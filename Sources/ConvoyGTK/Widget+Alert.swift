@@ -12,8 +12,8 @@ extension Widget {
     /// alert; others wait until the user closes it, and identical alerts are shown once.
     ///
     /// - Parameters:
-    ///   - operation: The operation, which is not retained. If the window has been destroyed when
-    ///     it fails, no alert appears.
+    ///   - operation: The operation, which is not retained. If the window has been destroyed when the operation fails,
+    ///     no alert appears.
     ///   - button: The title of the button that closes the alert.
     @MainActor public func showAlert(onErrorOf operation: URLConnectionOperation, button: String = "Dismiss") {
         alertBinding().follow(operation, button)
@@ -46,7 +46,8 @@ extension Widget {
         var button: String
     }
 
-    /// An unreachable server can fail hundreds of operations, each with a different message.
+    /// The maximum number of waiting alerts. An unreachable server can fail hundreds of operations, each with a
+    /// different message.
     private static let maximumWaitingCount = 8
 
     private var shown: Alert?

@@ -16,7 +16,7 @@ public enum ButtonState: Sendable, Hashable, CaseIterable {
     /// The button is insensitive: `GTK_STATE_FLAG_INSENSITIVE`.
     case disabled
 
-    /// The states in order of precedence, for a button that is in several.
+    /// The states in order of precedence, for a button that is in several states.
     fileprivate static let byPrecedence: [(state: ButtonState, flag: GtkStateFlags)] = [
         (.disabled, GTK_STATE_FLAG_INSENSITIVE), (.pressed, GTK_STATE_FLAG_ACTIVE), (.checked, GTK_STATE_FLAG_CHECKED),
         (.hovered, GTK_STATE_FLAG_PRELIGHT),
@@ -71,7 +71,7 @@ extension Widget {
     private var pictures: [ButtonState: Picture] = [:]
 
     override init(_ widget: Widget) {
-        // Replaces any other child of the button by an image.
+        // Replace any other child of the button by an image.
         let child = UnsafeMutableRawPointer(gtk_image_new()!)
         image = ObjectReference(taking: convoy_ref_sink(child))
         surface = PictureSurface(Widget(child))

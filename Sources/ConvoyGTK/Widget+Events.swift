@@ -134,8 +134,8 @@ private final class EventLines: Sendable {
 
     private var view: UnsafeMutablePointer<GtkTextView> { widget.pointer.assumingMemoryBound(to: GtkTextView.self) }
 
-    /// Whether the last line is visible, or no line was. In both cases the user wants to see new
-    /// lines.
+    /// Whether the last line is visible, or no line has been shown yet. In both cases, the view
+    /// follows new lines.
     private var isAtEnd: Bool {
         guard let adjustment = gtk_scrollable_get_vadjustment(widget.opaque) else { return true }
         let visible = gtk_adjustment_get_value(adjustment) + gtk_adjustment_get_page_size(adjustment)
@@ -191,7 +191,7 @@ private final class EventLines: Sendable {
 
 /// A weak reference to the binding of a view, so that the source does not retain the view.
 private final class EventsPlace: @unchecked Sendable {
-    // Used only on the main actor.
+    // The binding is used only on the main actor.
     weak var binding: EventsBinding?
 }
 #endif

@@ -8,8 +8,8 @@ extension Widget {
     /// counterpart of `setProgressWithDownloadProgressOfOperation:animated:` of `UIProgressView`,
     /// with the rules of `TransferProgressView`.
     ///
-    /// While the total size is unknown, a progress bar pulses and a level bar is empty. If it
-    /// remains unknown, the bar is full after the operation succeeds, and empty after it fails.
+    /// While the total size is unknown, a progress bar pulses and a level bar is empty. If the size remains unknown,
+    /// the bar is full after the operation succeeds, and empty after it fails.
     ///
     /// - Returns: The binding. You need not keep it: it ends with the operation or with the bar.
     @MainActor @discardableResult
@@ -38,8 +38,8 @@ extension Widget {
         setProgressWithUploadProgress(of: request.operation as URLConnectionOperation)
     }
 
-    /// Shows the combined upload and download progress of all members of a batch. While the size of
-    /// one is unknown, the bar behaves as for an operation of unknown size.
+    /// Shows the combined upload and download progress of all members of a batch. While the size of one member is
+    /// unknown, the bar behaves as for an operation of unknown size.
     ///
     /// The binding ends when the batch has finished or the bar is destroyed.
     @MainActor public func setProgress(of batch: BatchOperation) {

@@ -19,7 +19,7 @@ import Foundation
 /// Call all functions on the main thread. Each of them checks the class of the widget, and stops
 /// the program with a message that names the required class if it does not match.
 public struct Widget: Hashable, @unchecked Sendable {
-    // Sendable because it is only an address, which is dereferenced on the main actor.
+    // The type is Sendable because it is only an address, which is dereferenced on the main actor.
 
     /// The address of the `GtkWidget`.
     public let pointer: UnsafeMutableRawPointer
@@ -110,7 +110,7 @@ extension Widget {
     }
 }
 
-/// Connects closures to GObject signals.
+/// A closure that is connected to a GObject signal.
 @MainActor package final class Signal {
     private let body: @MainActor (UnsafeMutableRawPointer?) -> Void
 
