@@ -15,7 +15,7 @@ final class PostgresConnection {
     /// The maximum time the server may take to respond, in milliseconds.
     private static let timeLimit = 30_000
 
-    /// - Parameter address: a URL or a list of settings, in libpq's format.
+    /// - Parameter address: A URL or a list of settings, in libpq's format.
     init(_ address: String) throws(SharedQueueError) {
         guard let handle = PQconnectdb(try Self.complete(address)) else {
             throw .unavailable("There is not enough memory for a database connection.")
@@ -50,7 +50,7 @@ final class PostgresConnection {
         return text
     }
 
-    /// The settings in an address.
+    /// Returns the settings in an address.
     static func settings(of address: String) throws(SharedQueueError) -> [String: String] {
         var message: UnsafeMutablePointer<CChar>?
         guard let options = PQconninfoParse(address, &message) else {
@@ -175,7 +175,7 @@ final class PostgresConnection {
     /// Waits until the socket is ready, or another descriptor is readable.
     private func wait(_ events: Int16, milliseconds: Int, beside other: Int32 = -1) throws(SharedQueueError) -> Bool {
         let socket = PQsocket(handle)
-        // The connection is closed, so `poll` would wait for nothing.
+        // Without a socket, the connection is closed, and `poll` would wait for nothing.
         guard socket >= 0 else { throw lost() }
         var descriptors = [
             pollfd(fd: socket, events: events, revents: 0), pollfd(fd: other, events: Int16(POLLIN), revents: 0),
@@ -222,7 +222,7 @@ final class PostgresConnection {
         return rows
     }
 
-    /// The types are those in `pg_type`, whose numbers never change.
+    /// Returns a value. The types are those in `pg_type`, whose numbers never change.
     private static func value(_ bytes: UnsafeRawBufferPointer, _ type: Oid) -> WorkValue {
         let text = String(decoding: bytes, as: UTF8.self)
         switch type {
@@ -246,7 +246,7 @@ final class PostgresConnection {
         return Self.error(state, text)
     }
 
-    /// The error for an SQL state (PostgreSQL, appendix A).
+    /// Returns the error for an SQL state (PostgreSQL, appendix A).
     static func error(_ state: String, _ text: String) -> SharedQueueError {
         switch state {
         // A serialization failure, a deadlock, or an unavailable lock.
@@ -266,7 +266,7 @@ final class PostgresConnection {
         }
     }
 
-    /// The error for a connection that could not be established. libpq does not provide a state for it.
+    /// Returns the error for a connection that could not be established, for which libpq provides no SQL state.
     private static func connectionError(_ text: String) -> SharedQueueError {
         let denials = ["authentication failed", "no pg_hba.conf entry", "does not exist", "permission denied for database"]
         // A missing socket means that the server is not running.

@@ -93,7 +93,7 @@ enum PostgresSchema {
         }
     }
 
-    /// The version of the tables; nil if they do not exist.
+    /// Returns the version of the tables; nil if they do not exist.
     private static func version(
         _ connection: PostgresConnection, _ schema: String
     ) throws(SharedQueueError) -> (number: Int64, minimum: Int64)? {

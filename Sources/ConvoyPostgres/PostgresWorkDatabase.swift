@@ -4,7 +4,7 @@ import ConvoySupport
 import Foundation
 
 extension SharedQueueStore {
-    /// A PostgreSQL database (13 or later), which several machines can share.
+    /// Returns a store in a PostgreSQL database (13 or later), which several machines can share.
     ///
     /// ```swift
     /// let queue = SharedQueue(store: .postgres("postgresql://queue@db.example.com/jobs?sslmode=verify-full"))
@@ -25,7 +25,7 @@ extension SharedQueueStore {
             listen: { () throws(SharedQueueError) in try PostgresWorkListener(address, schema) })
     }
 
-    /// The address without its password.
+    /// Returns the address without its password.
     private static func name(of address: String) -> String {
         guard let settings = try? PostgresConnection.settings(of: address) else { return "postgresql" }
         var name = "postgresql://"
@@ -93,7 +93,7 @@ final class PostgresWorkDatabase: WorkDatabase {
     }
 }
 
-/// Listens for notifications.
+/// A listener for notifications.
 final class PostgresWorkListener: WorkListener, @unchecked Sendable {
     private let connection: PostgresConnection
     private let interruption: Pipe
@@ -106,7 +106,7 @@ final class PostgresWorkListener: WorkListener, @unchecked Sendable {
     }
 
     func wait(milliseconds: Int) throws(SharedQueueError) -> Set<WorkAnnouncement> {
-        // Announcements made before it started listening are lost.
+        // Announcements made before the listener started are lost.
         if isNew {
             isNew = false
             return [.work, .control]
