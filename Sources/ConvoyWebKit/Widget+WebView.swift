@@ -124,7 +124,7 @@ private struct Page: Sendable {
 
 /// A page that is being loaded into a web view.
 @MainActor private final class PageLoad: TransferProgressView {
-    /// Concurrent, because transformations may take a long time.
+    /// The queue for transformations, which is concurrent because they may take a long time.
     private static let queue = DispatchQueue(label: "Convoy.WebKit.pages", attributes: .concurrent)
 
     private let widget: Widget
