@@ -159,7 +159,7 @@ private let darkTheme = "gtk-application-prefer-dark-theme"
         }
         selection = gtk_single_selection_new(model)
         grid = gtk_grid_view_new(selection, factory)!
-        gtk_grid_view_set_max_columns(grid.opaque, 8)  // GTK makes thirty rows of so many cells.
+        gtk_grid_view_set_max_columns(grid.opaque, 8)  // GTK creates 30 rows of this many cells.
         gtk_grid_view_set_min_columns(grid.opaque, 2)
         Toolkit.connect(grid, "activate") { [self] position in view(Int(UInt32(truncatingIfNeeded: position))) }
         let scroller = gtk_scrolled_window_new()!.expanding()
