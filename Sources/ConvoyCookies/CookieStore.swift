@@ -26,7 +26,7 @@ public final class CookieStore: Sendable {
     let state: Locked<CookieStoreState>
     private let handler = Locked<Acceptance?>(nil)
 
-    /// A box, because reading a stored closure through the lock would wrap it again each time.
+    /// A box for the handler, because reading a stored closure through the lock would wrap it again each time.
     private struct Acceptance { let call: @Sendable (Cookie, URL) -> Bool }
     private let hasHandler = Atomic<Bool>(false)
     private let isEmptyNow = Atomic<Bool>(true)

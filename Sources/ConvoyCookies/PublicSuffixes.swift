@@ -9,7 +9,7 @@ import Foundation
 /// per process.
 enum PublicSuffixes {
     private struct List: @unchecked Sendable {
-        /// Immutable and never freed, so any thread may use it.
+        /// The list is immutable and never freed, so any thread may use it.
         let context: OpaquePointer?
     }
     private static let list = List(context: psl_latest(nil) ?? psl_builtin())

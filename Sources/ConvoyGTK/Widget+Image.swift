@@ -225,7 +225,7 @@ package enum PictureLoads {
     private var load: PictureLoad?
     private var fade: CrossFade?
     private var player: AnimationPlayer?
-    /// The picture that is shown or loading, if it is decoded for the widget's size.
+    /// The picture that is shown or loading, if the picture is decoded for the widget's size.
     private var job: Job?
     private var scale: Int32
     private var isBusy = false

@@ -13,7 +13,7 @@ public struct Image: Sendable, Equatable {
     public let width: Int
     /// The number of rows.
     public let height: Int
-    /// Whether each pixel has a fourth byte, its alpha. Colours are not premultiplied.
+    /// Whether each pixel has a fourth byte with its alpha. Colours are not premultiplied.
     public let hasAlpha: Bool
     /// The samples of the pixels: red, green, blue and, if present, alpha. The size is `height` times ``bytesPerRow``
     /// bytes.

@@ -172,7 +172,7 @@ public final class NetworkReachabilityManager: Sendable {
                 state.streams[key] = continuation
                 return state.reported.run == state.run ? state.reported.status : .unknown
             }
-            // The stream may have ended before it was added; remove it in that case.
+            // The stream may have ended before it was added. If so, remove it.
             if case .terminated = continuation.yield(status) { removeStream(key) }
         }
         return stream

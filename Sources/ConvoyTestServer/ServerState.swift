@@ -96,7 +96,7 @@ final class ServerState: Sendable {
     var expected: [Expectation] { expectations.withLock { $0 } }
 }
 
-/// Wakes callers that wait for a change. Without waiters, it costs only a lock.
+/// A signal that wakes callers that wait for a change. Without waiters, it costs only a lock.
 ///
 /// A waiter reads the generation, checks its condition, and then registers for that generation, so that it never misses
 /// a change in between.
@@ -178,7 +178,7 @@ final class HandlerPool: TaskExecutor {
         thread.start()
     }
 
-    /// Part of `TaskExecutor`: async routes run on the same threads.
+    /// Runs a job of an async route on the same threads. Part of `TaskExecutor`.
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         perform { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }

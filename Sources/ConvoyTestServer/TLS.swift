@@ -16,7 +16,7 @@ extension TestServer {
             /// TLS 1.3.
             case tls13
 
-            /// Older versions come first.
+            /// Returns whether a version is older than another one.
             public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
         }
 

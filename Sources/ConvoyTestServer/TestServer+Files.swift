@@ -139,7 +139,7 @@ struct ServedFile: Sendable {
         return response
     }
 
-    /// The modification date rounded down to the second, as it is sent.
+    /// The modification date as it is sent, rounded down to the second.
     private var modified: Date? {
         lastModified.map { Date(timeIntervalSince1970: $0.timeIntervalSince1970.rounded(.down)) }
     }

@@ -112,7 +112,7 @@ extension TestServer {
     public var handshakeFailures: [String] { state.read { $0.handshakeFailures } }
 }
 
-/// Serves the connections of a `TestServer`. Can be called from any thread.
+/// The implementation of a `TestServer`, which serves its connections. Can be called from any thread.
 protocol ServerEngine: Sendable {
     /// Closes the port and all connections, and returns when that is done. Stopping again has no effect.
     func stop()

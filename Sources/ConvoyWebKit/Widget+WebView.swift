@@ -7,7 +7,7 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// The reason why a page could not be shown although its transfer succeeded.
+/// The reason why a page could not be shown although the transfer succeeded.
 public enum WebViewError: Error, Sendable, Hashable {
     /// WebKit does not show content of this type, such as `application/zip`.
     case unsupportedType(String)

@@ -63,7 +63,7 @@ enum CacheDecision: Sendable {
         // A reload does not revalidate an immutable response while it is fresh (RFC 8246, section 2).
         if request.policy == .reloadRevalidating, !(directives.isImmutable && freshness.isFresh) { return nil }
         if let maxAge = wishes.maxAge, freshness.age >= maxAge * 1000 + (maxAge > 0 ? 1000 : 0) {
-            // `max-stale` applies to the lifetime that the origin gave, not to this one.
+            // `max-stale` applies to the lifetime given by the origin, not to the `max-age` of the request.
             return nil
         }
         if let minFresh = wishes.minFresh, freshness.lifetime - freshness.age < minFresh * 1000 { return nil }

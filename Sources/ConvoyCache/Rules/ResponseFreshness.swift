@@ -5,7 +5,7 @@ import FoundationNetworking
 /// The time for which data derived from a response may be used without contacting the server, by a cache other than the
 /// HTTP cache.
 package enum ResponseFreshness: Sendable, Hashable {
-    /// Not at all: the response must not be stored, requires validation, or was stale on arrival.
+    /// No time: the response must not be stored, requires validation, or was stale on arrival.
     case none
     /// The number of seconds stated by the server.
     case seconds(TimeInterval)

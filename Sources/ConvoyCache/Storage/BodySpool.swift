@@ -78,7 +78,7 @@ final class BodySpool: Sendable {
         }
     }
 
-    /// The path of the body before it has its final name, for `CacheCandidate`.
+    /// The path of the file before it has its final name, for `CacheCandidate`.
     var partialPath: String { directory.partialPath(id) }
 
     /// Calls `then` when all bytes so far are in the file, with false if the spool has given up.

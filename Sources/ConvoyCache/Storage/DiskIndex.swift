@@ -8,7 +8,7 @@ import Foundation
 /// Not thread-safe: used on the store's queue. Triggers maintain the totals, so that they are correct for all
 /// processes.
 final class DiskIndex {
-    /// The largest body that is stored in its row, in bytes.
+    /// The largest body that is stored in the row of its entry, in bytes.
     static let inlineLimit = 32 << 10
 
     let directory: CacheDirectory

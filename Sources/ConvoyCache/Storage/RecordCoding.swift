@@ -27,7 +27,7 @@ enum RecordCoding {
             writer.text(field.value ?? "")
         }
         writer.count(record.userInfo.count)
-        // Sort them, so that equal records have equal bytes.
+        // Sort the entries, so that equal records have equal bytes.
         for (key, value) in record.userInfo.sorted(by: { $0.key < $1.key }) {
             writer.text(key)
             writer.text(value)

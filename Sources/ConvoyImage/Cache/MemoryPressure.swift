@@ -132,7 +132,7 @@ package final class MemoryPressure: Sendable {
     }
 }
 
-/// Waits for the reports of one file.
+/// A thread that waits for the reports of one file.
 private final class PressureWatcher: Sendable {
     let path: String
     private let source: MemoryPressure.Source

@@ -79,7 +79,7 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
 
     // MARK: Delivery
 
-    /// Calls the completion on its queue, unless the load is cancelled first.
+    /// Calls the completion on the queue of the handlers, unless the load is cancelled first.
     func end(with result: Result<Image, any Error>) {
         let queue = state.withLock { state in
             state.downloader = nil

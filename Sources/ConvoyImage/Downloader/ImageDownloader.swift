@@ -61,7 +61,7 @@ public final class ImageDownloader: Sendable {
         /// The minimum interval between two previews of an image, in seconds: 0.25 by default.
         public var previewInterval: TimeInterval = 0.25
 
-        /// The default settings.
+        /// Creates the default settings.
         public init() {}
     }
 

@@ -79,7 +79,7 @@ public final class ImagePrefetcher: Sendable {
             request.priority = .veryLow
             let receipt = ImageDownloadReceipt(
                 downloader, request.priority, .init(completion: { [weak self] _ in self?.didEnd(key) }))
-            // Store the receipt before the load begins, because it may finish immediately.
+            // Store the receipt before the load begins, because the load may finish immediately.
             let isWanted = state.withLock { state in
                 guard state.running[key] != nil else { return false }
                 state.running[key] = .some(receipt)

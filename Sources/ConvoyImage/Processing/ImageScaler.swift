@@ -80,8 +80,8 @@ struct ImageScaler {
         let (source, target) = (source.width, target.width)
         rowSums.withUnsafeMutableBufferPointer { sums in
             var (x, offset) = (0, 0)
-            // This is the left edge of the current pixel's area, in units in which a source pixel has the width of the
-            // target.
+            // This is the left edge of the current pixel's area, in units in which a source pixel has the target's
+            // width.
             var left = 0
             for column in 0..<target {
                 let end = (column + 1) * source

@@ -47,7 +47,7 @@ private struct StorageUploadAdapter: UploadAdapter {
     let restarts: @Sendable () -> Bool
 
     func send(_ file: URL, _ context: UploadAdapterContext) async throws -> any Sendable {
-        // Use the journaled upload only if it has the same key; the storage itself compares the file.
+        // Use the journaled upload only if it has the same key; the storage compares the file itself.
         let stored = context.stored.flatMap { try? JSONDecoder().decode(MultipartUpload.self, from: $0) }
         if let stored, stored.key == key {
             do {
@@ -56,7 +56,7 @@ private struct StorageUploadAdapter: UploadAdapter {
             }
         }
         let begun = try await storage.beginUpload(of: file, key: key, contentType: contentType, metadata: metadata)
-        // The storage lists its parts, so they need not be stored in the journal.
+        // The storage lists the parts, so they need not be stored in the journal.
         try context.store(try JSONEncoder().encode(begun))
         return try await go(on: begun, context)
     }

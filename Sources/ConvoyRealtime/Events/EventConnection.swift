@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Parses the body of a connection while it arrives. Used on the network thread only.
+/// A parser of the body of a connection while it arrives. Used on the network thread only.
 final class EventBody: BodySink, @unchecked Sendable {
     private let feed: EventFeed
     private let number: Int
@@ -47,7 +47,8 @@ final class EventBody: BodySink, @unchecked Sendable {
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { feed.delivery.waitsForRoom(then: then) }
 }
 
-/// Determines what to do after the end of an event source's connection (HTML, section 9.2.3).
+/// The state from which the next step after the end of an event source's connection is determined (HTML, section
+/// 9.2.3).
 struct ConnectionEnd {
     enum Outcome {
         /// The operation was paused or cancelled.

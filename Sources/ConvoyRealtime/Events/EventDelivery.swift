@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Delivers the events of a source to its handlers and readers.
+/// The delivery of the events of a source to its handlers and readers.
 ///
 /// Events arrive in groups, one for each piece of the body, and are delivered together. Handlers are called serially,
 /// in order, with no lock held. While the handlers or the slowest reader have a backlog of ``capacity``, the transfer

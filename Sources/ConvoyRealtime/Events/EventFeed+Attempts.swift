@@ -34,7 +34,7 @@ extension EventFeed {
         let (work, stopped) = state.withLock {
             state -> (held: AttemptContext?, (HTTPRequestOperation?, AttemptContext?, Wait)) in
             if !mayRepeat, let work = state.hold() {
-                // In the same order as the change to `open`.
+                // Change the state under the lock, in the same order as the change to `open`.
                 states.change(to: .connecting)
                 return (work, (nil, nil, Wait()))
             }

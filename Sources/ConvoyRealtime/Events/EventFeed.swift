@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Runs the connections of an `EventSource`, and the waits between them, across its pauses.
+/// The connections of an `EventSource`, and the waits between them, across its pauses.
 ///
 /// Decisions are made under one lock, and their effects are performed after the lock is released. Each connection has a
 /// number, which identifies late events of an earlier connection.

@@ -336,7 +336,7 @@ struct EventHandlers: Sendable {
     }
 }
 
-/// Identifies a listener, for removing it.
+/// The identifier of a listener, for removing it.
 public struct EventListenerID: Sendable, Hashable {
     let type: String
     let number: Int

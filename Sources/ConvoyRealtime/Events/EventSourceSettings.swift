@@ -30,7 +30,7 @@ package struct NetworkSense: Sendable {
             try NetworkReturn.shared.wait(for: $0, afterLoss: $1, $2)
         }
 
-    /// The state as reported by the kernel.
+    /// Creates a sense that reports the state as known to the kernel.
     package init() {}
 }
 

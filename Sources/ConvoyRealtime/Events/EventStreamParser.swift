@@ -1,8 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// Parses a stream of server-sent events by the algorithm of the WHATWG standard (HTML, section 9.2.6), from pieces of any
-/// length.
+/// A parser for streams of server-sent events, by the algorithm of the WHATWG standard (HTML, section 9.2.6), from
+/// pieces of any length.
 ///
 /// ```swift
 /// var parser = EventStreamParser()
@@ -107,7 +107,7 @@ public struct EventStreamParser: Sendable {
         }
         var borrowed = Borrowed()
         defer { keep(&borrowed) }
-        // These are the next positions of each line end, or the end. Each is searched again only once it has been
+        // These are the positions of the next line ends, or the end. Each is searched again only once it has been
         // passed.
         var (lineFeed, carriageReturn) = (-1, -1)
         while start < piece.count {

@@ -148,8 +148,7 @@ enum SequenceMatches {
     /// Returns the positions of a longest common subsequence in both; nil if it needs more removals and insertions than
     /// `maximumEdits`. Takes O(elements × edits) time at worst, and O(edits²) memory.
     static func places(_ old: [Int32], _ new: [Int32], maximumEdits: Int) -> [(Int, Int)]? {
-        // This array contains the furthest position on each diagonal `old - new`, indexed by the diagonal plus
-        // `offset`.
+        // This array contains the furthest position on each diagonal `old - new`, at the diagonal plus `offset`.
         let offset = min(maximumEdits, old.count + new.count) + 1
         var reached = [Int32](repeating: 0, count: 2 * offset + 1)
         var history: [[Int32]] = []

@@ -78,7 +78,7 @@ extension JSONMergePatch: HTTPBodyCodable {
         try self.init(parsing: httpBody, maximumDepth: limits.maximumNestingDepth)
     }
 
-    /// The JSON text, in UTF-8.
+    /// Returns the JSON text, in UTF-8.
     public func httpBody() -> Data { Data(description.utf8) }
 
     /// Decodes any JSON. Decoders convert numbers; ``init(parsing:maximumDepth:)`` keeps their digits.

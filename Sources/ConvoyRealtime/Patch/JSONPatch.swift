@@ -105,7 +105,7 @@ extension JSONPatch: HTTPBodyCodable {
         try self.init(parsing: httpBody, maximumDepth: limits.maximumNestingDepth)
     }
 
-    /// The JSON text, in UTF-8.
+    /// Returns the JSON text, in UTF-8.
     public func httpBody() -> Data { Data(description.utf8) }
 
     /// Decodes an array of operations. Decoders convert numbers; ``init(parsing:maximumDepth:)`` keeps their digits.
@@ -136,7 +136,8 @@ extension JSON {
 }
 
 extension JSONPatch {
-    /// One change, or a condition for the others (RFC 6902, section 4). The counterpart of `AFJSONPatchOperation`.
+    /// A single change, or a condition for the other operations (RFC 6902, section 4). The counterpart of
+    /// `AFJSONPatchOperation`.
     public enum Operation: Sendable, Hashable {
         /// Adds a member to an object, or replaces it; inserts an element into an array before the one at the index, or
         /// after the last with the token `-`. The object or array must exist. The pointer to the root replaces the
@@ -151,7 +152,7 @@ extension JSONPatch {
         case move(from: JSONPointer, path: JSONPointer)
         /// Adds a copy of a value elsewhere.
         case copy(from: JSONPointer, path: JSONPointer)
-        /// Requires a value to be equal to this one: numbers by value, text by code points, members in any order.
+        /// Requires a value to be equal to the given one: numbers by value, text by code points, members in any order.
         case test(path: JSONPointer, value: JSON)
 
         /// The place that the operation changes or tests.

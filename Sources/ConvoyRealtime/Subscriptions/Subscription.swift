@@ -45,7 +45,7 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
     /// The newest value; nil before the first, and if the JSON cannot be decoded. It is decoded on each access.
     public var value: Value? { try? decodedValue() }
 
-    /// The newest value; nil before the first.
+    /// Returns the newest value; nil before the first.
     ///
     /// - Throws: The decoder's error, which does not end the subscription.
     public func decodedValue() throws -> Value? { try json?.decoded(as: Value.self, by: decoder) }

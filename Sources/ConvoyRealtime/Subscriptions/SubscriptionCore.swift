@@ -4,7 +4,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Drives a subscription: passes events to its state, and performs the resulting actions.
+/// The core of a subscription. It passes events to the state, and performs the resulting actions.
 ///
 /// Inputs are serialized: events by a queue of the subscription, on which the handlers of the source run, and fetch
 /// results by the lock.

@@ -213,8 +213,7 @@ struct SubscriptionState {
             return adopt(value, version, then: kept, .uncertain)
         }
         if kept.isEmpty, base.isEmpty { return adopt(value, version, then: [], .uncertain) }
-        // The same version was received twice, although events arrived before the second request, so those events are
-        // older.
+        // The same version was received twice, although events arrived before the second request, so those are older.
         if version == candidate?.version, settled > 0 { return adopt(value, version, then: unsettled, .uncertain) }
         candidate = (value, version)
         if tryAgain() { return }
@@ -256,10 +255,10 @@ struct SubscriptionState {
         changes.append((.value(value), 0))
     }
 
-    /// The seconds before another fetch: none before the first, then half a second, growing to 30.
+    /// Returns the seconds before another fetch: none before the first, then half a second, growing to 30.
     private static func delay(_ count: Int) -> TimeInterval { count <= 0 ? 0 : min(30, 0.25 * Double(1 << min(count, 10))) }
 
-    /// The version as a number; nil if it is not one.
+    /// Returns the version as a number; nil if it is not a number.
     private static func number(_ version: String) -> Int? {
         guard !version.isEmpty, version.utf8.count <= 18, version.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
             return nil

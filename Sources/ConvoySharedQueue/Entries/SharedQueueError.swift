@@ -31,7 +31,7 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case dependencyCycle(UUID)
     /// The request cannot be stored, for this reason.
     case unsuitableRequest(String)
-    /// The URL, shown without its secret, contains a secret, which would be stored.
+    /// The URL contains a secret, which would be stored. It is shown without the secret.
     case secretInURL(String)
     /// A body is too long for an entry; the limit is in bytes. Put such a body in object storage or in a folder that
     /// all workers can access.

@@ -34,7 +34,7 @@ package struct WorkItem: Sendable {
 }
 
 extension WorkStore {
-    /// The time by which each step of its priority moves an entry forward, in microseconds: 15 minutes.
+    /// The time by which each step of priority moves an entry forward, in microseconds: 15 minutes.
     static let priorityStep: Int64 = 900_000_000
 
     /// Adds entries in this order, all or none.

@@ -19,7 +19,7 @@ final class WorkAttempt: @unchecked Sendable {
         /// Whether the attempt was abandoned: another worker may have the entry by now, the entry was cancelled or
         /// paused, or the worker is stopping.
         var isAbandoned = false
-        /// Whether it was recorded that the request is about to be sent.
+        /// Whether the store has recorded that the request is about to be sent.
         var hasBegun = false
         var payload: WorkPayload?
         /// The file for the body of the response.
@@ -61,8 +61,8 @@ final class WorkAttempt: @unchecked Sendable {
             operation.enterCompletionGroup()
             core.operationQueue.addOperation(operation)
         } catch {
-            // The entry may have been written by another version, or another worker may have the place that this one
-            // lacks.
+            // The entry may have been written by another version, or another worker may have the place that is missing
+            // here.
             let isOurs = error is SharedQueueError || error is DecodingError
             finish(isOurs ? .failedForNow(delay: 60_000_000) : .failed) { $0.error = Self.text(of: error, .standard) }
         }
@@ -189,7 +189,7 @@ final class WorkAttempt: @unchecked Sendable {
         } else if case .unavailable = error as? SharedQueueError {
             end = .failedForNow(delay: 1_000_000)
         } else if Self.isLocal(error) {
-            // The disk of this machine is full, or its folder is missing: another worker may succeed.
+            // The disk of this machine is full, or the folder is missing: another worker may succeed.
             end = .failedForNow(delay: 60_000_000)
         } else if operation.isCancelled {
             // The operation was cancelled by a handler of the program.

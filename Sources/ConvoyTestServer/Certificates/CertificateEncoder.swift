@@ -1,6 +1,6 @@
 import Foundation
 
-/// Encodes the signed part of a certificate (RFC 5280 section 4.1).
+/// An encoder of the signed part of a certificate (RFC 5280 section 4.1).
 struct CertificateEncoder {
     let profile: TestCertificate.Profile
     let key: CertificateKey
@@ -109,7 +109,7 @@ struct CertificateEncoder {
     }
 }
 
-/// Encodes the parts of a certificate with ASN.1's distinguished encoding rules (X.690).
+/// An encoder of the parts of a certificate with ASN.1's distinguished encoding rules (X.690).
 ///
 /// Certificates are assembled here instead of by OpenSSL, whose functions reject some of the defects that tests need.
 enum DER {
@@ -234,7 +234,7 @@ enum DER {
     }
 }
 
-/// Encodes IP addresses and networks for certificates.
+/// An encoder of IP addresses and networks for certificates.
 enum AddressBytes {
     /// Returns the 4 or 16 bytes of an address; nil if it is invalid.
     static func address(_ text: String) -> [UInt8]? {

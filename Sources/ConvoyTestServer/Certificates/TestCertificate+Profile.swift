@@ -59,7 +59,7 @@ extension TestCertificate {
         public var serialNumber: [UInt8]?
         /// Whether the basic constraints contain CA:TRUE. `issue(_:forKeyOf:)` works either way.
         public var isAuthority = false
-        /// The maximum number of authorities below this one; nil for no limit. Ignored unless `isAuthority`.
+        /// The maximum number of authorities below this certificate; nil for no limit. Ignored unless `isAuthority`.
         public var pathLength: Int?
         /// The permitted uses of the key; nil omits the extension.
         public var keyUsages: KeyUsages? = .digitalSignature

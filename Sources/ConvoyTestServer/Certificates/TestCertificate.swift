@@ -16,7 +16,7 @@ public final class TestCertificate: Sendable {
     public let profile: Profile
     /// The certificate in DER.
     public let derData: Data
-    /// The certificate whose key signed this one; nil if it is self-signed.
+    /// The certificate whose key signed this certificate; nil if it is self-signed.
     public let issuer: TestCertificate?
     /// The serial number, the most significant byte first.
     public let serialNumber: [UInt8]

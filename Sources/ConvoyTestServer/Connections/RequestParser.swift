@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Parses requests from a stream of bytes. A plain value that does no I/O and keeps no bytes.
+/// A parser of requests from a stream of bytes. A plain value that does no I/O and keeps no bytes.
 ///
 /// The caller passes all bytes that have arrived and have not been consumed yet; the parser returns how many it has
 /// consumed. No input makes it trap.

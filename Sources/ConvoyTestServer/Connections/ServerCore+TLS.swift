@@ -148,8 +148,7 @@ final class TLSSession {
     }
 
     deinit {
-        // Without this, OpenSSL would invalidate the session of a dropped connection, and the client could not resume
-        // it.
+        // Without this, OpenSSL would invalidate the session of a dropped connection, so that it could not be resumed.
         if details != nil { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         SSL_free(ssl)
     }
