@@ -41,6 +41,8 @@ extension CookieStore {
         package var creationTime: Int64
         package var accessTime: Int64
 
+        /// Creates a cookie.
+        ///
         /// - Parameters:
         ///   - name: The name. If empty, only the value is sent.
         ///   - value: The value.

@@ -233,6 +233,8 @@ public struct CookieLimits: Sendable, Hashable {
     /// The maximum total size of names, values, domains and paths, in bytes.
     public var bytes: Int
 
+    /// Creates limits.
+    ///
     /// - Parameters:
     ///   - cookiesPerSite: 180 by default, as in browsers. The RFC requires at least 50.
     ///   - cookies: 3300 by default. The RFC requires at least 3000.

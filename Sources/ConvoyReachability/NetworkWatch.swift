@@ -242,11 +242,11 @@ extension NetlinkMessage {
     /// Whether the message reports a network change.
     fileprivate var isChange: Bool {
         switch Int(type) {
-        // Acknowledgements.
+        // Acknowledgements have these types.
         case ..<Int(NLMSG_MIN_TYPE): false
-        // Events from wireless drivers, for example a completed scan.
+        // Wireless drivers report events, for example a completed scan.
         case Int(RTM_NEWLINK): attributes(after: MemoryLayout<ifinfomsg>.size)[Int(IFLA_WIRELESS)] == nil
-        // Cached clones of routes for single hosts.
+        // Cloned routes are cached for single hosts.
         case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
             (payload.integer(at: 8, as: UInt32.self) ?? 0) & UInt32(RTM_F_CLONED) == 0
         default: true

@@ -202,6 +202,8 @@ extension SessionConfiguration: Codable {
         case all
     }
 
+    /// Decodes the settings that are values.
+    ///
     /// - Throws: The decoder's errors; `DecodingError.dataCorrupted` if a number is out of range.
     public init(from decoder: any Decoder) throws {
         self.init()

@@ -170,12 +170,12 @@ extension ImageLayout {
             switch try body.byte(offset) {
             case 0x21:  // an extension: a label, then blocks
                 let label = try body.byte(offset + 1)
-                // Graphics control extension: the duration of the next frame, in hundredths of a second.
+                // The graphics control extension contains the duration of the next frame, in hundredths of a second.
                 if label == 0xF9, try body.byte(offset + 2) >= 4 {
                     delay = try body.number(2, at: offset + 4) * 10
                     if firstEnd == nil { control = offset + 3 }
                 }
-                // Netscape's loop count: how often the animation repeats.
+                // Netscape's loop count is the number of times that the animation repeats.
                 if label == 0xFF, body.starts(with: netscape, at: offset + 2), try body.byte(offset + 14) == 3,
                     try body.byte(offset + 15) == 1
                 {

@@ -40,6 +40,8 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
         (self.partSize, self.hasChecksums) = (partSize, hasChecksums)
     }
 
+    /// Decodes an upload.
+    ///
     /// - Throws: ``ObjectStorageError/Code/invalidConfiguration`` if the numbers are not those of an upload begun by
     ///   ``ObjectStorage``, for example because the stored value is damaged; an error of the decoder.
     public init(from decoder: any Decoder) throws {

@@ -18,27 +18,27 @@ import FoundationNetworking
 /// redirects, proxies and monitors. It accepts `text/event-stream`, unless the request has its own `Accept`, uses no
 /// cache, and sends the last identifier in `Last-Event-ID`, so that the server can continue after that event. (An
 /// identifier with control characters, or of more than 4 KiB, is not sent.) As in browsers, an identifier stays valid
-/// until an event has another one, even if the next connection brings events without any. As in the standard, a
-/// permanent redirect is followed again for each connection.
+/// until an event has another one, even across connections. As the standard requires, a permanent redirect is followed
+/// again for each connection.
 ///
-/// **Reconnecting.** If ``reconnects`` is set, which it is by default for a GET but not for a POST, the source
-/// reconnects after the end of a connection: after ``retryInterval``, and, while connections bring no events, after
-/// growing delays of up to ``maximumRetryInterval``. Without a network it waits, and reconnects as soon as the network
-/// returns. The source ends permanently with a status other than 200 or another content type (the server ends it
-/// successfully with 204), with an error that another connection cannot fix, and, unless ``reconnectsAfterExcess``,
-/// with a line or an event that is too long. It does not use `retryPolicy`.
+/// **Reconnecting.** If ``reconnects`` is set, by default for a GET but not for a POST, the source reconnects when a
+/// connection ends: after ``retryInterval`` or, while connections bring no events, after growing delays of up to
+/// ``maximumRetryInterval``. Without a network, it waits until the network returns, and then reconnects immediately.
+/// The source ends permanently after a status other than 200 (successfully after a 204), after another content type,
+/// after an error that another connection cannot fix, and, unless ``reconnectsAfterExcess`` is set, after a line or an
+/// event that is too long. It does not use `retryPolicy`.
 ///
-/// **As an operation** it executes from its start until it is closed, and its dependents wait for that; to wait until
-/// it is open, depend on ``opening``. It takes no slot of a `RequestOperationQueue` or of a host, and ignores the rate
-/// of starts; an `OperationQueue` counts it like any other. ``close()`` ends it successfully, `cancel()` with
-/// `URLError.cancelled`. A started source is retained until its end.
+/// **As an operation**, a source executes until it is closed, and its dependents wait until then. To wait only until it
+/// is open, depend on ``opening``. A source takes no slot of a `RequestOperationQueue` or of a host, and ignores the
+/// rate of starts; an `OperationQueue` counts it like any other operation. ``close()`` ends it successfully, `cancel()`
+/// with `URLError.cancelled`. A started source is retained until its end.
 ///
 /// **A pause** closes the connection and holds back undelivered events; `resume()` continues with both. Unless
 /// ``reconnects`` is set, the connection stays open, but nothing is received until `resume()`.
 ///
 /// **Handlers** run serially, in the order of the events, on `completionQueue`, or on the main queue if that is nil
-/// (when the first handler is called); none starts after `cancel()` or `close()`. While they have a backlog of 128 KiB,
-/// the transfer waits, and with it the server.
+/// when the first handler is called. No handler starts after `cancel()` or `close()`. While the handlers have a backlog
+/// of 128 KiB, the transfer waits, and so does the server.
 ///
 /// A `NetworkActivityMonitor` ignores the source, because it would show activity as long as the source is open.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {

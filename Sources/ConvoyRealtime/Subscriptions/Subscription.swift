@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A live copy of a server's JSON document: fetched once, and then changed by the patches that the server sends. The
+/// A live copy of a server's JSON document: fetched once, and then updated with the patches that the server sends. The
 /// counterpart of `SUBSCRIBE:usingBlock:error:` of `AFRocketClient`.
 ///
 /// ```swift
@@ -15,22 +15,23 @@ import Foundation
 /// **The events.** A `patch` contains operations: the JSON of a ``JSONPatch``. A `put` contains the whole value, which
 /// replaces the old one. Other events are ignored; listeners of ``source`` receive them.
 ///
-/// **The value** is fetched with a GET as soon as the stream is open. The response states in `Last-Event-ID` the `id`
+/// **The value** is fetched with a GET as soon as the stream is open. The `Last-Event-ID` of the response is the `id`
 /// of the last event that the value includes, so each event needs its own `id`, preferably an increasing number. If the
 /// server sends no identifiers, an event during the fetch causes another fetch, and an event that is included in the
-/// value but arrives after it is applied twice: such a server should send a `put` on each connection. The value is also
+/// value but arrives later is applied twice: such a server should send a `put` on each connection. The value is also
 /// fetched again when a patch is invalid or does not apply. Eight such failures in a row end the subscription.
 ///
-/// **A lost connection.** The source reconnects, with the last identifier in `Last-Event-ID`. The server continues
-/// after that event, or sends a `put`. If it can do neither, set ``resumesByEventID`` to false; without identifiers the
+/// **A lost connection.** The source reconnects with the last identifier in `Last-Event-ID`. The server continues after
+/// that event, or sends a `put`. If it supports neither, set ``resumesByEventID`` to false. Without identifiers, the
 /// value is always fetched again.
 ///
 /// **The end.** A subscription ends with its ``source``, which is the operation of the subscription, with its
 /// dependencies, state, pause and settings. A value that is gone (404, 410), or that is not JSON, also ends the
 /// subscription; after a temporary failure the value is fetched again, with delays from half a second to 30 seconds.
 ///
-/// A subscription can be used from any thread. A started one is retained until its end. The handlers of the source run
-/// on a queue of the subscription, which sets its `openHandler` and `eventHandler`: add listeners instead.
+/// A subscription can be used from any thread. A started subscription is retained until its end. The handlers of
+/// ``source`` run on a queue of the subscription. Do not set its `openHandler` and `eventHandler`, which the subscription
+/// uses: add listeners instead.
 public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
     /// The source of the events.
     public let source: EventSource

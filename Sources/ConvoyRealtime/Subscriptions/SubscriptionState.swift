@@ -8,8 +8,8 @@ import Foundation
 /// before them is compared as a number, if it is one. Otherwise only another fetch shows whether the version belongs to
 /// an older event, or to one that has not arrived yet.
 ///
-/// Without versions it is unknown whether the value includes an event that has arrived during the fetch: the value is
-/// then fetched again, a few times.
+/// Without versions, it is unknown whether the value includes an event that arrived during the fetch. The value is then
+/// fetched again, a few times.
 struct SubscriptionState {
     enum Action {
         /// Fetch the value after this delay in seconds. The previous fetch is obsolete.

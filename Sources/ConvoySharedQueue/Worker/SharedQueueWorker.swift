@@ -13,17 +13,17 @@ import Foundation
 /// try await worker.run()                     // until stop() was called, or its task is cancelled
 /// ```
 ///
-/// Each entry becomes an operation with the manager's settings, which runs in a queue of the worker. The manager's
-/// retry policy is not used, because each attempt may be made by another worker, according to ``Settings/retryPolicy``.
+/// Each entry becomes an operation with the manager's settings, which runs in a queue of the worker. Retries follow
+/// ``Settings/retryPolicy`` instead of the manager's retry policy, because another worker may make the next attempt.
 ///
 /// A worker claims entries in advance, so that it need not wait for the database between two entries: as many as it
 /// runs concurrently, and up to eight times as many (but not more than 400) if they end within milliseconds. It holds a
-/// lease on the claimed entries, and renews it three times in its duration. If the database cannot be reached, the
-/// worker continues until a tenth of the duration is left, and then cancels its entries. Results available by then are
-/// reported as soon as the database can be reached again.
+/// lease on the claimed entries, and renews the lease three times in its duration. If the database cannot be reached,
+/// the worker continues until a tenth of the duration is left, and then cancels its entries. Results available by then
+/// are reported as soon as the database can be reached again.
 public final class SharedQueueWorker: Sendable {
-    /// Called with each operation created by the worker, before it is started, on a thread of the worker. It provides
-    /// credentials, tokens and handlers, which are not stored. It must not block.
+    /// Called with each operation created by the worker, before the operation starts, on a thread of the worker.
+    /// Provides credentials, tokens and handlers, which are not stored. It must not block.
     public typealias Configure = @Sendable (_ operation: HTTPRequestOperation, _ entry: ClaimedEntry) -> Void
 
     /// The properties of a claimed entry.
