@@ -3,10 +3,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The holds of an attempt's transfer: a pending decision about its response, a delegate or reader with enough bytes,
-/// and a busy sink.
+/// The reasons to hold an attempt's transfer: a pending decision about its response, a delegate or reader that cannot
+/// accept more bytes, and a busy sink.
 extension Attempt {
-    /// Holds the connection until the hold is lifted.
+    /// Suspends the connection until the given hold is lifted.
     private func hold(_ hold: TransferHolds, _ connection: any Connection) {
         if waiting == nil {
             connection.suspendReceiving()
@@ -16,7 +16,7 @@ extension Attempt {
         carryOut(flow.handle(.refused))
     }
 
-    /// Returns a closure that lifts a hold, from any thread.
+    /// Returns a closure that lifts a hold. The closure may be called on any thread.
     private func lifting(_ hold: TransferHolds) -> @Sendable () -> Void {
         let transport = transport
         return { [self] in
@@ -31,8 +31,8 @@ extension Attempt {
 
     // MARK: Pauses
 
-    /// Holds a transfer that must not be sent twice, or ends it if nothing of it was sent. Called on the network
-    /// thread.
+    /// Holds a transfer whose request must not be sent twice, or ends the transfer if nothing was sent. Called on the
+    /// network thread.
     func hold(_ connection: any Connection) {
         guard afterCancel == nil, !hasConnectionEnded else { return }
         // `pause` may report the end of the connection before it returns.
@@ -62,8 +62,8 @@ extension Attempt {
     }
 
     private func decided(_ decision: ResponseDecision) {
-        // If the attempt was stopped in the meantime, the next one requests the response again, and the delegate
-        // decides about that one.
+        // If the attempt was stopped in the meantime, the next attempt requests the response again, and the delegate
+        // decides about the new response.
         guard isLive, let operation, let (connection, response) = undecided.take() else { return }
         switch decision {
         case .cancel:
@@ -80,7 +80,7 @@ extension Attempt {
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Directs the body to a sink, holding the transfer until the sink is open.
+    /// Redirects the body to a sink, and holds the transfer until the sink is open.
     private func divert(
         to sink: any BodySink, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
@@ -114,7 +114,7 @@ extension Attempt {
 
     // MARK: A slow receiver
 
-    /// Passes bytes to the delegate, and suspends the connection if the delegate has enough.
+    /// Passes bytes to the delegate, and suspends the connection if the delegate cannot accept more.
     func tell(
         _ delegate: (any OperationDelegate)?, of data: UnsafeRawBufferPointer, _ received: Int64,
         _ operation: URLConnectionOperation, _ connection: any Connection
@@ -131,14 +131,14 @@ extension Attempt {
 
     // MARK: A slow reader
 
-    /// Suspends the connection if the sink's reader has enough bytes for now.
+    /// Suspends the connection if the sink's reader must first read the bytes already stored.
     func waitForRoom(in sink: any BodySink, _ connection: any Connection) {
         if sink.waitsForRoom(then: lifting(.reader)) { hold(.reader, connection) }
     }
 
     // MARK: A slow sink
 
-    /// Sends a command to the sink, and suspends the connection until it has completed.
+    /// Sends a command to the sink, and suspends the connection until the command has completed.
     func command(
         _ sink: SinkQueue, for connection: any Connection, _ give: (@escaping (URLError?) -> Void) -> Void
     ) {

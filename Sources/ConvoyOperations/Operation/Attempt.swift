@@ -5,11 +5,13 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// One attempt of an operation: its connection, the data received, and the reasons why it waits. An operation has at
-/// most one attempt, the current or the last one. A late callback reaches its own attempt, which has already ended.
+/// One attempt of an operation: its connection, the received data, and the reasons why it is held. An operation refers
+/// to at most one attempt, the current or the last one. A late callback reaches its own attempt, which has already
+/// ended and ignores the call.
 ///
-/// Except for the members guarded by the operation's lock, an attempt is used by one thread at a time: the one that
-/// begins it, then the network thread, then the one that begins the next attempt. The lifecycle orders them.
+/// Except for the members guarded by the operation's lock, an attempt is used by one thread after another: the thread
+/// that begins it, the network thread, and the thread that begins the next attempt. The lifecycle guarantees this
+/// order.
 final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Identifies the attempt in the lifecycle.
     let number: Lifecycle.AttemptNumber
@@ -17,13 +19,13 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     // MARK: Guarded by the operation's lock
 
     @exclusivity(unchecked) var phase = AttemptPhase.preparing(nil)
-    /// The preset outcome of the next attempt, if it must not send the request.
+    /// The outcome of the next attempt, decided in advance, if that attempt must not send the request.
     @exclusivity(unchecked) var settlement: PresetOutcome?
     /// The wait before the next attempt.
     @exclusivity(unchecked) var wait: RetryDelay?
-    /// The redirect that is waiting for a slot, or the last one that did.
+    /// The redirect that is waiting for a slot, or the last redirect that waited for one.
     @exclusivity(unchecked) var unansweredRedirect: UnansweredRedirect?
-    /// The transport of all attempts, chosen before the connection is opened.
+    /// The transport of all attempts of the operation, chosen before the first connection is opened.
     @exclusivity(unchecked) var transport: (any Transport)?
 
     // MARK: Used by one thread only
@@ -34,20 +36,21 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The operation, retained only while the connection is open, so that a paused operation can be released.
     @exclusivity(unchecked) private(set) var operation: URLConnectionOperation?
     @exclusivity(unchecked) var body: ReceivedBody
-    /// Whether the request may be sent with credentials, so that a server may prove that it knows the password.
+    /// Whether the request may be sent with credentials. The response may then prove that the server knows the
+    /// password.
     @exclusivity(unchecked) var isAuthorized = false
     @exclusivity(unchecked) private var memoryLimit = Int64.max
-    /// Whether the connection has reported its end, or no connection exists.
+    /// Whether the connection has reported its end, or the attempt has no connection.
     @exclusivity(unchecked) private(set) var hasConnectionEnded = false
-    /// What to do after the attempt itself cancelled the connection, rather than the operation.
+    /// The next step if the connection was cancelled by the attempt itself rather than by the operation.
     @exclusivity(unchecked) var afterCancel: CancelIntent?
-    /// Whether the response may be cut off if its body does not end or is too long.
+    /// Whether the response may be truncated if its body does not end or is too long.
     @exclusivity(unchecked) private var mayCutBody = false
     /// The reasons why the connection is held.
     @exclusivity(unchecked) var flow = TransferState()
-    /// How the connection ended, possibly while it was held.
+    /// The way in which the connection ended, possibly while it was held.
     @exclusivity(unchecked) private var ending = ConnectionEnd.finished
-    /// State that few attempts need; created when its first member is set.
+    /// The state that few attempts need, created when one of its members is first set.
     @exclusivity(unchecked) private var rare: Rare?
 
     private let counts: TransferCounts
@@ -70,7 +73,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         rare?[keyPath: member] = value
     }
 
-    /// The request that the redirects lead to, without a range, and the number of redirects followed; nil without
+    /// The request at the end of the followed redirects, without a range, and the number of redirects; nil without
     /// redirects, or if they no longer matter.
     private(set) var redirection: (request: URLRequest, followed: Int)? {
         get { rare?.redirection }
@@ -81,7 +84,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         get { rare?.waiting }
         set { set(\.waiting, newValue) }
     }
-    /// The response that a delegate must decide about, and its connection, which is held.
+    /// The response that is waiting for a delegate's decision, and its connection, which is held.
     var undecided: (connection: any Connection, response: ResponseHead)? {
         get { rare?.undecided }
         set { set(\.undecided, newValue) }
@@ -104,7 +107,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     enum CancelIntent {
         case askForWhole
-        /// Nothing of the request was sent: the next attempt sends it after the pause.
+        /// Nothing of the request was sent, so the next attempt sends it after the pause.
         case sendLater
         case succeed
         case fail(URLError)
@@ -124,7 +127,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         case heldResponse
     }
 
-    /// Creates an attempt that takes over what the previous one received.
+    /// Creates an attempt that takes over the bytes received by the previous attempt.
     init(_ number: Lifecycle.AttemptNumber, after earlier: Attempt?, _ settings: AttemptSettings) {
         (self.number, self.settings) = (number, settings)
         counts = TransferCounts(earlier?.progress)
@@ -133,22 +136,22 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if let earlier { swap(&body, &earlier.body) }
     }
 
-    /// The configuration of the connection: that of the settings, unless it needs its own.
+    /// The configuration of the connection: the one in `settings`, unless the attempt has modified it.
     var configuration: ConnectionConfiguration {
         get { ownConfiguration ?? settings.configuration }
         set { ownConfiguration = newValue }
     }
 
-    /// The progress of the attempt, from any thread.
+    /// The progress of the attempt. Available from any thread.
     var progress: TransferProgress { counts.progress }
 
-    /// Sets the number of bytes received and expected, from any thread.
+    /// Sets the number of bytes received and expected. May be called on any thread.
     func report(total: Int64, expected: Int64?) {
         counts.bytesReceived.store(total, ordering: .relaxed)
         counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
     }
 
-    /// Sets the number of bytes sent and to be sent, from any thread.
+    /// Sets the number of bytes sent and the total number to send. May be called on any thread.
     func report(sent: Int64, expected: Int64?) {
         counts.bytesSent.store(sent, ordering: .relaxed)
         counts.bytesExpectedToSend.store(expected ?? -1, ordering: .relaxed)
@@ -175,16 +178,16 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func deliverHeldResponse(of operation: URLConnectionOperation) {
         self.operation = operation
         hasConnectionEnded = true
-        // An earlier stop found nothing to cancel.
+        // A stop requested earlier found nothing to cancel.
         if operation.lifecycle.value.isEnding { return carryOut(flow.handle(.stop)) }
         succeed(isFinal: true)
     }
 
-    /// Records that the sink is about to commit. Called under the operation's lock, so that discarding the attempt
-    /// finds the call.
+    /// Records the call that is about to commit the sink. Called under the operation's lock, so that discarding the
+    /// attempt finds the call.
     func willCommit(as call: BlockingCall) { body.sink?.willCommit(as: call) }
 
-    /// Moves the bytes of the sink to their final destination, from any thread.
+    /// Moves the bytes of the sink to their final destination. May be called on any thread.
     ///
     /// - Parameter then: Called on a worker thread, unless the call is abandoned.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
@@ -206,8 +209,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if isQuestion { noteRedirection(connection) }
         reportToEventLog(of: operation, response, connection)
         if isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
-        // A response that asks the client to wait closes the gate itself. A cached response says nothing about the
-        // host.
+        // A 429 or 503, which asks the client to wait, is handled with the retry. A cached response does not show that
+        // the host is reachable.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
         if operation.reportsAnswer, isOfHost, response.statusCode != 429, response.statusCode != 503 {
             operation.hostDidAnswer(operation.hostKey(of: response.url))
@@ -247,15 +250,15 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
                 startOver(with: response, connection)
             } else {
                 body.keepSeparately()
-                // The operation was cancelled by the delegate: more of the body would only fill memory until the
-                // cancellation takes effect.
+                // If the delegate has cancelled the operation, receiving more of the body would only fill memory until
+                // the cancellation takes effect.
                 if operation.lifecycle.value.isEnding { connection.suspendReceiving() }
             }
         }
     }
 
-    /// Limits how much of an error body is awaited, whatever length it declares; the same applies to a response that
-    /// another request may answer.
+    /// Limits how much of an error body is received, regardless of its declared length. The same limit applies to a
+    /// challenge that another request may answer.
     private func limitBody(of response: ResponseHead, _ operation: URLConnectionOperation, _ connection: any Connection) {
         mayCutBody =
             response.statusCode >= 300
@@ -272,7 +275,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         redirection = (request, redirected.followed)
     }
 
-    /// Makes the head of the complete body the current response again, even after an error response.
+    /// Restores the head of the complete body as the current response, even after an error response.
     private func noteHeadOfWhole(_ operation: URLConnectionOperation) {
         if let head = body.head { operation.note(head) }
     }
@@ -280,7 +283,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func startOver(with response: ResponseHead, _ connection: any Connection) {
         body.startOver(with: response)
         guard let sink = body.sink else {
-            // Fail before receiving any of the body unnecessarily.
+            // Fail now instead of receiving a body that will be rejected.
             if !mayCutBody, let total = body.total, total > memoryLimit {
                 return stop(connection, then: .fail(tooLarge))
             }
@@ -381,8 +384,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Ending
 
-    /// Records that the connection has ended. The end is processed after a decision about the response and when the
-    /// sink is no longer busy, so that the offset is correct; or immediately if the operation is ending anyway.
+    /// Records that the connection has ended. If the operation is ending, the end is processed immediately. Otherwise
+    /// it is processed when no decision about the response is pending and the sink is idle, so that the offset is
+    /// correct.
     private func connectionDidEnd(_ ending: ConnectionEnd) {
         guard !hasConnectionEnded else { return }
         hasConnectionEnded = true
@@ -392,14 +396,14 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         // After the end has been processed, the body belongs to the next attempt.
         guard undecided != nil else { return carryOut(flow.handle(.end)) }
         _ = flow.handle(.end)
-        // There is nothing left to decide unless the response is complete.
+        // Unless the response is complete, no decision about it is needed.
         if case .finished = ending, afterCancel == nil { return awaitDecision() }
         undecided = nil
         diverted.take()?.discard()
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Ends an attempt of an ending operation without waiting for user code. Called on the network thread.
+    /// Ends the attempt of an ending operation without waiting for user code. Called on the network thread.
     func giveUp() {
         // If the connection is being cancelled, its end will find the operation ending.
         guard hasConnectionEnded else { return }
@@ -418,7 +422,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// An earlier decision (`afterCancel`) takes precedence, even if the connection ended before it was cancelled.
+    /// Ends the attempt after its connection. If the attempt has cancelled the connection, `afterCancel` takes
+    /// precedence, even if the connection ended before the cancellation.
     private func conclude(_ ending: ConnectionEnd) {
         switch (afterCancel, ending) {
         case (nil, .finished), (.succeed, _): succeed()
@@ -437,7 +442,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Reports the outcome to the operation, once.
     private func end(with outcome: AttemptOutcome) {
         guard let operation = operation.take() else { return }
-        // A file that waits for the next attempt needs no descriptors.
+        // A file that waits for the next attempt needs no file descriptor.
         body.sink?.claim = nil
         operation.end(self, with: outcome)
     }
@@ -448,18 +453,19 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         connection.cancel()
     }
 
-    /// - Parameter isFinal: Whether this response was already chosen as the result.
+    /// - Parameter isFinal: Whether the response was already chosen as the result.
     private func succeed(isFinal: Bool = false) {
         if let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
         let head = body.separateBody == nil ? body.head : operation?.currentHead
         end(with: .received(head, isFinal: isFinal || body.isQuestionResult && head?.asksForCredentials == true))
     }
 
-    /// Closes the sink, or synchronizes a sink that is provisional until the response is accepted, and stores the
-    /// response.
+    /// Closes the sink, or synchronizes it if it is provisional until the response is accepted. Then finishes the
+    /// attempt with the response.
     func close(_ head: ResponseHead?, of operation: URLConnectionOperation) {
         if body.cut != nil, let head, operation.belongsIntoOutput(head) {
-            // The challenge was expected to be answered and was not, so the complete body is needed after all.
+            // The body was truncated because the challenge could have been answered. It was not answered, so the
+            // complete body is needed.
             body.requestQuestion()
             return operation.end(self, with: .unusable)
         }
@@ -498,7 +504,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         return URLError(error.code, describedBy: userInfo)
     }
 
-    /// The length of the body being received, as shown to the user.
+    /// The length of the body being received, as reported to the user.
     var expectedTotal: Int64? {
         guard body.separateBody != nil else { return body.total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }

@@ -4,19 +4,20 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Performs the work of operations that consist of more than one transfer.
+/// An object that performs the work of operations that consist of more than one transfer.
 package protocol AttemptRunner: AnyObject, Sendable {
-    /// The library class whose work it performs. A user's subclass of it may override `start()`.
+    /// The library class of the operations whose work the runner performs. A user's subclass of that class may override
+    /// `start()`.
     var workedClass: ObjectIdentifier { get }
 
-    /// Whether its operations use slots of their queue and host while they execute. True by default.
+    /// Whether the runner's operations use slots of their queue and host while they execute. True by default.
     var takesSlot: Bool { get }
 
     /// Performs the work of an attempt. Called on any thread; must not block.
     func begin(_ work: AttemptContext, of operation: URLConnectionOperation)
 
-    /// Whether the next attempt resumes where this one ended, so that it may follow whatever the request's method is.
-    /// False by default.
+    /// Whether the next attempt resumes where the previous one ended, so that a retry is allowed for any request
+    /// method. False by default.
     var isResumable: Bool { get }
 
     /// Releases everything kept from the attempts. Called once on any thread when the operation ends, before the end is
@@ -29,8 +30,8 @@ extension AttemptRunner {
     package var isResumable: Bool { false }
 }
 
-/// One attempt of an operation that works through other operations instead of one transfer. It reports the attempt's
-/// outcome. All members can be used from any thread.
+/// One attempt of an operation whose work is done by an ``AttemptRunner`` instead of a single transfer. The runner uses
+/// it to report the attempt's outcome. All members can be used from any thread.
 package struct AttemptContext: Sendable {
     private let attempt: Attempt
     private let operation: URLConnectionOperation
@@ -39,9 +40,9 @@ package struct AttemptContext: Sendable {
         (self.attempt, self.operation) = (attempt, operation)
     }
 
-    /// Sets how to stop the attempt: `stop` is called at most once, on any thread, and must be answered by `didStop()`
-    /// unless the attempt has ended by then. Returns false if the attempt must already stop: that must also be answered
-    /// by `didStop()`, and the next attempt may begin before that call returns.
+    /// Sets the closure that stops the attempt. `stop` is called at most once, on any thread; afterwards `didStop()`
+    /// must be called unless the attempt has ended. Returns false if the attempt must already stop. In that case too,
+    /// `didStop()` must be called, and the next attempt may begin before that call returns.
     package func begin(stop: @escaping @Sendable () -> Void) -> Bool { operation.advance(attempt, to: .working(stop: stop)) }
 
     /// Whether the operation has been cancelled or has expired, so that no further attempt follows.
@@ -58,22 +59,22 @@ package struct AttemptContext: Sendable {
         }
     }
 
-    /// Ends the attempt with an error of the transport, unless the operation is retried.
+    /// Ends the attempt with a transport error. The operation fails with that error unless it is retried.
     package func fail(with error: any Error, head: ResponseHead?) { operation.end(attempt, with: .failed(error, head)) }
 
-    /// Ends the attempt with a final error.
+    /// Ends the attempt with an error that is not retried.
     package func fail(finally error: any Error) { operation.end(attempt, with: .settled(error)) }
 
-    /// Ends the attempt with an unacceptable response, unless the operation is retried.
+    /// Ends the attempt with an unacceptable response. The operation fails with the given error unless it is retried.
     package func fail(with error: any Error, response head: ResponseHead, data: Data?, object: Any?) {
         operation.note(head)
         operation.end(attempt, with: .refused(error, head, data: data, object: object))
     }
 
-    /// Begins a step that cannot be undone. Its outcome becomes the operation's: a cancellation or a timeout waits for
-    /// it for one second, and has no effect if it ends in that time.
+    /// Begins a step that cannot be undone and whose outcome becomes the operation's. A cancellation or a timeout waits
+    /// up to one second for the step, and has no effect if the step ends in that time.
     ///
-    /// Returns false if the operation has already ended, so that there is nothing left to report.
+    /// Returns false if the operation has already ended, in which case the caller must not begin the step.
     package func beginCommit() -> Bool {
         operation.handle(.workCanCommit(attempt.number))
         let life = operation.lifecycle.value
@@ -82,12 +83,12 @@ package struct AttemptContext: Sendable {
 
     /// Ends the attempt with success.
     ///
-    /// - Parameter data: The body of the response, to set as the operation's.
+    /// - Parameter data: The body of the response, which becomes the operation's `responseData`.
     package func succeed(with object: Any?, data: Data? = nil) {
         operation.end(attempt, with: .succeeded(object, data: data))
     }
 
-    /// Reports the number of bytes received, in total and expected.
+    /// Reports the number of bytes received since the last call, in total, and expected.
     package func report(bytes: Int64, total: Int64, expected: Int64?) {
         attempt.report(total: total, expected: expected)
         guard bytes > 0 else { return }
@@ -97,7 +98,7 @@ package struct AttemptContext: Sendable {
         operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
     }
 
-    /// Reports the number of bytes of the upload confirmed by the server.
+    /// Reports the number of upload bytes confirmed by the server.
     ///
     /// - Parameter bytes: The change since the last call; negative if the server has lost some.
     package func reportSent(bytes: Int64, total: Int64, expected: Int64?) {
@@ -109,18 +110,18 @@ package struct AttemptContext: Sendable {
         operation.progressReport.noteUpload(bytes, total: total, expected: expected, of: operation)
     }
 
-    /// Reports that the body continues after existing bytes.
+    /// Reports that the body continues after the first `offset` bytes, which already exist.
     package func didResume(at offset: Int64, expected: Int64?) {
         operation.delegate(interestedIn: .progress)?.operation(operation, didResumeAt: offset, expected: expected)
     }
 
-    /// Reports that the host has answered, so that its gate does not have to stay closed.
+    /// Reports that the host has answered, so that its gate can open.
     package func hostDidAnswer() {
         if operation.reportsAnswer { operation.hostDidAnswer(operation.hostKey) }
     }
 
-    /// Waits until file descriptors are available or the attempt must stop, then calls `then` once; immediately if they
-    /// are available.
+    /// Waits until file descriptors are available or the attempt must stop, then calls `then` once. If descriptors are
+    /// available now, `then` is called immediately.
     ///
     /// - Parameter earlier: An earlier claim with which a file could not be opened.
     package func awaitDescriptors(
@@ -138,7 +139,8 @@ package struct AttemptContext: Sendable {
 }
 
 extension URLConnectionOperation {
-    /// Performs the work of the operation; nil, the default, for a single transfer. Set it before the operation starts.
+    /// The runner that performs the work of the operation; nil, the default, for a single transfer. Set it before the
+    /// operation starts.
     package final var worker: (any AttemptRunner)? {
         get { core.withLock { $0.worker } }
         set {
@@ -149,12 +151,13 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Makes the operation a part of another one: it adopts the other's settings, and the other's handlers decide about
-    /// redirects and challenges. A part is not retried unless nothing was sent, uses no cache, shares no transfer, and
-    /// posts no notifications. A part for another origin receives none of the parent's secrets, as after a redirect.
+    /// Makes the operation a part of `parent`. The part adopts the parent's settings, and the parent's handlers decide
+    /// about redirects and challenges. A part is not retried unless nothing was sent, uses no cache, does not share its
+    /// transfer, and posts no notifications. A part for another origin receives none of the parent's secrets, as after
+    /// a redirect.
     ///
     /// - Parameters:
-    ///   - decoding: Whether to decode a body that is encoded although no encoding was requested.
+    ///   - decoding: Whether to decode a body if the server encoded it although no encoding was requested.
     ///   - identity: Whether to request the body without an encoding.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool, identity: Bool = false) {
         let (common, redirect, challenge, context) = parent.core.withLock { core in
@@ -163,7 +166,7 @@ extension URLConnectionOperation {
         }
         let settings = common.ofPart(decoding: decoding, identity: identity)
         let old = core.withLock { core in
-            // The part uses the trace context of the whole operation.
+            // The requests of the part belong to the parent's trace.
             core.traceContext = context
             defer { core.common = settings }
             return core.common
@@ -195,9 +198,9 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Allows the server to be silent: once the head of its response has arrived, the transfer may be arbitrarily slow
-    /// and may go without a byte for this many seconds, or forever with nil. The usual idle timeout applies to the
-    /// head.
+    /// Allows the server to pause while it sends the body. After the response head has arrived, the transfer may be
+    /// arbitrarily slow and may go without a byte for `limit` seconds, or forever if `limit` is nil. The usual idle
+    /// timeout applies until the head arrives.
     package final func allowSilence(for limit: TimeInterval?) {
         let request = core.withLock { $0.request.urlRequest }
         change { values in
@@ -209,7 +212,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Called on the network thread with each interim response (1xx) except 100. It must not block.
+    /// The handler called on the network thread with each interim response (1xx) except 100. It must not block.
     package final var interimResponseHandler: (@Sendable (ResponseHead) -> Void)? {
         get { core.withLock { $0.rareHandlers?.interim } }
         set { setHandler(\.interim, newValue) }

@@ -1,20 +1,20 @@
 import ConvoySupport
 import ConvoyTransport
 
-/// The phase of an attempt, which determines how to stop it. A value, guarded by the operation's lock.
+/// The phase of an attempt, which determines how to stop it. Guarded by the operation's lock.
 ///
 /// The lifecycle decides whether an attempt must stop, and changes before the attempt is stopped. Each step of an
-/// attempt checks the lifecycle under the lock: a step observes an earlier stop, and a later stop observes the step. So
-/// no stop has to be stored.
+/// attempt checks the lifecycle under the lock, so a step observes an earlier stop, and a later stop observes the step.
+/// Therefore stops do not have to be stored.
 enum AttemptPhase {
-    /// Begun, but not connected. A call of user code can be abandoned.
+    /// The attempt has begun, but is not connected. The associated call runs user code, and can be abandoned.
     case preparing(BlockingCall?)
     case connected(any Connection)
     /// Work other than a connection is in progress; `stop` is called at most once.
     case working(stop: (@Sendable () -> Void)?)
     /// The transfer is over, and a serializer produces the outcome. This is user code, which can be abandoned.
     case processing
-    /// Ended, with or without an outcome; there is nothing to stop.
+    /// The attempt has ended, with or without an outcome. A stop has no effect.
     case ended
 
     /// The action that a stop requires.
@@ -22,7 +22,7 @@ enum AttemptPhase {
         case nothing
         /// Call the closure. The attempt ends later.
         case call(@Sendable () -> Void)
-        /// The attempt has ended without an outcome. The call was abandoned with it.
+        /// The attempt has ended without an outcome. The associated call, if any, was abandoned.
         case ended(BlockingCall?)
     }
 
@@ -50,7 +50,7 @@ enum AttemptPhase {
             self = .working(stop: nil)
             return .call(stop ?? {})
         case .preparing(let call):
-            // Without a call, this is the library's own code, which takes the next step shortly.
+            // Without a call, the library's own code is running and takes the next step shortly.
             guard isFinal, let call, call.giveUp() else { return .nothing }
             self = .ended
             return .ended(call)
@@ -61,23 +61,24 @@ enum AttemptPhase {
         }
     }
 
-    /// Takes the next step. Returns false if the attempt has ended or must stop: it then keeps its phase, and the
-    /// caller must end it.
+    /// Takes the next step. If the attempt has ended or must stop, returns false without changing the phase, and the
+    /// caller must end the attempt.
     mutating func advance(to next: AttemptPhase, unless isStopping: Bool) -> Bool {
         guard isUnderWay, !isStopping else { return false }
         self = next
         return true
     }
 
-    /// Ends an attempt whose transfer is over or was stopped. Returns its previous phase, to be released outside the
-    /// lock; nil if it has already ended.
+    /// Ends an attempt whose transfer is over or was stopped. Returns the previous phase, which the caller must release
+    /// outside the lock; nil if the attempt has already ended.
     mutating func end() -> AttemptPhase? {
         guard isUnderWay else { return nil }
         defer { self = .ended }
         return self
     }
 
-    /// Records that the serializer has produced the outcome. Returns false if the attempt no longer waits for it.
+    /// Records that the serializer has produced the outcome. Returns false if the attempt no longer waits for the
+    /// outcome.
     mutating func didProcess() -> Bool {
         guard case .processing = self else { return false }
         self = .ended

@@ -3,9 +3,8 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The values that each operation needs from its settings, prepared once for all operations with the same settings:
-/// copying the settings, or assembling the configuration of a connection, would cost as much as the rest of an
-/// operation's start.
+/// The values that each operation needs from its settings, prepared once for all operations with the same settings.
+/// Copying the settings or assembling a connection configuration for each operation would double the cost of its start.
 final class AttemptSettings: Sendable {
     /// The configuration of the connections.
     let configuration: ConnectionConfiguration
@@ -20,15 +19,15 @@ final class AttemptSettings: Sendable {
     let postsNotifications: Bool
     let completionQueue: DispatchQueue?
     let completionGroup: DispatchGroup?
-    /// Decodes the body of an acceptable response on the awaiting task.
+    /// The serializer that decodes the body of an acceptable response on the awaiting task.
     let awaitedValue: (any DirectJSONDecoding)?
-    /// Whether `awaitedValue` is set. Reading the value itself would copy it.
+    /// Whether `awaitedValue` is set. Checking `awaitedValue` itself would copy it.
     let hasAwaitedValue: Bool
     /// The maximum size of a body in memory that is parsed, in bytes.
     let parsedBodyLimit: Int
     /// The maximum size of a body in memory that is not parsed, in bytes.
     let bodyLimit: Int
-    /// Whether the body of an acceptable status is delivered unchanged.
+    /// Whether the body of a response with an acceptable status code is delivered unchanged.
     private let deliversBodies: Bool
     private let acceptableStatusCodes: StatusCodeSet?
 
@@ -60,22 +59,22 @@ final class AttemptSettings: Sendable {
         acceptableStatusCodes = values.serializer.acceptableStatusCodes
     }
 
-    /// Whether the response needs no serializer: its status code is acceptable, every content type is acceptable, and
-    /// the body is the result.
+    /// Returns whether a response needs no serializer: its status code is acceptable, every content type is acceptable,
+    /// and the body is the result.
     func deliversBody(ofStatus statusCode: Int) -> Bool {
         deliversBodies && acceptableStatusCodes?.contains(statusCode) ?? true
     }
 }
 
-/// A response serializer and the properties that the engine needs. They are computed once, because the network thread
-/// runs no user code and conformance checks are slow.
+/// A response serializer and its properties, which are read once because the network thread must not run user code and
+/// conformance checks are slow.
 struct PreparedSerializer: Sendable {
     let serializer: any HTTPResponseSerialization
-    /// The serializer if it is the plain one, which parses nothing.
+    /// The serializer if it is an `HTTPResponseSerializer`, which parses nothing; otherwise nil.
     let plain: HTTPResponseSerializer?
-    /// The maximum body size that it parses; nil if it parses nothing.
+    /// The maximum body size that the serializer parses, in bytes; nil if it parses nothing.
     let parsingLimit: Int?
-    /// The status codes that it accepts; nil for all.
+    /// The status codes that the serializer accepts; nil for all.
     let acceptableStatusCodes: StatusCodeSet?
     private let takesDecoder: Bool
 
@@ -87,7 +86,7 @@ struct PreparedSerializer: Sendable {
         takesDecoder = serializer is any DecoderInheriting
     }
 
-    /// Returns the serializer, with a decoder unless it has its own.
+    /// Returns the serializer, which uses the given decoder unless it has its own.
     func serializer(decodingBy decoder: JSONDecoder?) -> any HTTPResponseSerialization {
         guard takesDecoder, let decoder else { return serializer }
         return (serializer as? any DecoderInheriting)?.taking(decoder) ?? serializer

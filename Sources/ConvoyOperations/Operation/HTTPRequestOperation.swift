@@ -11,9 +11,9 @@ import Synchronization
 /// The serializer runs before the operation finishes, so operations that depend on it can read `responseObject` and
 /// `error`.
 open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
-    /// Called with the operation and its `responseObject`.
+    /// A handler called with the operation and its `responseObject`.
     public typealias Success = @Sendable (_ operation: HTTPRequestOperation, _ responseObject: Any?) -> Void
-    /// Called with the operation and its `error`.
+    /// A handler called with the operation and its `error`.
     public typealias Failure = @Sendable (_ operation: HTTPRequestOperation, _ error: any Error) -> Void
 
     /// The object created from the body by the serializer; nil until the operation has finished, or if the serializer
@@ -25,13 +25,13 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         return self.object(object, of: data)
     }
 
-    /// Returns the response object for a response with this body.
+    /// Returns the response object of a response with the given body.
     final func object(_ object: OperationCore.ResponseObject, of data: Data?) -> Any? {
         switch object {
         case .none: nil
         case .body: data
         case .made(let box): box.object
-        // Decoding was left to the awaiting task, but another caller reads the object.
+        // The awaiting task was expected to decode the body, but another caller reads the object.
         case .undecoded: try? serializerWithDecoder.responseObject(for: response, data: data)
         }
     }
@@ -43,8 +43,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         setFinalHandlers { ($0.success, $0.failure) = (success, failure) }
     }
 
-    /// Validates and parses the response before the operation finishes: the result becomes `responseObject`, a thrown
-    /// error becomes `error`. Calls `responseSerializer` unless overridden.
+    /// Validates and parses the response before the operation finishes. The result becomes `responseObject`, and a
+    /// thrown error becomes `error`. Calls `responseSerializer` unless overridden.
     ///
     /// ```swift
     /// final class UserOperation: HTTPRequestOperation, @unchecked Sendable {
@@ -55,8 +55,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// }
     /// ```
     ///
-    /// Called on an internal concurrent queue, where it may block for a while. It is called once for the final
-    /// response, and not if the transfer failed.
+    /// This method is called on an internal concurrent queue, where it may block for a while. It is called once, for
+    /// the final response, and not at all if the transfer failed.
     ///
     /// - Parameters:
     ///   - response: The response; nil if the transport returned none.
@@ -65,7 +65,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         try serializerWithDecoder.responseObject(for: response, data: data)
     }
 
-    /// The serializer, with the manager's decoder unless it has its own.
+    /// The serializer, which uses the manager's decoder unless it has its own.
     private var serializerWithDecoder: any HTTPResponseSerialization {
         let (facts, decoder) = core.withLock { ($0.common.values.serializer, $0.common.values.decoder) }
         return facts.serializer(decodingBy: decoder)
@@ -79,13 +79,14 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 }
 
 extension HTTPRequestOperation {
-    /// Makes the operation fail with the error when it is started, so that a request that could not be created is
-    /// reported like one that failed.
+    /// Makes the operation fail with the given error when it is started, so that a request that could not be created is
+    /// reported like a failed request.
     package final func fail(with error: any Error) {
         set((any Error)?.some(error)) { swap(&$0.presetFailure, &$1) }
     }
 
-    /// Waits like `finished()`, and decodes the body here if decoding was left to the caller.
+    /// Waits like `finished()`, then returns the value, decoding the body on the calling task if it has not been
+    /// decoded.
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()
         let (object, data, head, awaited) = core.withLock {
@@ -98,7 +99,7 @@ extension HTTPRequestOperation {
             if let value = try serializer.value(ofPlain: data) { return value }
             return try value(of: nil)
         } catch {
-            // Decode again to get an error that describes the response.
+            // Decode the body again to get an error that describes the response.
             do {
                 return try value(of: try serializer.value(for: head?.urlResponse, data: data))
             } catch {
@@ -120,7 +121,7 @@ extension HTTPRequestOperation {
     /// manager's async calls.
     ///
     /// - Throws: The operation's `error`, an `HTTPError` if the body cannot be decoded, or
-    ///   `URLError.cannotParseResponse` if there is neither such an object nor a body.
+    ///   `URLError.cannotParseResponse` if the response provides neither an object of the type nor a body to decode.
     public final func value<Value: Sendable>(as type: Value.Type = Value.self) async throws -> Value {
         try await finished()
         let object = responseObject
@@ -140,8 +141,8 @@ extension HTTPRequestOperation {
 }
 
 extension RetryPolicy {
-    /// Evaluates the policy for a finished, failed operation without its own policy: one attempt of a task that
-    /// outlives the operation.
+    /// Evaluates the policy for a failed operation that has no policy of its own, because it is one attempt of a task
+    /// that outlives the operation.
     ///
     /// - Parameter retryCount: The number of earlier retries.
     /// - Returns: nil if the policy does not cover the failure.

@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The state of an operation that several threads use: a value behind the operation's only lock.
+/// The part of an operation's state that several threads use, guarded by the operation's only lock.
 ///
 /// Several members are read under one lock, because each lock and each retained reference is a measurable part of the
 /// cost of a small request. Rarely used members are in a separate object, ``Extras``, because thousands of operations
@@ -38,8 +38,8 @@ struct OperationCore: ~Copyable {
 
     var hasHandlers: Bool { success != nil || failure != nil || completion != nil }
 
-    /// Whether the caller must submit the handlers to their queue now, because the operation has finished and has
-    /// handlers. Returns true only once until they are taken.
+    /// Returns whether the caller must submit the handlers to their queue now, because the operation has finished and
+    /// has handlers. Returns true only once until the handlers are taken.
     mutating func beginHandover() -> Bool {
         guard isFinished, hasHandlers, !isHandoverPending else { return false }
         isHandoverPending = true
@@ -51,14 +51,14 @@ struct OperationCore: ~Copyable {
         return FinalHandlers(completion: completion.take(), success: success.take(), failure: failure.take())
     }
 
-    /// Handlers that few operations have.
+    /// The handlers that few operations have.
     final class OptionalHandlers: @unchecked Sendable {
         // Guarded by the operation's lock.
         var download: URLConnectionOperation.ProgressHandler?
         var upload: URLConnectionOperation.ProgressHandler?
         var redirect: URLConnectionOperation.RedirectHandler?
         var retry: URLConnectionOperation.RetryHandler?
-        /// Called when the operation waits at the closed gate of its host.
+        /// The handler called when the operation waits at the closed gate of its host.
         var closedGate: (@Sendable () -> Void)?
         var prepare: URLConnectionOperation.Preparation?
         /// The inputs from dependencies, in the order in which they were added.
@@ -66,11 +66,11 @@ struct OperationCore: ~Copyable {
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
         var cache: URLConnectionOperation.CacheResponseHandler?
         var traceContext: URLConnectionOperation.TraceContextProvider?
-        /// Called with interim responses.
+        /// The handler called with interim responses.
         var interim: (@Sendable (ResponseHead) -> Void)?
-        /// Called before all others with changes of the lifecycle.
+        /// The interceptor called with changes of the lifecycle before anything else.
         var supervisor: (any TransitionInterceptor)?
-        /// Makes the decisions that no handler makes.
+        /// The delegate that makes the decisions that no handler makes.
         var delegate: (any OperationDelegate)?
 
         var copy: OptionalHandlers {
@@ -100,7 +100,7 @@ struct OperationCore: ~Copyable {
         /// The body itself.
         case body
         case made(ObjectBox)
-        /// Not decoded yet: the awaiting task decodes the body.
+        /// The body has not been decoded; the awaiting task will decode it.
         case undecoded
     }
 
@@ -124,19 +124,20 @@ struct OperationCore: ~Copyable {
         mutating get { self.authentication.made(by: AuthenticationWork()) }
     }
 
-    /// Whether credentials and secrets of a manager with a base URL may be sent with the request.
+    /// Whether the credential and tokens of the manager may be sent with the request. If the manager has a base URL,
+    /// this depends on the request's origin.
     private var isForOwnOrigin: Bool {
         guard let targets = common.values.holder.authorizedTargets else { return true }
         return request.target.map(targets.contains) ?? false
     }
 
-    /// The authenticator of the request.
+    /// The authenticator, unless its tokens must not be sent to the request's origin.
     var authenticator: Authenticator? {
         guard let authenticator = common.values.authenticator else { return nil }
         return isForOwnOrigin ? authenticator : nil
     }
 
-    /// The sources of credentials.
+    /// The sources of credentials for challenges.
     var credentialSource: CredentialSource {
         var source = CredentialSource()
         let values = common.values
@@ -151,24 +152,25 @@ struct OperationCore: ~Copyable {
 
     // MARK: The delivery
 
-    /// The completion group, once it has been entered.
+    /// The completion group that the operation has entered; nil until then.
     var enteredGroup: DispatchGroup?
     /// Whether the operation has finished: its results are final, and its handlers are being handed over.
     var isFinished = false
     /// Whether the handlers have run, or none are set.
     var areHandlersDone = false
-    /// Internal blocks to run when the delivery is complete.
+    /// The internal blocks to run when the delivery is complete.
     var hooks: [@Sendable () -> Void] = []
 
     // MARK: Rarely used state
 
-    /// State that few operations need, created when its first member is set. Guarded by the operation's lock.
+    /// The state that few operations need, created when one of its members is first set. Guarded by the operation's
+    /// lock.
     final class Extras: @unchecked Sendable {
         /// The destination of the body; nil to keep it in memory.
         var place: BodyDestination?
-        /// The error to fail with at the start, if the request could not be created.
+        /// The error with which the operation fails when it starts, because its request could not be created.
         var presetFailure: (any Error)?
-        /// Performs the work instead of a single transfer.
+        /// The runner that performs the work instead of a single transfer.
         var worker: (any AttemptRunner)?
         /// The redirects of the latest attempt.
         var redirects: [RedirectEvent]?
@@ -199,8 +201,8 @@ struct OperationCore: ~Copyable {
         }
     }
 
-    /// Marks the operation as finished. Returns the last attempt; keeps its progress if that cannot be derived from the
-    /// body.
+    /// Takes out the last attempt of a finished operation and returns it. Keeps its progress if that cannot be derived
+    /// from the body.
     mutating func takeAttempt() -> Attempt? {
         guard let attempt = attempt.take() else { return nil }
         var progress = attempt.progress
@@ -216,13 +218,13 @@ struct OperationCore: ~Copyable {
         self.common = common
     }
 
-    /// Returns the attempt with a number of the lifecycle; nil if it has not begun or is no longer the last one.
+    /// Returns the attempt with the given number; nil if that attempt has not begun or is no longer the last one.
     func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? {
         guard let attempt, attempt.number == number else { return nil }
         return attempt
     }
 
-    /// Returns the transport of all attempts of the operation, chosen by the first attempt.
+    /// Returns the transport of all attempts of the operation, choosing it for the first attempt.
     mutating func openTransport(for attempt: Attempt) -> any Transport {
         if let transport = attempt.transport { return transport }
         let chosen = chooseTransport(under: attempt.settings)
@@ -245,7 +247,7 @@ struct OperationCore: ~Copyable {
         return requestWithTimeout(under: settings)
     }
 
-    /// The request with the configured idle timeout, if any.
+    /// Returns the request with the configured idle timeout, if any.
     func requestWithTimeout(under settings: AttemptSettings) -> TransferRequest {
         guard let limit = settings.idleTimeout else { return request }
         return request.with(timeoutInterval: limit)
@@ -260,16 +262,17 @@ struct OperationCore: ~Copyable {
 }
 
 extension OperationCore {
-    /// Values that few attempts need for their connection.
+    /// The values that few attempts need for their connection.
     struct ConnectionExtras {
         let token: AccessToken?
-        /// The challenges of the operation, if there were any.
+        /// The record of the operation's challenges, if any.
         let record: AuthenticationRecord?
         let cacheHandler: URLConnectionOperation.CacheResponseHandler?
         let isTraced: Bool
     }
 
-    /// Adds the values that few attempts need; returns nil if none are needed.
+    /// Applies rarely used state to the request and the attempt. Returns the values that the connection also needs; nil
+    /// if it needs none.
     mutating func addRareParts(
         to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
         _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
@@ -296,15 +299,15 @@ extension OperationCore {
 }
 
 extension URLConnectionOperation: RequestConfigurable {
-    /// The settings. Connection settings are read when an attempt begins, handlers when they are called. A debug build
-    /// warns once on standard error if a change comes too late for the attempt in progress.
+    /// The settings of the operation. Connection settings are read when an attempt begins, handlers when they are
+    /// called. A debug build warns once on standard error if a change comes too late for the attempt in progress.
     public final var settings: RequestSettings {
         get { core.withLock { $0.common } }
         set {
             updateSettings { settings in
                 let old = settings
                 settings = newValue
-                // With a token, the refresh would wait for itself.
+                // An operation that refreshes a token must not wait for that token.
                 if old.values.holder.isOfRefresh { settings.values.authenticator = old.values.authenticator }
             }
         }
@@ -322,7 +325,7 @@ extension URLConnectionOperation: RequestConfigurable {
         return result
     }
 
-    /// Updates the settings, including those that belong to the operation.
+    /// Updates the settings, including the internal ones that belong to the operation.
     final func change(_ body: (inout RequestSettings.Values) -> Void) {
         // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
         let (old, new) = core.withLock { core in
@@ -334,7 +337,7 @@ extension URLConnectionOperation: RequestConfigurable {
         noteRareSettings(new.prepared)
     }
 
-    /// Records rare settings, which require a lookup under the lock.
+    /// Sets the flags of rarely used settings, which must be looked up under the lock.
     private func noteRareSettings(_ settings: AttemptSettings) {
         if settings.completionGroup != nil {
             flags.insert(.completionGroup)
@@ -346,7 +349,7 @@ extension URLConnectionOperation: RequestConfigurable {
         }
     }
 
-    /// Starts metrics and event logging if new settings require it, and records rare settings.
+    /// Starts metrics and event logging if the new settings require them, and sets the flags of rarely used settings.
     final func beginToTell(_ settings: RequestSettings) {
         let prepared = settings.prepared
         noteRareSettings(prepared)
@@ -355,7 +358,7 @@ extension URLConnectionOperation: RequestConfigurable {
         if !settings.values.eventMonitors.isEmpty { beginEventLog() }
     }
 
-    /// Sets a member of the operation. The old value is released outside the lock, because its `deinit` may use the
+    /// Sets a member of the operation. The old value is released outside the lock, because its `deinit` may access the
     /// operation.
     final func set<Value: Sendable>(_ value: Value, _ exchange: (inout OperationCore, inout Value) -> Void) {
         let old = core.withLock { core in

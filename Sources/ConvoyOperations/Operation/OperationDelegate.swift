@@ -6,21 +6,22 @@ import Foundation
 import Synchronization
 import FoundationNetworking
 
-/// Follows an operation's transfer, and makes the decisions that the operation's own handlers do not make. Sessions use
-/// it to turn operations into tasks.
+/// A delegate that follows an operation's transfer and makes the decisions that the operation's own handlers do not
+/// make. Sessions use it to turn operations into tasks.
 ///
 /// Its methods are called on any thread, including the network thread, and must not block unless documented otherwise.
-/// The delegate answers each question once, immediately or later, on any thread. An operation whose delegate decides
-/// about redirects, responses or data does not share its transfer.
+/// The delegate calls each `decide` or `answer` closure once, immediately or later, on any thread. An operation whose
+/// delegate decides about redirects, responses or data does not share its transfer.
 package protocol OperationDelegate: AnyObject, Sendable {
-    /// Returns the events that the delegate currently handles for an operation.
+    /// Returns the set of events that the delegate currently handles for an operation.
     func interests(in operation: URLConnectionOperation) -> OperationInterests
 
-    /// Called when the operation begins, after its dependencies have finished. Called on a thread that may block; an
-    /// error that it throws becomes the operation's error.
+    /// Called when the operation begins, after its dependencies have finished, on a thread that may block. An error
+    /// that this method throws becomes the operation's error.
     func willBegin(_ operation: URLConnectionOperation) throws
 
-    /// Decides about a redirect, given the request proposed by the rules; nil treats the redirect response as final.
+    /// Decides about a redirect, given the request proposed by the redirect rules. Passing nil to `decide` makes the
+    /// redirect response the final response.
     func operation(
         _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
         decide: @escaping @Sendable (URLRequest?) -> Void)
@@ -30,7 +31,8 @@ package protocol OperationDelegate: AnyObject, Sendable {
         _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
         answer: @escaping @Sendable (AuthenticationDisposition) -> Void)
 
-    /// Returns a new stream for a body that has already been read, if available. Called on a thread that may block.
+    /// Returns a new stream for a body that has already been read; nil if no stream is available. Called on a thread
+    /// that may block.
     func newBodyStream(of operation: URLConnectionOperation) -> InputStream?
 
     /// Decides about storing a response. Called on a thread that may block.
@@ -53,7 +55,7 @@ package protocol OperationDelegate: AnyObject, Sendable {
     /// Reports the total number of request body bytes sent; `count` of them since the last call.
     func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?)
 
-    /// Reports that the body continues after existing bytes.
+    /// Reports that the body continues after the first `offset` bytes, which already exist.
     func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?)
 }
 
@@ -97,17 +99,17 @@ package struct OperationInterests: OptionSet, Sendable {
 
 /// The decision about a response's body.
 package enum ResponseDecision: Sendable {
-    /// Receives the body as usual.
+    /// Receive the body as usual.
     case allow
-    /// Fails with `URLError.cancelled`.
+    /// Fail with `URLError.cancelled`.
     case cancel
-    /// Sends the body to a sink instead of memory.
+    /// Write the body to a sink instead of keeping it in memory.
     case divert(any BodySink)
 }
 
 extension URLConnectionOperation {
-    /// Sets the delegate, before the operation starts. It is released when the handlers have run. Copies have no
-    /// delegate.
+    /// Sets the delegate. Call this before the operation starts. The delegate is released when the handlers have run.
+    /// Copies have no delegate.
     package final func setDelegate(_ delegate: (any OperationDelegate)?) {
         setHandler(\.delegate, delegate)
         flags.insert(.delegate)
@@ -118,14 +120,15 @@ extension URLConnectionOperation {
         flags.contains(.delegate) ? core.withLock { $0.rareHandlers?.delegate } : nil
     }
 
-    /// The delegate, if it has declared this interest.
+    /// Returns the delegate if it handles the given events; otherwise nil.
     final func delegate(interestedIn interest: OperationInterests) -> (any OperationDelegate)? {
         guard let delegate, !delegate.interests(in: self).isDisjoint(with: interest) else { return nil }
         return delegate
     }
 }
 
-/// The delegate of a part, which forwards to the delegate of the whole operation.
+/// The delegate of a partial operation, which forwards redirects and challenges to the delegate of the parent
+/// operation.
 final class ForwardingDelegate: OperationDelegate {
     private struct Parent { weak var operation: URLConnectionOperation? }
     private let parent: Parent
@@ -158,17 +161,19 @@ final class ForwardingDelegate: OperationDelegate {
     }
 }
 
-/// Called with each change of an operation's lifecycle before everything else, and may delay the consequences.
+/// An observer that is called with each change of an operation's lifecycle before anything else, and that may delay the
+/// consequences.
 package protocol TransitionInterceptor: Sendable {
-    /// Called with a change. `proceed` performs its consequences, and must be called once, immediately or later, on any
-    /// thread. Called on any thread; must not block.
+    /// Called with a change, on any thread. Must not block. `proceed` performs the consequences of the change, and must
+    /// be called once, immediately or later, on any thread.
     func operation(
         _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void)
 
     /// Called before the operation waits for a retry, on any thread. Must not block.
     ///
-    /// - Parameter countedRetries: The retries counted against `RetryPolicy.maximumRetryCount`, including this one.
+    /// - Parameter countedRetries: The number of retries counted against `RetryPolicy.maximumRetryCount`, including
+    ///   this one.
     func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int)
 }
 
@@ -177,7 +182,7 @@ extension TransitionInterceptor {
 }
 
 extension URLConnectionOperation {
-    /// Sets the supervisor, before other code can access the operation. Copies have no supervisor.
+    /// Sets the supervisor. Call this before other code can access the operation. Copies have no supervisor.
     package final func setSupervisor(_ supervisor: any TransitionInterceptor) {
         setHandler(\.supervisor, supervisor)
         flags.insert(.supervisor)
@@ -191,7 +196,7 @@ extension URLConnectionOperation {
 
 /// Flags of rarely used features: progress followers, delegates, and settings that must be looked up under the lock.
 ///
-/// Read without a lock at each change and each block of bytes; flags are never cleared.
+/// The flags are read without a lock at each change and each block of bytes, and are never cleared.
 struct OperationFlags: ~Copyable, Sendable {
     enum Interest: UInt8 {
         /// A progress handler is set, or `progress` was read.

@@ -4,8 +4,8 @@ import Synchronization
 
 /// An observation that lasts as long as this object. The counterpart of `NSKeyValueObservation`.
 ///
-/// It ends when the object is released, when `invalidate()` is called, or when the finish of the operation has been
-/// reported.
+/// The observation ends when this object is released, when `invalidate()` is called, or when the finish of the
+/// operation has been reported.
 public final class OperationObservation: Sendable {
     private let end: Locked<(@Sendable () -> Void)?>
 
@@ -21,14 +21,14 @@ public final class OperationObservation: Sendable {
 public struct OperationChange<Value: Sendable>: Sendable {
     /// The value before the change.
     public let oldValue: Value
-    /// The value after the change. The operation may have changed again since.
+    /// The value after the change. The operation may have changed again in the meantime.
     public let newValue: Value
 
     package init(oldValue: Value, newValue: Value) { (self.oldValue, self.newValue) = (oldValue, newValue) }
 }
 
 extension URLConnectionOperation {
-    /// The values that can be observed.
+    /// A property of an operation that can be observed.
     public struct ObservedValue<Value: Sendable & Equatable>: Sendable {
         let read: @Sendable (Lifecycle) -> Value
     }
@@ -36,8 +36,8 @@ extension URLConnectionOperation {
     /// Observes the operation, like `observe(_:)` with KVO on Apple's systems. Foundation on Linux has no KVO.
     ///
     /// The handler is called for every change from now on, in order and never concurrently, on the given queue or on an
-    /// internal queue. It is called after the change without any lock held, so values that it reads from the operation
-    /// may be newer than those it is passed.
+    /// internal queue. It is called after the change, without any lock held, so values that it reads from the operation
+    /// may be newer than those passed to it.
     ///
     /// - Returns: The observation, which ends when it is released. Keep it, for example in a property or in the
     ///   operation's `userInfo`.
@@ -87,7 +87,7 @@ extension URLConnectionOperation: LoggedOperation {
         return made
     }
 
-    /// Passes a change to its readers, if there are any.
+    /// Passes a change of the lifecycle to the log, if the log has been opened.
     func note(_ transition: AtomicLifecycle.Transition) {
         guard let log = transitionLog, let number = transition.number else { return }
         let (isRecorded, isMonitored, new) = (metricsReference.isSet, eventLogReference.isSet, transition.new)
@@ -108,8 +108,8 @@ extension URLConnectionOperation: LoggedOperation {
 
 /// The metrics of an operation.
 extension URLConnectionOperation {
-    /// The waits and all requests of the operation. nil until the operation has finished, and if `collectsMetrics` is
-    /// not set. Final when the finish of the operation is posted, like its results.
+    /// The metrics of the operation's waits and of all its requests. nil until the operation has finished, or if
+    /// `collectsMetrics` is false. Like the results, the metrics are final when the finish of the operation is posted.
     public final var metrics: OperationMetrics? {
         guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
         return record.metrics(retryCount: retryCount, before: transitionLog?.early ?? [])
@@ -118,7 +118,7 @@ extension URLConnectionOperation {
     /// The record that collects the metrics; nil if they are not collected. Takes no lock.
     final var metricsRecord: MetricsRecord? { metricsReference.object }
 
-    /// Starts to collect metrics, if needed and not already started.
+    /// Starts collecting metrics if `collectsMetrics` is true and collection has not started.
     final func beginMetrics() {
         guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
         openedLog.begin(with: self) { _, _ in }
@@ -133,13 +133,13 @@ extension URLConnectionOperation {
         declare(.hearsOfQueue)
     }
 
-    /// The reason why a startable operation waits, as far as the operation itself knows.
+    /// The reason why a startable operation waits, derived from the operation's own state.
     var reasonToWait: WaitReason {
         guard isScheduled else { return .start }
         return areDependenciesFinished ? .slot : .dependencies
     }
 
-    /// Records that the operation was added to a queue or must wait there again.
+    /// Records that the operation was added to a queue or must wait in its queue again.
     func noteWaiting() {
         guard metricsReference.isSet || eventLogReference.isSet else { return }
         willWait(for: reasonToWait)
@@ -153,10 +153,10 @@ extension URLConnectionOperation {
     /// The number of the operation in the events of monitors; nil without monitors.
     public final var operationNumber: UInt64? { eventLog?.number }
 
-    /// The log that reports to monitors; nil without any. Takes no lock.
+    /// The log that reports to the monitors; nil without monitors. Takes no lock.
     final var eventLog: OperationEventLog? { eventLogReference.object }
 
-    /// Starts to report to the monitors, if there are any.
+    /// Starts reporting to the monitors, if any.
     final func beginEventLog() {
         guard !eventLogReference.isSet else { return }
         let monitors = eventMonitors
@@ -178,14 +178,14 @@ extension URLConnectionOperation {
 
 // MARK: Activity
 
-/// Called when any operation of the process becomes active or inactive.
+/// A listener that is called when any operation of the process becomes active or inactive.
 protocol ActivityListener: AnyObject, Sendable {
-    /// The operation has begun, stopped, continued or ended. Its state shows which, and may be newer than this change.
-    /// Called on any thread; must return quickly.
+    /// Called when an operation has begun, stopped, resumed or ended. The operation's state shows the current activity,
+    /// and may be newer than this change. Called on any thread; must return quickly.
     func activityDidChange(of operation: URLConnectionOperation)
 }
 
-/// The listeners of all operations. Without listeners, an operation pays for one atomic read per change.
+/// The listeners of all operations. Without listeners, each change of an operation costs one atomic read.
 enum ActivityListeners {
     private struct Listener {
         weak var object: (any ActivityListener)?
@@ -202,7 +202,7 @@ enum ActivityListeners {
         }
     }
 
-    /// Removes a listener, which is required before it is released.
+    /// Removes a listener. Call this before the listener is released.
     static func remove(_ listener: any ActivityListener) {
         all.withLock { all in
             all[ObjectIdentifier(listener)] = nil
@@ -214,7 +214,8 @@ enum ActivityListeners {
     static func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
         guard areListening.load(ordering: .relaxed) else { return }
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }
-        // A part counts as activity of its parent operation, and an operation without a slot mostly waits.
+        // The activity of a part is that of its parent operation, and an operation without a slot is idle most of the
+        // time.
         guard !operation.core.withLock({ $0.common.values.holder.isPart || $0.worker?.takesSlot == false }) else { return }
         let listeners = all.withLock { all in all.values.compactMap(\.object) }
         for listener in listeners { listener.activityDidChange(of: operation) }

@@ -2,35 +2,36 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The received part of a response body, and what is known about the rest. It is passed from each attempt to the next,
-/// and belongs to the attempt that holds it.
+/// The received part of a response body, and what is known about the rest. Each attempt passes it to the next one, so
+/// it belongs to one attempt at any time.
 struct ReceivedBody: ~Copyable {
-    /// Whether the destination of the bytes has been chosen, which happens when the first attempt is about to connect.
+    /// Whether the destination of the body has been chosen, which happens just before the first attempt connects.
     private(set) var hasPlace = false
     /// The sink for the body; nil if the body is kept in memory.
     private(set) var sink: SinkQueue?
     private(set) var memory = MemoryBody()
-    /// The body of a response that is not written to the sink, or does not continue the bytes already received.
+    /// The body of a response that is kept apart, because it is not written to the sink or does not continue the bytes
+    /// already received.
     private(set) var separateBody: MemoryBody?
     /// The request of the last attempt, without a range.
     private(set) var request: TransferRequest?
-    /// The head of the response that the bytes in the sink belong to.
+    /// The head of the response whose body bytes have been stored.
     private(set) var head: ResponseHead?
-    /// The length of the complete body as sent: from `head`, or from the response to a range request.
+    /// The length of the complete body as sent, taken from `head` or from the response to a range request.
     private(set) var total: Int64?
-    /// The range requested by the current attempt, or by an earlier one whose response was unusable.
+    /// The range requested by the current attempt, or by an earlier attempt whose response was unusable.
     private(set) var resumption: Resumption?
     /// Whether the response to a range request was unusable. Attempts then request the complete body until a response
     /// declares its length; `resumption` is kept for what is known about the body.
     private var asksForWhole = false
-    /// What earlier responses have stated about a body that is being received again: its length, and its minimum number
-    /// of bytes.
+    /// The length, and the minimum number of bytes, that earlier responses have established for a body that is being
+    /// received again.
     private var knownTotal: Int64?
     private var leastTotal: Int64 = 0
-    /// The reason why the rest of the body was not awaited; nil if it was.
+    /// The reason why the body was truncated; nil if it was not.
     var cut: URLError?
-    /// Whether a response that asks for credentials is received completely, because it cannot be answered and is
-    /// therefore the result.
+    /// Whether a response with a challenge must be received completely, because the challenge cannot be answered and
+    /// the response is the result.
     private(set) var isQuestionResult = false
 
     var isInMemory: Bool { sink == nil }
@@ -38,7 +39,7 @@ struct ReceivedBody: ~Copyable {
     /// The number of body bytes stored so far.
     var offset: Int64 { sink?.offset ?? memory.count }
 
-    /// The number of bytes of the response received.
+    /// The number of body bytes of the current response, including bytes kept from earlier attempts that it continues.
     var count: Int64 { separateBody?.count ?? offset }
 
     /// Whether the request body may have been read, so that a stream must be replayed.
@@ -46,10 +47,10 @@ struct ReceivedBody: ~Copyable {
 
     // MARK: Requests
 
-    /// Sends the bytes to a sink; nil keeps them in memory.
+    /// Sets the destination of the body: a sink, or memory if `sink` is nil.
     mutating func place(in sink: SinkQueue?) { (self.sink, hasPlace) = (sink, true) }
 
-    /// Returns the request of a new attempt: for the rest of the body, if possible.
+    /// Returns the request of a new attempt, which requests only the rest of the body if possible.
     mutating func begin(sending request: consuming TransferRequest) -> TransferRequest {
         self.request = copy request
         (separateBody, cut) = (nil, nil)
@@ -61,10 +62,11 @@ struct ReceivedBody: ~Copyable {
         return .foundation(resumption?.request(whole) ?? whole)
     }
 
-    /// Records that the received bytes are unusable: the next attempt requests the complete body.
+    /// Makes the next attempt request the complete body, because the response was unusable.
     mutating func requestWhole() { asksForWhole = true }
 
-    /// Records that a truncated response asking for credentials is the result: the next attempt receives it completely.
+    /// Makes the next attempt receive a truncated response with a challenge completely, because that response is the
+    /// result.
     mutating func requestQuestion() { isQuestionResult = true }
 
     // MARK: Responses
@@ -75,7 +77,7 @@ struct ReceivedBody: ~Copyable {
         return asksForWhole ? resumption.evaluateWhole(response) : resumption.evaluate(response)
     }
 
-    /// Continues up to this number of bytes.
+    /// Continues the stored body, whose complete length is `whole` bytes.
     mutating func goOn(to whole: Int64) { total = whole }
 
     /// Records that a response contains the complete body.
@@ -87,7 +89,7 @@ struct ReceivedBody: ~Copyable {
         if !asksForWhole { resumption = nil }
     }
 
-    /// Starts over with the first byte of a response body.
+    /// Starts over at the first byte of a response body.
     mutating func startOver(with response: ResponseHead) {
         head = response
         let hasBody = request?.method != "HEAD" && response.statusCode != 204 && response.statusCode != 304
@@ -97,17 +99,18 @@ struct ReceivedBody: ~Copyable {
     /// Discards all bytes in memory, for a body of the declared length.
     mutating func startOverInMemory() { memory.startOver(expecting: total) }
 
-    /// Stores the following bytes separately from those already received.
+    /// Keeps the bytes that follow apart from those already received.
     mutating func keepSeparately() { separateBody = MemoryBody() }
 
     // MARK: Bytes
 
-    /// Appends bytes that do not go to a sink.
+    /// Appends bytes that are not written to a sink.
     mutating func append(_ data: UnsafeRawBufferPointer) {
         if separateBody == nil { memory.append(data) } else { separateBody?.append(data) }
     }
 
-    /// Whether more bytes arrived than the range declared, so that the response cannot be trusted.
+    /// Returns whether `count` bytes are more than the response to a range request declared, so that the response
+    /// cannot be trusted.
     func exceedsRange(with count: Int64) -> Bool {
         guard let total, count > total else { return false }
         return resumption != nil && !asksForWhole

@@ -7,9 +7,9 @@ import Foundation
 import FoundationNetworking
 
 /// An object with request settings: a manager, a session or an operation. Nearly all settings are also properties of
-/// the object.
+/// that object.
 public protocol RequestConfigurable: AnyObject, Sendable {
-    /// The settings. The settings of a manager or a session apply to operations that it creates afterwards. An
+    /// The request settings. The settings of a manager or a session apply to operations that it creates afterwards. An
     /// operation's settings are read when an attempt begins, handlers when they are called. A debug build warns once on
     /// standard error if an operation's setting is changed too late for the attempt in progress. Available from any
     /// thread.
@@ -20,9 +20,9 @@ public protocol RequestConfigurable: AnyObject, Sendable {
 
     /// Updates the settings without losing concurrent changes made by other threads.
     ///
-    /// - Parameter update: Changes a copy of the settings. Called again if another thread has changed them in the
-    ///   meantime.
-    /// - Throws: The error thrown by the block; nothing has changed then.
+    /// - Parameter update: A closure that changes a copy of the settings. It is called again if another thread has
+    ///   changed the settings in the meantime.
+    /// - Throws: The error thrown by `update`, in which case the settings are unchanged.
     func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result
 }
 
@@ -34,7 +34,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.completionQueue = newValue } }
     }
 
-    /// A group that each operation stays in until its handlers have run.
+    /// A group that each operation enters, and leaves after its handlers have run.
     public var completionGroup: DispatchGroup? {
         get { settings.values.completionGroup }
         set { updateSettings { $0.values.completionGroup = newValue } }
@@ -64,7 +64,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.collectsMetrics = newValue } }
     }
 
-    /// Whether and when failed requests are retried. nil by default.
+    /// The policy that decides whether and when failed requests are retried. nil by default.
     public var retryPolicy: RetryPolicy? {
         get { settings.values.retryPolicy }
         set { updateSettings { $0.values.retryPolicy = newValue } }
@@ -76,7 +76,8 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.waitsForConnectivity = newValue } }
     }
 
-    /// The maximum time without any bytes transferred, in seconds; nil, the default, leaves it to the request.
+    /// The maximum time without any bytes transferred, in seconds; with nil, the default, the request's own timeout
+    /// applies.
     public var idleTimeout: TimeInterval? {
         get { settings.values.idleTimeout }
         set { updateSettings { $0.values.idleTimeout = newValue } }
@@ -88,13 +89,13 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.totalTimeout = newValue } }
     }
 
-    /// How an operation reacts to a failed or cancelled dependency. `.run` by default.
+    /// The reaction of an operation to a failed or cancelled dependency. `.run` by default.
     public var dependencyFailurePolicy: DependencyFailurePolicy {
         get { settings.values.dependencyFailurePolicy }
         set { updateSettings { $0.values.dependencyFailurePolicy = newValue } }
     }
 
-    /// Settings for the connections.
+    /// The settings of the connections.
     public var connectionConfiguration: ConnectionConfiguration {
         get { settings.values.connectionConfiguration }
         set { updateSettings { $0.values.connectionConfiguration = newValue } }
@@ -106,7 +107,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.securityPolicy = newValue } }
     }
 
-    /// The minimum speed of a transfer. nil, the default, means no minimum.
+    /// The minimum speed of a transfer. With nil, the default, any speed is accepted.
     public var stallLimit: StallLimit? {
         get { settings.values.stallLimit }
         set { updateSettings { $0.values.stallLimit = newValue } }
@@ -118,7 +119,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.coalescesIdenticalRequests = newValue } }
     }
 
-    /// Validates and parses responses.
+    /// The serializer that validates and parses responses.
     public var responseSerializer: any HTTPResponseSerialization {
         get { settings.values.responseSerializer }
         set { updateSettings { $0.values.responseSerializer = newValue } }
@@ -160,15 +161,15 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.identity = newValue } }
     }
 
-    /// Sends a token with each request. nil by default.
+    /// The authenticator that adds a token to each request. nil by default.
     public var authenticator: Authenticator? {
         get { settings.values.authenticator }
         set { updateSettings { $0.values.authenticator = newValue } }
     }
 
-    /// The store of credentials by protection space and of accepted answers of handlers. By default, each manager, and
-    /// each operation without a manager, has its own store. Assign the same store, such as `.shared`, to several of
-    /// them to share the answers. A copy of a manager shares its store.
+    /// The store of credentials by protection space, and of the answers of challenge handlers that servers have
+    /// accepted. By default, each manager, and each operation without a manager, has its own store. Assign the same
+    /// store, such as `.shared`, to several of them to share the answers. A copy of a manager shares its store.
     public var credentialStore: CredentialStore {
         get { settings.values.credentials ?? updateSettings { $0.values.credentials.made(by: CredentialStore()) } }
         set { updateSettings { $0.values.credentials = newValue } }

@@ -10,8 +10,8 @@ import FoundationNetworking
 /// The request settings shared by managers, sessions and operations. ``Values`` lists them.
 ///
 /// Settings are a value with copy-on-write semantics. An operation gets a copy of its manager's settings when it is
-/// created; later changes to either do not affect the other. Each setting is a member of this value and, under the same
-/// name, of every `RequestConfigurable` object:
+/// created; later changes to one of them do not affect the other. Each setting is a member of this value and, under the
+/// same name, of every `RequestConfigurable` object:
 ///
 /// ```swift
 /// manager.retryPolicy = RetryPolicy()
@@ -43,7 +43,7 @@ public struct RequestSettings: Sendable {
         set { values[keyPath: member] = newValue }
     }
 
-    /// All settings, for internal use without key paths.
+    /// All settings. Internal code uses them without key paths.
     var values: Values {
         @inline(__always) _read { yield storage.values }
         _modify {
@@ -53,7 +53,7 @@ public struct RequestSettings: Sendable {
         }
     }
 
-    /// The values needed by attempts.
+    /// The values that attempts need, prepared on first use.
     var prepared: AttemptSettings {
         if let prepared = storage.prepared.object { return prepared }
         let made = AttemptSettings(storage.values)
@@ -62,7 +62,7 @@ public struct RequestSettings: Sendable {
 
     // MARK: Parts
 
-    /// The settings of the parts of operations with the same settings.
+    /// The settings for the parts of operations that share one `Storage`.
     private final class PartSettings: Sendable {
         let decoding: Bool
         let identity: Bool
@@ -73,8 +73,8 @@ public struct RequestSettings: Sendable {
         }
     }
 
-    /// Returns the settings of an operation that is part of one with these settings; see
-    /// `adoptSettings(of:decoding:identity:)`. Created once for all parts that can share them.
+    /// Returns the settings for a part of an operation that has these settings; see
+    /// `adoptSettings(of:decoding:identity:)`. They are created once for all parts that can share them.
     func ofPart(decoding: Bool, identity: Bool) -> RequestSettings {
         var settings = self
         if let made = storage.ofParts.object, made.decoding == decoding, made.identity == identity {
@@ -94,7 +94,7 @@ public struct RequestSettings: Sendable {
         return settings
     }
 
-    /// Creates what all parts of an operation share: one transport, and one store of answered challenges.
+    /// Creates the resources that all parts of an operation share: one transport, and one store of answered challenges.
     mutating func makeShared() {
         if storage.values.holder.transports.hasSeveral { values.holder.transports.pin() }
         guard storage.values.shouldUseCredentialStorage, storage.values.credentials == nil else { return }
@@ -103,7 +103,7 @@ public struct RequestSettings: Sendable {
 
     private func isIdentical(to other: RequestSettings) -> Bool { storage === other.storage }
 
-    /// Returns these settings with the holder of others.
+    /// Returns these settings with the `holder` of other settings.
     private func held(asBy other: RequestSettings) -> RequestSettings {
         var settings = self
         settings.values.holder = other.values.holder
@@ -112,8 +112,8 @@ public struct RequestSettings: Sendable {
 
     // MARK: Locked changes
 
-    /// Updates settings behind a lock. The lock is not held while user code runs, which includes the update and the
-    /// release of replaced values.
+    /// Updates settings guarded by a lock. The lock is not held while user code runs, that is, during the update and
+    /// the release of replaced values.
     static func update<Result>(
         _ update: (inout RequestSettings) throws -> Result, read: () -> RequestSettings,
         replace: (_ old: RequestSettings, _ new: RequestSettings) -> Bool
@@ -152,19 +152,19 @@ extension RequestSettings {
         public var completionGroup: DispatchGroup?
         /// Values for your own use, ignored by the library.
         public var userInfo: [String: any Sendable] = [:]
-        /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True by default. A
+        /// Whether operations post `networkingOperationDidStart` and `networkingOperationDidFinish`. True by default. A
         /// session's tasks post their own notifications instead.
         public var postsNotifications = true
-        /// Monitors that observe why operations wait, what their requests do, and how they end. Empty by default, which
-        /// costs nothing. Set this right after creating an operation: once an operation has a monitor, changes have no
-        /// effect.
+        /// Monitors that observe the operations: the reasons for their waits, their requests, and their outcomes. Empty
+        /// by default, which costs nothing. Set this right after creating an operation: once an operation has a
+        /// monitor, changes have no effect.
         ///
         /// Requests are measured for monitors as they are for `URLConnectionOperation.metrics`. Operations with
         /// monitors share transfers (``coalescesIdenticalRequests``) only with others that are measured.
         public var eventMonitors: [EventMonitor] = []
-        /// Whether operations collect their `metrics`: their waits, and the duration of each phase of each request.
-        /// False by default, which costs nothing. Set this right after creating an operation: earlier times are not
-        /// included in the metrics.
+        /// Whether operations collect their `metrics`, which cover their waits and the duration of each phase of each
+        /// request. False by default, which costs nothing. Set this right after creating an operation: earlier times
+        /// are not included in the metrics.
         ///
         /// Operations that collect metrics share transfers (``coalescesIdenticalRequests``) only with each other.
         public var collectsMetrics = false
@@ -178,32 +178,32 @@ extension RequestSettings {
         /// of `URLSessionConfiguration.waitsForConnectivity`.
         ///
         /// The operation waits if no connection could be made, so that nothing of the request was sent, and the kernel
-        /// reports that no route exists. For an address, the route checked is that to the host or proxy; for a name,
-        /// that to the Internet. As soon as a route exists, the request is sent again, whatever its method and its
-        /// ``retryPolicy``. In the meantime, names are looked up: a route to one of the resulting addresses is enough,
-        /// because the host may be in a network without Internet access. While it waits, the operation holds no slot of
-        /// a `RequestOperationQueue` and can be paused and cancelled. It fails when its ``totalTimeout`` expires;
-        /// without one it may wait forever. The `retryHandler` is called for each wait.
+        /// reports that no route exists. If the host or proxy is given by address, the route to that address is
+        /// checked; if by name, the route to the Internet. As soon as a route exists, the request is sent again,
+        /// whatever its method and its ``retryPolicy``. In the meantime, names are looked up: a route to one of the
+        /// resulting addresses is enough, because the host may be in a network without Internet access. While it waits,
+        /// the operation holds no slot of a `RequestOperationQueue` and can be paused and cancelled. It fails when its
+        /// ``totalTimeout`` expires; without one it may wait forever. The `retryHandler` is called for each wait.
         ///
         /// If the network is lost during a request, ``retryPolicy`` applies. On a machine that never has Internet
         /// access, operations also wait for names that cannot be resolved.
         public var waitsForConnectivity = false
-        /// The maximum time without any bytes transferred, in seconds. By default the request determines it: 60, or the
-        /// `timeoutInterval` of the request serializer.
+        /// The maximum time without any bytes transferred, in seconds. With nil, the default, the request's own timeout
+        /// applies: 60, or the `timeoutInterval` of the request serializer.
         public var idleTimeout: TimeInterval?
         /// The maximum duration of an operation, in seconds, including retries, the waits before them, and pauses. nil
         /// by default. With nil, zero, a negative number, infinity or NaN, the duration is unlimited.
         ///
         /// The time starts when the operation first starts its work, or when its queue first holds it at the closed
         /// gate of its host. It runs until the operation finishes, including during pauses, like
-        /// `timeoutIntervalForResource` of `URLSession`. (``idleTimeout`` is a different limit: how long a transfer may
-        /// go without a byte.) When the time expires, the operation finishes with `URLError.timedOut`, immediately or
-        /// when its transfer has stopped. It is not cancelled, and its dependents run. Setting this after the time has
-        /// started has no effect.
+        /// `timeoutIntervalForResource` of `URLSession`. (``idleTimeout`` is a different limit: the time that a
+        /// transfer may go without a byte.) When the time expires, the operation finishes with `URLError.timedOut`,
+        /// immediately or when its transfer has stopped. It is not cancelled, and its dependents run. Setting this
+        /// after the time has started has no effect.
         public var totalTimeout: TimeInterval?
-        /// How an operation reacts to a failed or cancelled dependency. `.run` by default. However, an operation that
-        /// takes a value from a dependency with `depend(on:prepare:)` fails with the dependency's error unless `.run`
-        /// was set explicitly.
+        /// The reaction of an operation to a failed or cancelled dependency. `.run` by default. However, an operation
+        /// that takes a value from a dependency with `depend(on:prepare:)` fails with the dependency's error unless
+        /// `.run` was set explicitly.
         public var dependencyFailurePolicy: DependencyFailurePolicy {
             get { chosenDependencyFailurePolicy ?? .run }
             set { chosenDependencyFailurePolicy = newValue }
@@ -214,8 +214,8 @@ extension RequestSettings {
 
         /// Connection settings, such as certificates to trust and headers to remove on a redirect to another origin.
         public var connectionConfiguration = ConnectionConfiguration()
-        /// The policy that decides which servers are trusted: that of `connectionConfiguration`. Operations share no
-        /// connections with operations that have another policy.
+        /// The policy that decides which servers are trusted: that of `connectionConfiguration`. Operations with
+        /// different policies do not share connections.
         ///
         /// If the policy pins the host of a URL without TLS, the operation fails with
         /// `URLError.appTransportSecurityRequiresSecureConnection` before it connects.
@@ -229,7 +229,7 @@ extension RequestSettings {
             get { connectionConfiguration.stallLimit }
             set { connectionConfiguration.stallLimit = newValue }
         }
-        /// An operation's own limits, in addition to those of `connectionConfiguration`.
+        /// The operation's own rate limit for received bytes, in addition to those of `connectionConfiguration`.
         var receiveRateLimit: RateLimit?
         var sendRateLimit: RateLimit?
         /// Whether a request may share one transfer with identical GETs that are in flight. False by default.
@@ -241,9 +241,10 @@ extension RequestSettings {
 
         // MARK: Responses
 
-        /// Validates and parses responses on an internal queue. By default this is a plain `HTTPResponseSerializer`,
-        /// which delivers the body unchanged; a manager's default is a `JSONResponseSerializer`. A
-        /// `URLConnectionOperation` that is not an `HTTPRequestOperation` does not parse responses.
+        /// The serializer that validates and parses responses on an internal queue. By default this is a plain
+        /// `HTTPResponseSerializer`, which delivers the body unchanged; a manager's default is a
+        /// `JSONResponseSerializer`. A `URLConnectionOperation` that is not an `HTTPRequestOperation` does not parse
+        /// responses.
         ///
         /// The serializer's status codes, content types and limits also apply to async calls. It can be changed in
         /// place: `manager.responseSerializer.acceptableContentTypes = nil`.
@@ -252,7 +253,8 @@ extension RequestSettings {
             set { serializer = PreparedSerializer(newValue) }
         }
         var serializer = PreparedSerializer(HTTPResponseSerializer())
-        /// The manager's JSON decoder, used unless the serializer has its own; nil for a plain decoder.
+        /// The manager's JSON decoder, used unless the serializer has its own; with nil, a `JSONDecoder` with default
+        /// settings is used.
         var decoder: JSONDecoder?
         /// The maximum size of a body kept in memory, in bytes after decompression. 256 MiB by default; the response
         /// serializer's `limits` apply too. A larger body fails with `URLError.dataLengthExceedsMaximum` as soon as its
@@ -268,12 +270,12 @@ extension RequestSettings {
         /// manager has no store.
         ///
         /// Assign the same store to several managers to share it, or use a store with a file to keep cookies after the
-        /// process ends. A copy of a manager shares its store. If a manager works for several users, each user needs a
-        /// separate store (or none).
+        /// process ends. A copy of a manager shares its store. If a manager sends requests for several users, each user
+        /// needs a separate store (or none).
         ///
         /// A request whose `httpShouldHandleCookies` is false neither sends nor stores cookies. A request with its own
-        /// `Cookie` field sends only that. `mainDocumentURL` is the site for which the request is made, used for
-        /// cookies restricted to their own site (`SameSite`); without it, each request counts as made by its server's
+        /// `Cookie` field sends only that. The request's `mainDocumentURL` determines the site on whose behalf it is
+        /// made, which matters for `SameSite` cookies. Without it, each request counts as made by its server's own
         /// site. Cookies set by a proxy in a 407 or in its response to CONNECT are ignored.
         public var cookieStore: CookieStore? {
             get { cookies?.keeper as? CookieStore }
@@ -284,8 +286,8 @@ extension RequestSettings {
         /// may share one cache.
         ///
         /// `URLRequest.cachePolicy` controls how a request uses the cache. A cached response is delivered like one from
-        /// the network, with the same handlers, notifications and order; `URLConnectionOperation.cacheUse`
-        /// distinguishes them. The cache stores the bytes sent by the server, before content decoding. A response to a
+        /// the network, with the same handlers, notifications and order; only `URLConnectionOperation.cacheUse` shows
+        /// the difference. The cache stores the bytes sent by the server, before content decoding. A response to a
         /// request that identifies its sender (by `credential`, a token, cookies of a store, a client certificate, or a
         /// secret field) is served only to requests with the same identification; with an ``identity``, only to
         /// requests of that identity.
@@ -299,7 +301,7 @@ extension RequestSettings {
 
         /// The user name and password for servers that require them. They are sent only if the server challenges this
         /// request or has challenged an earlier one. nil by default. A request with its own `Authorization` field is
-        /// sent with that until the server sends a challenge.
+        /// sent with that field until the server sends a challenge.
         ///
         /// An operation's credential is sent only to its request's server (scheme, host and port), even after a
         /// redirect. The exception is a redirect from http to https on the same host at the standard ports. If a
@@ -310,8 +312,8 @@ extension RequestSettings {
         public var shouldUseCredentialStorage = true
         var credentials: CredentialStore?
         /// The name of the user on whose behalf requests are sent: that of `connectionConfiguration`. nil by default.
-        /// With an identity, a refreshed token keeps its cached responses, and connections are used only for that
-        /// identity; see `ConnectionConfiguration.identity`.
+        /// With an identity, cached responses remain usable after a token refresh, and connections are used only for
+        /// that identity; see `ConnectionConfiguration.identity`.
         ///
         /// ```swift
         /// api.cache = cache
@@ -321,8 +323,8 @@ extension RequestSettings {
             get { connectionConfiguration.identity }
             set { connectionConfiguration.identity = newValue }
         }
-        /// Sends a token with each request. If a manager has a `baseURL`, tokens are sent only to that origin and to
-        /// the `authorizationOrigins`. nil by default.
+        /// The authenticator that adds a token to each request. If a manager has a `baseURL`, tokens are sent only to
+        /// that origin and to the `authorizationOrigins`. nil by default.
         public var authenticator: Authenticator?
 
         var holder = InternalSettings()
@@ -337,8 +339,8 @@ extension RequestSettings {
     struct InternalSettings: Sendable {
         var transports = TransportPool([NetworkThread.shared])
         var clock: any SchedulingClock = MonotonicClock()
-        /// Whether requests without a `User-Agent` get the standard one. False for managers, whose serializer sets it
-        /// unless the user removed it.
+        /// Whether requests without a `User-Agent` get the standard one. False for managers, whose request serializer
+        /// sets the field unless the user removed it.
         var addsUserAgent = true
         /// Whether notifications may be posted at all.
         var allowsNotifications = true
@@ -346,7 +348,7 @@ extension RequestSettings {
         var isPart = false
         /// Whether the operation was created by a token refresh.
         var isOfRefresh = false
-        /// Set if the awaiting task decodes the body of an acceptable response.
+        /// The serializer with which the awaiting task decodes the body of an acceptable response, if any.
         var awaitedValue: (any DirectJSONDecoding)?
         /// The targets that receive the credential and the tokens; nil for all, if a manager has no base URL.
         var authorizedTargets: Set<Target>?

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A snapshot of the progress of an operation's transfer.
 public struct TransferProgress: Sendable, Hashable {
-    /// The number of bytes of the response body received. After a pause, this includes the bytes that were kept.
+    /// The number of bytes of the response body received, including the bytes kept across a pause.
     public var bytesReceived: Int64 = 0
     /// The total number of bytes expected. nil while unknown: before the head of the response arrives, and for a body
     /// that is encoded or has no length. After success, the number of bytes received.
@@ -32,7 +32,7 @@ public struct TransferProgress: Sendable, Hashable {
 
 /// Transfer progress as values.
 extension URLConnectionOperation {
-    /// The current progress of the transfer. Available before, during and after it, from any thread.
+    /// The current progress of the transfer. Available before, during and after the transfer, from any thread.
     public final var transferProgress: TransferProgress {
         core.withLock { core in
             if let attempt = core.attempt { return attempt.progress }
@@ -89,7 +89,8 @@ extension URLConnectionOperation {
 }
 
 extension TransferProgress {
-    /// Called with the progress when bytes have been transferred and the queue of the operation's handlers is free.
+    /// A closure called with the progress when bytes have been transferred and the queue of the operation's handlers is
+    /// free.
     public typealias Handler = @Sendable (TransferProgress) -> Void
 
     /// The progress handler of an async call. It is not a closure, so that a trailing closure after a call is always
@@ -131,15 +132,15 @@ extension HTTPRequestOperation {
     }
 }
 
-/// Receives the progress of a transfer. Both closures may be called on any thread, and must return quickly.
+/// The receiver of a transfer's progress. Both closures may be called on any thread, and must return quickly.
 struct ProgressFollower: Sendable {
-    /// Called when bytes have been transferred.
+    /// The closure called when bytes have been transferred.
     let move: @Sendable (TransferProgress) -> Void
-    /// Called at the end.
+    /// The closure called after the final progress.
     let end: @Sendable () -> Void
 }
 
-/// The progress of several transfers, in bytes.
+/// The combined progress of several transfers.
 extension TransferProgress {
     /// Returns the sum of the progress of operations. The number of expected bytes is known only if it is known for
     /// each operation. A failed or cancelled operation expects no more bytes than it has received.
@@ -161,8 +162,8 @@ extension TransferProgress {
         return sum
     }
 
-    /// Reads a progress ten times per second until the end. The sequence begins with the current progress and ends with
-    /// the final one.
+    /// Returns a sequence that reads the progress ten times per second. It begins with the current progress and ends
+    /// with the final one, when `isOver` returns true.
     static func updates(
         of progress: @escaping @Sendable () -> TransferProgress, until isOver: @escaping @Sendable () -> Bool
     ) -> AsyncStream<TransferProgress> {
@@ -182,15 +183,15 @@ extension TransferProgress {
 }
 
 extension Int64 {
-    /// Returns the sum, or the largest number if it overflows.
+    /// Returns the sum, or `Int64.max` if it overflows.
     fileprivate func adding(_ other: Int64) -> Int64 {
         let (sum, isTooLarge) = addingReportingOverflow(other)
         return isTooLarge ? .max : sum
     }
 }
 
-/// Reports bytes to the user's handlers and the operation's `Progress`, only as often as the receivers can process
-/// them.
+/// The object that reports transferred bytes to the user's handlers and to the operation's `Progress`, only as often as
+/// they can process the reports.
 ///
 /// Thousands of blocks may arrive per second, so the bytes are accumulated until the handler's queue is free.
 final class ProgressReport: Sendable {
@@ -255,7 +256,7 @@ final class ProgressReport: Sendable {
             return state.nextKey
         }
         hasFollowers.store(true, ordering: .sequentiallyConsistent)
-        // Either the finishing operation sees the follower, or its end is seen here.
+        // Either the finishing operation finds the follower, or this check finds the operation finished.
         if operation.core.withLock({ $0.isFinished }) { endFollowing(operation) }
         return { [weak self] in
             let left = self?.state.withLock { $0.followers.removeValue(forKey: key) }
@@ -306,7 +307,7 @@ final class ProgressReport: Sendable {
             return progress
         }
         hasProgress.store(true, ordering: .releasing)
-        // Report the received bytes now: the server may not send more for a while.
+        // Report the received bytes now, because the server may not send more for a while.
         let received = operation.transferProgress
         if received.bytesReceived > 0 {
             move(to: received.bytesReceived, of: received.bytesExpectedToReceive, isFirst: true)
@@ -334,7 +335,8 @@ final class ProgressReport: Sendable {
         }
     }
 
-    /// Completes the `Progress` of a successful operation, and releases its handlers in any case.
+    /// Ends the reports: completes the `Progress` of a successful operation, and releases the handlers of every
+    /// `Progress`.
     func finish(of operation: URLConnectionOperation) {
         endFollowing(operation)
         if hasBodyFollower.load(ordering: .acquiring) { state.replace(\.body, by: nil) }
@@ -354,8 +356,8 @@ final class ProgressReport: Sendable {
     }
 }
 
-/// The bytes transferred since the last report. Thousands of blocks may arrive per second, so they are accumulated
-/// until the receiver is free.
+/// The bytes transferred since the last report. They are accumulated until the receiver is free, because thousands of
+/// blocks may arrive per second.
 package struct ProgressAccumulator: Sendable {
     /// The number of bytes transferred since the last report.
     package private(set) var bytes: Int64 = 0
@@ -365,7 +367,7 @@ package struct ProgressAccumulator: Sendable {
 
     package init() {}
 
-    /// Adds bytes. Returns whether the caller must schedule a report, which then calls ``take()``; false if one is
+    /// Adds bytes. Returns whether the caller must schedule a report, which then calls ``take()``; false if a report is
     /// already scheduled.
     package mutating func add(_ bytes: Int64, total: Int64, expected: Int64?) -> Bool {
         self.bytes += bytes

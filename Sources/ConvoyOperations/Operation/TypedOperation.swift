@@ -14,9 +14,9 @@ extension HTTPRequestOperation: HTTPRequestHandle {
     public final var operation: HTTPRequestOperation { self }
 }
 
-/// An operation with a typed value, which dependents receive without a cast.
+/// An operation with a typed value, which dependent operations receive without a cast.
 ///
-/// Created by a manager. ``operation`` is the underlying operation.
+/// A manager creates typed operations.
 ///
 /// ```swift
 /// let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Session.self)
@@ -39,11 +39,12 @@ public final class TypedOperation<Value: Sendable>: HTTPRequestHandle {
     ///
     /// - Parameters:
     ///   - operation: The underlying operation.
-    ///   - type: The type of its serializer's objects. For an object of another type, ``result`` is a failure.
+    ///   - type: The type of the objects created by the operation's serializer. For an object of another type,
+    ///     ``result`` is a failure.
     public init(_ operation: HTTPRequestOperation, as type: Value.Type = Value.self) { self.operation = operation }
 
     /// The value, or the reason why it is missing: the operation's `error`, or `URLError.cannotParseResponse` if the
-    /// response was empty or of another type. nil until the operation has finished.
+    /// response was empty or of another type. The result is nil until the operation has finished.
     public var result: Result<Value, any Error>? {
         guard operation.isFinished else { return nil }
         if let error = operation.error { return .failure(error) }
@@ -70,28 +71,29 @@ public final class TypedOperation<Value: Sendable>: HTTPRequestHandle {
     public func makeCopy() -> TypedOperation { TypedOperation(operation.makeCopy()) }
 }
 
-/// Using the result of one operation as the input of another.
+/// Methods that use the result of one operation as the input of another.
 extension HTTPRequestHandle {
-    /// Makes this request wait for another one, and writes that one's value into this one.
+    /// Makes this request wait for `dependency`, and passes the dependency's value to `prepare`, which writes it into
+    /// the request.
     ///
     /// `prepare` is called once, however often the request is paused or retried, when all dependencies have finished
     /// and the operation begins. It runs on an internal thread, which it may block. Closures are called in the order in
     /// which they were added, followed by `URLConnectionOperation.prepare`. If a closure throws, its error becomes the
-    /// operation's error, and nothing is sent. The same applies to `URLError.cannotParseResponse`, if the dependency
-    /// has succeeded without a value.
+    /// operation's error, and nothing is sent. If the dependency succeeds without a value, the operation fails in the
+    /// same way, with `URLError.cannotParseResponse`.
     ///
     /// If the dependency fails or is cancelled, `prepare` is not called, nothing is sent, and this operation fails with
-    /// the dependency's error. Its `dependencyFailurePolicy` can change that: with `.cancel` it is cancelled, with the
-    /// dependency's error as the underlying error; with `.run`, if set explicitly, it is sent unmodified. If the
-    /// dependency was removed from this operation and has not finished, the operation fails with
-    /// `URLError.resourceUnavailable`.
+    /// the dependency's error. The `dependencyFailurePolicy` can change that: with `.cancel`, this operation is
+    /// cancelled, with the dependency's error as the underlying error; with `.run`, if set explicitly, the request is
+    /// sent unmodified. If the dependency was removed with `removeDependency` and has not finished, this operation
+    /// fails with `URLError.resourceUnavailable`.
     ///
     /// Call this before the operation starts; later calls have no effect.
     ///
     /// - Parameters:
-    ///   - dependency: The operation that provides the value. Its owner enqueues it.
-    ///   - prepare: Modifies the request with the value, or throws. Released when it has run or the operation has
-    ///     finished.
+    ///   - dependency: The operation that provides the value. The caller must enqueue it.
+    ///   - prepare: A closure that modifies the request with the value, or throws. It is released when it has run or
+    ///     the operation has finished.
     public func depend<Input>(
         on dependency: TypedOperation<Input>,
         prepare: @escaping @Sendable (_ input: Input, _ request: inout URLRequest) throws -> Void
@@ -102,8 +104,9 @@ extension HTTPRequestHandle {
             })
     }
 
-    /// Makes this request wait for two others, and writes their values into this one. If one of them fails, `prepare`
-    /// is not called. Otherwise it behaves as with one dependency.
+    /// Makes this request wait for two dependencies, and passes their values to `prepare`, which writes them into the
+    /// request. If one of the dependencies fails, `prepare` is not called. The rules for a single dependency also
+    /// apply.
     public func depend<First, Second>(
         on first: TypedOperation<First>, _ second: TypedOperation<Second>,
         prepare: @escaping @Sendable (_ first: First, _ second: Second, _ request: inout URLRequest) throws -> Void
@@ -114,8 +117,9 @@ extension HTTPRequestHandle {
             })
     }
 
-    /// Makes this request wait for three others, and writes their values into this one. If one of them fails, `prepare`
-    /// is not called. Otherwise it behaves as with one dependency.
+    /// Makes this request wait for three dependencies, and passes their values to `prepare`, which writes them into the
+    /// request. If one of the dependencies fails, `prepare` is not called. The rules for a single dependency also
+    /// apply.
     public func depend<First, Second, Third>(
         on first: TypedOperation<First>, _ second: TypedOperation<Second>, _ third: TypedOperation<Third>,
         prepare:
@@ -129,9 +133,9 @@ extension HTTPRequestHandle {
             })
     }
 
-    /// Makes this request wait for any number of others of one type, and writes their values into this one, in the
-    /// order of `dependencies`. If one of them fails, `prepare` is not called. Otherwise it behaves as with one
-    /// dependency.
+    /// Makes this request wait for any number of dependencies of one type, and passes their values, in the order of
+    /// `dependencies`, to `prepare`, which writes them into the request. If one of the dependencies fails, `prepare` is
+    /// not called. The rules for a single dependency also apply.
     public func depend<Input>(
         on dependencies: [TypedOperation<Input>],
         prepare: @escaping @Sendable (_ inputs: [Input], _ request: inout URLRequest) throws -> Void
@@ -151,7 +155,7 @@ extension TypedOperation {
     }
 }
 
-/// Decodes the body of a response as a value of the requested type.
+/// The rules for decoding the body of a response as a value of the requested type.
 enum AwaitedValue {
     /// Returns the serializer for values of a type: `Data` and `String` of any content type, ``JSON`` of any shape,
     /// `HTTPBodyCodable` values of their own content type, optional or not, and everything else as `Decodable`, under
@@ -182,7 +186,7 @@ enum AwaitedValue {
         HTTPBodyResponseSerializer(type, rules: rules)
     }
 
-    /// Returns the same rules for raw bytes, which need no JSON content type.
+    /// Returns the same rules without the default JSON content types, which raw bytes need not have.
     private static func raw(_ rules: HTTPResponseSerializer) -> HTTPResponseSerializer {
         var rules = rules
         if rules.acceptableContentTypes == JSONResponseSerializer.contentTypes { rules.acceptableContentTypes = nil }
@@ -223,8 +227,8 @@ extension Optional: OptionalType {
 }
 
 extension RequestSettings.Values {
-    /// Makes the response a value of a type, decoded by the awaiting task if the response is acceptable and needs no
-    /// other processing.
+    /// Sets the serializer for values of a type. The awaiting task decodes the body if the response is acceptable and
+    /// needs no other processing.
     mutating func await<Value: Decodable & Sendable>(_ type: Value.Type) {
         let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder ?? JSONDecoder())
         serializer = PreparedSerializer(chosen)

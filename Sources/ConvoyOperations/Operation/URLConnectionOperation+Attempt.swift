@@ -10,76 +10,78 @@ import Synchronization
 /// Performs the actions of an operation's lifecycle, and begins its attempts.
 extension URLConnectionOperation {
     /// Performs the action of a lifecycle change. In the meantime other threads may have made any number of changes and
-    /// performed their actions, so each action must be correct even if it is late. The comments below explain why.
+    /// performed their actions, so each action must be correct even if it is late. The comments below explain why it
+    /// is.
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
-        // The log sorts late changes.
+        // The log puts changes that are noted late in order.
         note(transition)
         ActivityListeners.note(transition, of: self)
-        // Foundation reads `isExecuting` itself, and does nothing if it is false by then.
+        // Foundation reads `isExecuting` in response, and ignores the notification if the value has become false.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
-        // If a later attempt has begun, it has ended the wait itself.
+        // If a later attempt has begun, it has already ended the wait.
         if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.attemptNumber) { endWait(of: attempt) }
         switch transition.action {
         case .nothing: break
         // The operation cannot finish or begin another attempt before this one has ended, and this one cannot end
-        // before it has begun here. If a stop came first, the lifecycle shows it.
+        // before it has begun here. `begin` finds an earlier stop in the lifecycle.
         case .begin(let number): begin(number)
-        // Affects only its own attempt: one that has not begun will find the stop, and one that has ended does not need
-        // it.
+        // A stop affects only its own attempt. An attempt that has not begun will find the stop in the lifecycle; for
+        // an attempt that has ended, the stop has no effect.
         case .stop(let number): stop(number)
-        // This is the slot that the queue granted for this start. The queue grants no other until this one is returned,
-        // so it cannot be confused with the slot of a later start. After taking the slot back, the queue checks whether
-        // the operation is ready again. A finished operation has left the queue.
+        // The freed slot is the one that the queue granted for this start. The queue grants no other slot until this
+        // one is returned, so it cannot be confused with the slot of a later start. After taking the slot back, the
+        // queue checks whether the operation is ready again. A finished operation has left the queue.
         case .slotFreed:
             enterCompletionGroup()
             slotDidFree()
         case .stopAndFreeSlot(let number):
             stop(number)
             slotDidFree()
-        // Both read the current state, so the later one leaves the attempt as the lifecycle requires.
+        // Holding and releasing both read the current state, so the later action leaves the attempt as the lifecycle
+        // requires.
         case .holdAndFreeSlot(let number):
             holdOrRelease(number)
             slotDidFree()
         case .release(let number): holdOrRelease(number)
         case .awaitRetry(let number):
             slotDidFree()
-            // If the next attempt has begun or the operation has finished, there is nothing to wait for.
+            // If the next attempt has begun or the operation has finished, no wait is needed.
             if let attempt = attempt(number) { awaitRetry(after: attempt) }
-        // The commit itself checks whether it was abandoned before it began.
+        // The commit checks whether it was abandoned before it began.
         case .commit(let number): commit(number)
         case .awaitCommit(let number): awaitCommit(number)
-        // The receiver reads `isReady` itself and sees its current value.
+        // The queue reads the current value of `isReady`.
         case .readinessChanged: readinessDidChange()
         case .restart:
             // A Foundation queue starts an operation only once; afterwards the operation restarts itself. If it is no
             // longer ready, or was started elsewhere, `start` has no effect.
             if new.wasStarted, !isScheduled { start() } else { readinessDidChange() }
-        // The last action of the lifecycle, performed once.
+        // `finish` is the last action of the lifecycle, and is performed once.
         case .finish: finish()
         }
     }
 
     // MARK: The attempt in the lifecycle
 
-    /// Returns the attempt with a number of the lifecycle; nil if it has not begun or is no longer the last one.
+    /// Returns the attempt with the given number; nil if that attempt has not begun or is no longer the last one.
     private func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? { core.withLock { $0.attempt(number) } }
 
-    /// Whether the lifecycle lets the attempt continue: it does not have to stop and is not held.
+    /// Returns whether the lifecycle lets the attempt continue, so that it neither has to stop nor is held.
     func isRunning(_ attempt: Attempt) -> Bool {
         let life = lifecycle.value
         return life.isUnderWay(attempt.number) && life.work == .running && life.state == .executing
     }
 
-    /// Whether an attempt must stop instead of taking its next step: a stop was requested, or the operation is paused
-    /// and has no connection to hold. Call it under the operation's lock.
+    /// Returns whether an attempt must stop instead of taking its next step, because a stop was requested, or because
+    /// the operation is paused and has no connection to hold. Must be called under the operation's lock.
     private func mustStop(_ attempt: Attempt) -> Bool {
         let life = lifecycle.value
         guard life.isUnderWay(attempt.number) else { return false }
         return life.work == .stopping || life.work == .running && life.state != .executing && attempt.phase.isPreparing
     }
 
-    /// Takes the next step of an attempt. Returns false if it must stop or has ended.
+    /// Takes the next step of an attempt. Returns false if the attempt must stop or has ended.
     func advance(_ attempt: Attempt, to next: AttemptPhase) -> Bool {
         core.withLock { _ in attempt.phase.advance(to: next, unless: mustStop(attempt)) }
     }
@@ -94,7 +96,7 @@ extension URLConnectionOperation {
         case .nothing: return
         case .call(let stop):
             stop()
-            // The connection may have ended, and the attempt may be waiting for a user's stream.
+            // If the connection has already ended, the attempt may be waiting for a user's stream.
             if let attempt { transport?.perform { attempt.giveUp() } }
         case .ended(let call):
             if let call { BlockingWorkers.shared.replaceThread(of: call) }
@@ -150,7 +152,7 @@ extension URLConnectionOperation {
                     try preparation.run(&request)
                     let prepared = request
                     noteOtherRequest()
-                    // Under one lock, so that the request of an ended operation does not change.
+                    // Check and replace under one lock, so that the request of an ended attempt does not change.
                     let old = core.withLock { core -> TransferRequest? in
                         guard attempt.phase.isUnderWay else { return nil }
                         defer { core.request = .foundation(prepared) }
@@ -167,7 +169,7 @@ extension URLConnectionOperation {
             case .success(let context):
                 if let context { core.withLock { $0.traceContext = context } }
                 connect(attempt)
-            // Do not retry: that would send the request without its preparation.
+            // Do not retry, because a retry would send the request without its preparation.
             case .failure(let error): end(attempt, with: .settled(error))
             }
         }
@@ -176,19 +178,19 @@ extension URLConnectionOperation {
         end(attempt, with: .stopped)
     }
 
-    /// The values an attempt needs at its start, read under one lock.
+    /// The values that an attempt needs at its start, read under one lock.
     private struct AttemptStart {
         let attempt: Attempt
         let settings: AttemptSettings
         let isFirst: Bool
         let rare: Rare?
-        /// The request to send, if nothing has to be done before the connection is opened. This is nearly always the
-        /// case.
+        /// The request to send, if the connection can be opened immediately, which is nearly always the case; otherwise
+        /// nil.
         let request: TransferRequest?
 
-        /// Values that few attempts need at their start.
+        /// The values that few attempts need at their start.
         final class Rare: Sendable {
-            /// The previous attempt. It may hold the last reference to a user's object, and is released without the
+            /// The previous attempt. It may hold the last reference to a user's object, so it is released outside the
             /// lock.
             let earlier: Attempt?
             /// The outcome decided in advance, if this attempt must not send a request.
@@ -215,16 +217,16 @@ extension URLConnectionOperation {
             core.attempt = attempt
             isFirst = !core.hasBegun
             let isPlain = !isRare && !core.hasExtras && !settings.hasAuthenticator && !settings.hasCache
-            // The destination of the body of a stopped attempt stays undecided.
+            // A stopped attempt does not choose the destination of the body.
             request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt, under: settings) : nil
         }
     }
 
     /// Calls user code that may block, before an attempt has its connection. Passes the result to `then` on the worker
     /// thread that made the call, unless the operation has ended in the meantime. A cancelled or expired operation does
-    /// not wait for it.
+    /// not wait for the call.
     ///
-    /// Returns false, without calling the code, if the attempt must stop; the caller must then end it.
+    /// If the attempt must stop, returns false without calling the code, and the caller must end the attempt.
     private func callUserCode<Value: Sendable>(
         for attempt: Attempt, _ code: @escaping @Sendable () -> Value, then: @escaping @Sendable (Value) -> Void
     ) -> Bool {
@@ -239,12 +241,12 @@ extension URLConnectionOperation {
 
     // MARK: Connecting
 
-    /// How the work of an attempt is done.
+    /// The way in which the work of an attempt is performed.
     private enum ConnectPlan {
-        /// Not at all, because the attempt must stop.
+        /// The work is not performed, because the attempt must stop.
         case none
         case worker(any AttemptRunner)
-        /// By a connection, after obtaining a token.
+        /// The work requires a token, which must be obtained first.
         case token
         case connection(TransferRequest)
     }
@@ -259,7 +261,7 @@ extension URLConnectionOperation {
                 return delegate.operation(operation, willCache: candidate)
             }
         }
-        // They may hold the last reference to a user's object, and are released without the lock.
+        // The old settings may hold the last reference to a user's object, so they are released outside the lock.
         let outdated = attempt.settings
         defer { withExtendedLifetime(outdated) {} }
         var rare: OperationCore.ConnectionExtras?
@@ -271,7 +273,7 @@ extension URLConnectionOperation {
             }
             attempt.settings = core.common.prepared
             if !hasToken, attempt.settings.hasAuthenticator { return .token }
-            // Checked before anything is opened, so that a stopped attempt leaves the output unchanged.
+            // Check this before anything is opened, so that a stopped attempt leaves the output unchanged.
             guard attempt.phase.advance(to: .preparing(nil), unless: self.mustStop(attempt)) else {
                 return .none
             }
@@ -303,7 +305,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Adds credentials to an attempt: the answer to a challenge, or the access token.
+    /// Adds authentication to an attempt, the answer to a challenge or the access token, and the trace context.
     private func authorize(
         _ request: inout TransferRequest, _ rare: OperationCore.ConnectionExtras?, for attempt: Attempt
     ) throws {
@@ -320,14 +322,15 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Opens the body and the sink, then connects. Calls that may block run on a worker thread.
+    /// Renews the body stream if it was read, opens the sink, then connects. Calls that may block run on a worker
+    /// thread.
     private func open(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
         guard attempt.body.mayHaveSentBody, request.bodyStream != nil else {
             return openSink(of: attempt, request, cacheHandler)
         }
         let isCalled = callUserCode(for: attempt) { [self] () -> Result<TransferRequest, URLError> in
             do throws(URLError) {
-                // Only the body is replaced: the request may contain a token that the operation's own request lacks.
+                // Replace only the body, because `request` may contain a token that the operation's own request lacks.
                 var again = request.urlRequest
                 again.httpBodyStream = try replayedRequest().httpBodyStream
                 return .success(.foundation(again))
@@ -393,7 +396,8 @@ extension URLConnectionOperation {
         if let cacheHandler, let cache = attempt.configuration.cache?.cache as? HTTPCache {
             attempt.configuration.cache = ResponseCacheReference(HandledCache(cache) { cacheHandler(self, $0) })
         }
-        // A body written to a file is probably large. Bytes that a reader has not read yet should stay on the server.
+        // A body written to a file is probably large, so use a large buffer. Bytes that the reader of a paced sink has
+        // not read should stay on the server.
         if let sink = attempt.body.sink?.sink {
             if sink.isPaced {
                 attempt.configuration.closesWhenStopped = true
@@ -405,7 +409,7 @@ extension URLConnectionOperation {
             attempt.configuration.sendRateLimits.append(limit)
         }
         let connection = transport.connection(for: request, configuration: attempt.configuration, delegate: attempt)
-        // A later stop finds the connection, which may be cancelled before it is started.
+        // From now on, a stop finds the connection, which may be cancelled before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()
         end(attempt, with: .stopped)

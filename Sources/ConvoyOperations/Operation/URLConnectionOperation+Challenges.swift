@@ -5,34 +5,34 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Authentication.
+/// Handlers for authentication challenges.
 extension URLConnectionOperation {
-    /// Answers a challenge by calling `answer` once, immediately or later, on any thread. Until then the operation
-    /// holds no slot in its queue. If `answer` is released without being called, the default applies.
+    /// A handler that answers a challenge by calling `answer` once, immediately or later, on any thread. Until then the
+    /// operation holds no slot in its queue. If `answer` is released without being called, the default applies.
     public typealias AuthenticationChallengeHandler =
         @Sendable (
             _ operation: URLConnectionOperation, _ challenge: AuthenticationChallenge,
             _ answer: @escaping @Sendable (AuthenticationDisposition) -> Void
         ) -> Void
 
-    /// Called for each 401 and 407 with a supported method: Basic (RFC 7617), Digest (RFC 7616), Bearer (RFC 6750), and
-    /// NTLM and Negotiate (RFC 4559) if libcurl supports them. The strongest method comes first. By then the exchange
-    /// has ended, and the answer begins another in which the body is sent again. A body stream must be a
-    /// `ReplayableBodyStream`; otherwise the operation fails with `URLError.requestBodyStreamExhausted`.
+    /// The handler called for each 401 and 407 with a supported method: Basic (RFC 7617), Digest (RFC 7616), Bearer
+    /// (RFC 6750), and NTLM and Negotiate (RFC 4559) if libcurl supports them. The strongest method comes first. The
+    /// exchange has already ended, and the answer begins another one, in which the body is sent again. A body stream
+    /// must be a `ReplayableBodyStream`; otherwise the operation fails with `URLError.requestBodyStreamExhausted`.
     ///
-    /// Called on `completionQueue`, or on an internal queue if that is nil. Without a handler, challenges are answered
-    /// from `credential` and the credential store, and a refused credential is not sent again. A 401 to a token is
-    /// handled by the `authenticator`.
+    /// The handler is called on `completionQueue`, or on an internal queue if that is nil. Without a handler,
+    /// challenges are answered from `credential` and the credential store, and a refused credential is not sent again.
+    /// The `authenticator` handles a 401 response to its token.
     public final var authenticationChallengeHandler: AuthenticationChallengeHandler? {
         get { core.withLock { $0.rareHandlers?.challenge } }
         set { setHandler(\.challenge, newValue) }
     }
 }
 
-/// Answering the challenges of servers and proxies.
+/// Methods that answer the challenges of servers and proxies.
 extension URLConnectionOperation {
     /// Returns an authorizer, based on challenges to earlier operations, for an operation that has not been challenged
-    /// itself. Returns nil without such challenges, at almost no cost.
+    /// itself. Without such challenges, returns nil at almost no cost.
     func rememberingRecord(
         for request: TransferRequest, over configuration: ConnectionConfiguration
     ) -> AuthenticationRecord? {
@@ -42,9 +42,9 @@ extension URLConnectionOperation {
         return authenticationRecord
     }
 
-    /// The authentication record, created when the first challenge arrives or an earlier one is remembered.
+    /// The operation's authentication record, created on first use.
     private var authenticationRecord: AuthenticationRecord {
-        // Accepted answers are stored there.
+        // Create the credential store, in which accepted answers are saved.
         if shouldUseCredentialStorage { _ = credentialStore }
         let source = core.withLock { $0.credentialSource }
         flags.insert(.authentication)
@@ -56,7 +56,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Returns the error for a response whose server does not prove that it knows the password; nil if the response may
+    /// Returns the error for a response that does not prove that the server knows the password; nil if the response may
     /// be received. A cached response contains only the proof for an earlier request.
     func proofFailure(of head: ResponseHead) -> URLError? {
         guard let record = core.withLock({ $0.authentication?.record }), head.cacheUse == nil, !head.asksForCredentials,
@@ -75,7 +75,7 @@ extension URLConnectionOperation {
 
     private func answer(to head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
         if let next = retryForToken(head, attempt) { return next }
-        // Inside a tunnel, a proxy cannot send a challenge.
+        // A 407 received through a tunnel does not come from the proxy.
         let isProxy = head.statusCode == 407 && Target(head.url).map(connectionConfiguration.tunnelsIfProxied) != true
         guard head.statusCode == 401 || isProxy else {
             core.withLock { $0.authentication?.record }?.noteSuccess(
@@ -103,7 +103,7 @@ extension URLConnectionOperation {
         return next
     }
 
-    /// Whether a response asks for credentials that may be available, so that another request may follow.
+    /// Returns whether a response asks for credentials that may be available, so that another request may follow.
     func mayAnswer(_ head: ResponseHead) -> Bool {
         guard head.asksForCredentials else { return false }
         if authenticationChallengeHandler != nil || delegate(interestedIn: .challenges) != nil { return true }
@@ -111,7 +111,7 @@ extension URLConnectionOperation {
         return hasAuthenticator || source.own != nil || source.store != nil || !source.ofProxies.isEmpty
     }
 
-    /// Makes the next attempt continue from the target of this one's redirects.
+    /// Makes the next attempt continue from the target of this attempt's redirects.
     private func continueBehindRedirects(of attempt: Attempt) {
         let old = core.withLock { core in
             let old = core.authentication?.continuation
@@ -127,7 +127,8 @@ extension URLConnectionOperation {
                 redirects: core.redirects ?? [], bearsToken: work.bearsToken(request))
             return old
         }
-        // Its request may hold the last reference to a user's stream.
+        // The old continuation's request may hold the last reference to a user's stream, so it is released outside the
+        // lock.
         withExtendedLifetime(old) {}
     }
 
@@ -166,8 +167,9 @@ extension URLConnectionOperation {
         or otherwise: Attempt.PresetOutcome, _ attempt: Attempt
     ) {
         guard let question = questions.first else { return settle(otherwise, attempt) }
-        // The user may keep the answer forever, so it must not retain the operation or its handler; a waiting operation
-        // retains itself. The attempt is retained so that a late answer does not affect a newer one.
+        // User code may keep the answer forever, so the answer must not retain the operation or its handler; a waiting
+        // operation retains itself. The answer retains the attempt, so that a late answer does not affect a newer
+        // attempt.
         let answer = AuthenticationAnswer { [weak self] disposition in
             self?.take(disposition, questions, question, head, or: otherwise, attempt)
         }
@@ -175,7 +177,7 @@ extension URLConnectionOperation {
             protectionSpace: question.space, proposedCredential: question.proposedCredential,
             previousFailureCount: question.previousFailureCount, failureResponse: head?.urlResponse)
         (completionQueue ?? OperationQueues.processing).submit { [self] in
-            // If it was cancelled in the meantime, its handlers have been released.
+            // If the operation was cancelled in the meantime, its handlers have been released.
             guard !isFinished else { return }
             if let handler = authenticationChallengeHandler {
                 handler(self, challenge) { answer.give($0) }
@@ -222,13 +224,13 @@ extension URLConnectionOperation {
         handle(.retryDue(attempt.number))
     }
 
-    /// Ends an attempt with a preset outcome. Returns false if that was not possible.
+    /// Ends an attempt with a preset outcome. Returns false if the attempt has no response to deliver.
     func end(_ attempt: Attempt, by settlement: Attempt.PresetOutcome) -> Bool {
         switch settlement {
         case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:
             guard attempt.body.hasPlace, let transport = core.withLock({ _ in attempt.transport }) else { return false }
-            // A stop finds the attempt, which may be waiting for a user's stream.
+            // In the `working` phase, a stop can end the attempt while it waits for a user's stream.
             if advance(attempt, to: .working(stop: nil)) {
                 transport.perform { [self] in attempt.deliverHeldResponse(of: self) }
             } else {
@@ -239,10 +241,10 @@ extension URLConnectionOperation {
     }
 }
 
-/// Waiting for the token of an `Authenticator`, sending it, and handling a 401 to it.
+/// Methods that wait for an `Authenticator`'s token, send it, and handle a 401 response to it.
 extension URLConnectionOperation {
-    /// Obtains the token for a starting attempt. Returns false if the attempt has ended, because the next one waits for
-    /// the refresh or the operation fails.
+    /// Obtains the token for a starting attempt. Returns false if the attempt has ended, because the next attempt waits
+    /// for the refresh or because the operation fails.
     func obtainToken(for attempt: Attempt) -> Bool {
         guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
         let latch = TwoPartyLatch()
@@ -252,7 +254,7 @@ extension URLConnectionOperation {
             core.withLock { $0.authenticationWork.token = grant }
             return true
         case .wait:
-            // An earlier stop has ended the attempt.
+            // If `didEnd` returns false, an earlier stop has ended the attempt.
             guard didEnd(attempt) else { return false }
             proceed(to: .whenAnswered(for: .token) { [self] in meet(latch, attempt) }, after: attempt)
             return false
@@ -268,7 +270,7 @@ extension URLConnectionOperation {
         return try request.with(authorization: value)
     }
 
-    /// Returns the next attempt after a response to a token; nil if the response is the result.
+    /// Returns the next attempt after a response to a request with a token; nil if the response is the result.
     func retryForToken(_ head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
         guard head.statusCode == 401,
             let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(by: head, attempt) })
@@ -291,7 +293,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// A closure to call when the refresh has ended.
+    /// Returns the closure that the authenticator calls when the refresh has ended.
     private func waiter(_ attempt: Attempt, _ latch: TwoPartyLatch) -> Authenticator.Waiter {
         { [weak self, weak attempt] result in
             guard let self, let attempt else { return }
@@ -300,13 +302,14 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Records one of two events: the refresh has ended, or the operation has begun to wait. Continues after both.
+    /// Records one of two events: the refresh has ended, or the operation has begun to wait. After both, the next
+    /// attempt begins.
     private func meet(_ latch: TwoPartyLatch, _ attempt: Attempt) {
         if latch.arrive() { handle(.retryDue(attempt.number)) }
     }
 }
 
-/// A latch that opens after two events, in any order.
+/// A latch that opens after two events, which may occur in any order.
 private final class TwoPartyLatch: Sendable {
     private let hasOneCome = Atomic<Bool>(false)
 
@@ -315,8 +318,8 @@ private final class TwoPartyLatch: Sendable {
 }
 
 extension OperationCore {
-    /// The token refused by a 401, its authenticator, and whether this operation has already requested a refresh; nil
-    /// if no token was refused.
+    /// Returns the token refused by a 401, its authenticator, and whether this operation has already requested a
+    /// refresh; nil if no token was refused or the maximum number of retries is reached.
     fileprivate func refusedToken(
         by head: ResponseHead, _ attempt: Attempt
     ) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
@@ -326,25 +329,26 @@ extension OperationCore {
             return nil
         }
         // A redirect to another origin removes the token, and a redirect back does not restore it. For a shared
-        // transfer only the URL is known.
+        // transfer, only the URL of the last request is known.
         let isAtHome = self.redirects?.isEmpty ?? true || Target.isSame(request.url, head.url)
         let wasSent = (attempt.redirection?.request).map(authentication.bearsToken) ?? isAtHome
         return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
     }
 }
 
-/// The authentication state of an operation, which few operations need. Guarded by the operation's lock.
+/// The authentication state of an operation, created only for the few operations that need it. Guarded by the
+/// operation's lock.
 final class AuthenticationWork: @unchecked Sendable {
     /// The challenges and answers; nil before the first challenge.
     var record: AuthenticationRecord?
     /// The token sent with the current attempt.
     var token: Authenticator.Grant?
-    /// The number of times the request was sent again with a newer token.
+    /// The number of times that the request was sent again because its token was refused.
     private(set) var tokenRetries = 0
     /// Whether a response to this operation has caused a refresh.
     private(set) var hasAskedForRefresh = false
 
-    /// The maximum of `tokenRetries`.
+    /// The maximum value of `tokenRetries`.
     private static let mostTokenRetries = 3
 
     var mayRetryForToken: Bool { tokenRetries < Self.mostTokenRetries }
@@ -353,9 +357,9 @@ final class AuthenticationWork: @unchecked Sendable {
         tokenRetries += 1
         if afterRefresh { hasAskedForRefresh = true }
     }
-    /// The starting point of the next attempts, if it is not the operation's own request.
+    /// The request from which the next attempts start, if it is not the operation's own request.
     var continuation: Continuation?
-    /// Whether the last attempt read nothing of the request's body.
+    /// Whether the last attempt has not read any of the request's body.
     var isBodyUnread = false
 
     func takeIsBodyUnread() -> Bool {
@@ -363,25 +367,25 @@ final class AuthenticationWork: @unchecked Sendable {
         return isBodyUnread
     }
 
-    /// The request that redirects led to before the challenge. Earlier requests are not sent again: a form may have
-    /// been posted that led to a page which requires authentication.
+    /// The request at the end of the redirects that preceded a challenge. Earlier requests are not sent again, because
+    /// one of them may have posted a form before it was redirected to a page that requires authentication.
     struct Continuation {
         let request: URLRequest
         let place: RedirectContinuation
         let redirects: [RedirectEvent]
-        /// Whether it carries the token of the operation's own request, not removed by a redirect.
+        /// Whether the request still carries the token of the operation's own request, which a redirect may remove.
         let bearsToken: Bool
     }
 
-    /// Whether a request after redirects carries the token.
+    /// Returns whether a request that follows redirects carries the token.
     func bearsToken(_ request: URLRequest) -> Bool {
         guard let token, let value = BearerAuthorization.value(token: token.token.value) else { return false }
         return request.value(forHTTPHeaderField: "Authorization") == value
     }
 }
 
-/// The handler's answer to a challenge, which takes effect once. If the handler releases it without answering, the
-/// default applies.
+/// A handler's answer to a challenge, which takes effect once. If the object is released without an answer, the default
+/// handling applies.
 final class AuthenticationAnswer: Sendable {
     private let then: Locked<(@Sendable (AuthenticationDisposition) -> Void)?>
 

@@ -5,15 +5,15 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Waiting for the network.
+/// Methods that wait for the network.
 extension URLConnectionOperation {
-    /// How long after a network returns its name servers may still be unknown, in seconds.
+    /// The time after the return of a network during which its name servers may still be unknown, in seconds.
     private static let lookupLag: TimeInterval = 30
-    /// The delays between failed lookups in that time, in seconds.
+    /// The delays after failed lookups during `lookupLag`, in seconds.
     private static let lookupDelays: [TimeInterval] = [1, 3, 9]
 
-    /// Returns the next attempt after a failure without a network; nil if the operation does not wait, or the failure
-    /// has another cause.
+    /// Returns the next attempt after a failure caused by a missing network; nil if the operation does not wait for a
+    /// network, or the failure has another cause.
     func retryForNetwork(_ error: any Error, _ attempt: Attempt) -> NextAttempt? {
         guard waitsForConnectivity, let failure = error as? URLError, redirects.isEmpty,
             let target = networkTarget(of: failure)
@@ -24,7 +24,7 @@ extension URLConnectionOperation {
         guard failed == nil || failed == request.url?.withoutUserInfo else { return nil }
         guard canReplay(request.httpBodyStream) else { return nil }
         guard target.isOutOfReach else { return retryForLateLookup(failure) }
-        // A route to its addresses existed each time.
+        // Give up if attempts keep failing although a route to the host's addresses exists.
         if core.withLock({ $0.retry?.returnsToHost ?? 0 }) > Self.lookupDelays.count { return nil }
         let count = core.withLock { core in
             core.retryRecord.count += 1
@@ -34,14 +34,14 @@ extension URLConnectionOperation {
         return .whenAnswered(for: .connectivity) { [self] in awaitNetwork(target, after: attempt) }
     }
 
-    /// The destination that the request's connection needs a route to; nil if it needs none.
+    /// The destination to which the request's connection needs a route; nil if it needs no route.
     package final var networkTarget: NetworkTarget? {
         let configuration = connectionConfiguration
         guard configuration.unixSocket == nil else { return nil }
         return core.withLock({ $0.request }).target.map(configuration.connectedHost).map { NetworkTarget(host: $0) }
     }
 
-    /// The destination without a route; nil if the failure has another cause.
+    /// Returns the destination whose missing route may have caused a failure; nil if the failure has another cause.
     private func networkTarget(of failure: URLError) -> NetworkTarget? {
         guard let target = networkTarget else { return nil }
         switch failure.code {
@@ -52,7 +52,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Returns the next attempt for the time when the network has returned but names cannot be looked up yet.
+    /// Returns the next attempt after a failed lookup shortly after the return of the network, when names may not
+    /// resolve yet; nil if the operation is not retried for that reason.
     private func retryForLateLookup(_ failure: URLError) -> NextAttempt? {
         guard [.cannotFindHost, .dnsLookupFailed].contains(failure.code) || failure.isOfProxyName else { return nil }
         let now = retryClock.now
@@ -75,18 +76,18 @@ extension URLConnectionOperation {
         do {
             try end(wait, of: attempt, withReturnOf: target, afterLoss: false)
         } catch {
-            // No socket is available now.
+            // No socket is available to observe the network, so try again after five seconds.
             end(wait, of: attempt, at: Nanoseconds.deadline(5, after: retryClock.now))
         }
     }
 
-    /// The network that the request's connection needs; nil if it needs none.
+    /// The network that the request's connection needs; nil if it needs no network.
     var networkToAwait: NetworkCondition? {
         networkTarget.map { NetworkCondition(target: $0, isGone: $0.isOutOfReach) }
     }
 
-    /// Ends the wait for a retry early when the network returns. If no socket is available to detect that, the wait
-    /// keeps its length.
+    /// Ends the wait for a retry early when the network returns. If no socket is available to observe the network, the
+    /// wait keeps its length.
     func end(_ wait: RetryDelay, of attempt: Attempt, withReturnOf network: NetworkCondition) {
         try? end(wait, of: attempt, withReturnOf: network.target, afterLoss: !network.isGone)
     }
@@ -97,19 +98,19 @@ extension URLConnectionOperation {
         let clock = retryClock
         let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) {
             [weak self, weak attempt] in
-            // The next steps may take long.
+            // Continue on the clock's thread, because the next steps may take long.
             clock.schedule(at: clock.now) { [weak self, weak attempt] in
                 if let attempt { self?.networkDidReturn(target, after: attempt) }
             }
         }
-        // Otherwise it is released without the lock.
+        // If the wait is over, the observation is released outside the lock.
         core.withLock { _ in if attempt.wait === wait { wait.networkWait = networkWait } }
     }
 
     private func networkDidReturn(_ target: NetworkTarget, after attempt: Attempt) {
         let now = retryClock.now
-        // If there is a route to the host alone and attempts still fail, they must not follow each other without a
-        // delay.
+        // If a route exists only to the host, and not to the Internet, attempts that keep failing must not follow each
+        // other without a delay.
         let isHostAlone = !target.isAddress && target.isOutOfReach
         let (wait, delay) = core.withLock { core -> (RetryDelay?, TimeInterval?) in
             let record = core.retryRecord
@@ -126,10 +127,10 @@ extension URLConnectionOperation {
 }
 
 extension ConnectionConfiguration {
-    /// The name or address that connections for a target are made to.
+    /// Returns the name or address of the host to which connections for a target are made.
     fileprivate func connectedHost(for target: Target) -> String {
         if let proxy = try? proxy.proxy(for: target) { return proxy.host }
-        // Two colons, a host, a colon, and optionally a port.
+        // The fixed address has the form `::HOST:PORT`, with an optional port.
         guard let fixed = fixedAddress(for: target)?.dropFirst(2), let colon = fixed.lastIndex(of: ":") else {
             return target.bareHost
         }
@@ -138,10 +139,10 @@ extension ConnectionConfiguration {
 }
 
 extension URLError {
-    /// Whether the name of a proxy could not be resolved.
+    /// Whether the error reports that the name of a proxy could not be resolved.
     fileprivate var isOfProxyName: Bool {
         guard let underlying = userInfo[NSUnderlyingErrorKey] as? NSError else { return false }
-        // CURLE_COULDNT_RESOLVE_PROXY of <curl/curl.h>.
+        // 5 is CURLE_COULDNT_RESOLVE_PROXY in <curl/curl.h>.
         return underlying.domain == Self.libcurlErrorDomain && underlying.code == 5
     }
 }

@@ -5,13 +5,14 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Finishing an operation: calling its handlers and releasing all resources.
+/// Methods that finish an operation: they call its handlers and release its resources.
 extension URLConnectionOperation: HandoverTask {
     /// Runs the block once the operation has finished, the notification was posted, and the handlers have run;
-    /// immediately if that has already happened. For internal use only: the block must return quickly, and may run on
-    /// the network thread.
+    /// immediately if all of this has already happened. For internal use only: the block must return quickly, and may
+    /// run on the network thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
-        // Set the flag before the check: the last step either finds the flag or is seen here.
+        // Set the flag before the check, so that either the last step finds the flag, or the check finds the delivery
+        // complete.
         flags.insert(.delivery)
         let isOver = core.withLock { core in
             let isOver = isDelivered
@@ -26,9 +27,9 @@ extension URLConnectionOperation: HandoverTask {
         if flags.contains(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
     }
 
-    /// Submits the handlers to their queue before the end is posted, because that may let other operations finish. This
-    /// way, handlers on one queue run in the order in which the operations finish, and a dependent's handlers run after
-    /// its dependency's.
+    /// Submits the handlers to their queue. This happens before the end is posted, because posting it may let other
+    /// operations finish. Thus handlers on one queue run in the order in which the operations finish, and a dependent's
+    /// handlers run after its dependency's.
     ///
     /// The handlers may run immediately, while the caller continues with ``executionDidFinish()`` and then with
     /// `deliveryDidPostEnd()`.
@@ -42,7 +43,7 @@ extension URLConnectionOperation: HandoverTask {
             rare.expiryTimer?.cancel()
             rare.wait?.end()
         }
-        // The sink holds an open file.
+        // Close the open file of the sink now.
         end.attempt?.discard()
         end.rare?.worker?.end(self)
         if flags.contains(.progress) { progressReport.finish(of: self) }
@@ -54,14 +55,15 @@ extension URLConnectionOperation: HandoverTask {
         }
     }
 
-    /// The values taken out of a finished operation, under one lock.
+    /// The values of a finished operation, taken out under one lock.
     private struct Delivery {
         let attempt: Attempt?
         let settings: AttemptSettings
         let hasHandlers: Bool
         let rare: Rare?
 
-        /// Values that few operations have at their end. Those not used are released without the lock.
+        /// The values that few operations have at their end. They are taken out even if unused, so that they are
+        /// released outside the lock.
         struct Rare {
             let wait: RetryDelay?
             let phase: AttemptPhase?
@@ -88,13 +90,13 @@ extension URLConnectionOperation: HandoverTask {
     }
 
     package func runHandedOver() {
-        // When this returns, the operation has also released the closures.
+        // When `callHandlers` returns, the operation has also released the closures.
         let isFirst = callHandlers()
         if isFirst { didMakeLastStep() }
     }
 
-    /// Calls the handlers. They are taken out first, together with the handlers of the work, so that none is called
-    /// twice. Completion handlers that are set in the meantime are also called, possibly after the delivery.
+    /// Calls the completion handlers. All handlers are taken out first, so that none is called twice. Completion
+    /// handlers that are set in the meantime are also called, possibly after the delivery.
     ///
     /// - Returns: Whether this was the first call.
     private func callHandlers() -> Bool {
@@ -117,14 +119,14 @@ extension URLConnectionOperation: HandoverTask {
         return isFirst
     }
 
-    /// Sets completion handlers. Handlers set after the end are also called once.
+    /// Sets completion handlers. Handlers set after the operation has finished are also called once.
     final func setFinalHandlers(_ set: (inout OperationCore) -> Void) {
         let (old, isLate, queue) = core.withLock { core -> (OperationCore.FinalHandlers, Bool, DispatchQueue?) in
             let old = core.finalHandlers
             set(&core)
             return (old, core.beginHandover(), core.common.prepared.completionQueue)
         }
-        // Releasing them may run user code, which must not run under the lock.
+        // Releasing the old handlers may run user code, which must not run under the lock.
         withExtendedLifetime(old) {}
         if isLate { CompletionOutbox.post(self, to: queue ?? .mainForHandlers) }
     }
@@ -134,7 +136,7 @@ extension URLConnectionOperation: HandoverTask {
 
     private static let stepsOfDelivery = 2
 
-    /// Whether the handlers have run and the end has been posted, so that dependents and queues know about it.
+    /// Whether the handlers have run and the end has been posted to dependents and queues.
     final var isDelivered: Bool { deliverySteps.load(ordering: .sequentiallyConsistent) == Self.stepsOfDelivery }
 
     /// Records one of the two steps of the delivery: the handlers have run, or the end has been posted. The delivery is
@@ -170,14 +172,14 @@ extension Notification.Name {
     /// on an internal serial queue, before the finish of the same operation and after the finish of all operations that
     /// it depends on.
     ///
-    /// The raw value is that of AFNetworking's name. Operations post notifications only after the program has first
-    /// read this name or ``networkingOperationDidFinish``, which every observer does that uses the names. An observer
-    /// of all names, or one that spells out the raw value, must read one of the two names first.
+    /// The raw value is that of AFNetworking's name. Operations post notifications only after the program has read this
+    /// name or ``networkingOperationDidFinish``, as observers do when they register for these names. An observer that
+    /// registers for all names or by raw value must first read one of the two names.
     public static var networkingOperationDidStart: Notification.Name { OperationNotifications.read(.start) }
 
     /// Posted when an operation has finished, with final results and error; `object` is the operation. Posted on the
     /// same serial queue as the start, in the order in which the operations finished. The operation's handlers may run
-    /// before or after.
+    /// before or after the notification.
     ///
     /// The raw value is that of AFNetworking's name. See ``networkingOperationDidStart`` for when operations start to
     /// post it.
@@ -189,7 +191,7 @@ extension Notification.Name {
 /// Observers are user code, and run neither on the network thread nor under a lock. The queue is woken once for all
 /// notifications that arrive before it has posted them, because waking it costs more than a post.
 ///
-/// With or without an observer, a post costs as much as everything else that an operation does when it finishes. So
+/// Even without an observer, a post costs as much as everything else that an operation does when it finishes. Therefore
 /// nothing is posted until the program has read one of the names.
 enum OperationNotifications {
     /// The kind of notification.
@@ -209,13 +211,13 @@ enum OperationNotifications {
     private static let count = Atomic<Int>(0)
     private static let poster = Poster()
 
-    /// Returns the name to a potential observer.
+    /// Returns the name of a notification, and enables posting, because the caller may be an observer.
     fileprivate static func read(_ occasion: Occasion) -> Notification.Name {
         mayHaveObservers.store(true, ordering: .sequentiallyConsistent)
         return occasion.name
     }
 
-    /// Posts a notification after all earlier ones, if it may be observed.
+    /// Posts a notification after all earlier ones, if the program has read one of the names.
     static func post(_ occasion: Occasion, of operation: URLConnectionOperation) {
         guard mayHaveObservers.load(ordering: .relaxed) else { return }
         waiting.withLock { $0.append((occasion, operation)) }
@@ -223,9 +225,10 @@ enum OperationNotifications {
         if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
     }
 
-    /// Posts the notifications on their queue.
+    /// The object that posts the notifications on their queue.
     private final class Poster: @unchecked Sendable {
-        /// Reused memory, so that most posts allocate nothing. Only used on the queue.
+        /// The entries being posted, whose memory is reused so that most posts allocate nothing. Used only on the
+        /// queue.
         @exclusivity(unchecked) private var taken: [Entry] = []
 
         /// The maximum number of entries for which memory is kept.
@@ -250,48 +253,50 @@ package enum OperationQueues {
     /// The queue of response serializers, and of the retry handlers of operations without a `completionQueue`.
     package static let processing = DispatchQueue(label: "Convoy.Processing", attributes: .concurrent)
 
-    /// The queue on which `Progress` objects are updated: Foundation's class is not thread-safe, and several objects
-    /// may belong to one tree.
+    /// The queue on which `Progress` objects are updated. It is serial and shared because Foundation's class is not
+    /// thread-safe and several objects may belong to one tree.
     static let progress = DispatchQueue(label: "Convoy.Progress")
 
     /// The queue on which notifications are posted.
     static let notifications = DispatchQueue(label: "Convoy.Notifications")
 }
 
-/// Runs operations that are awaited outside any queue, in an internal queue.
+/// The internal queue for operations that are awaited without being in a queue.
 package enum AwaitedOperations {
-    /// Uses the limits of a manager's queue, because a thousand awaited operations need limits as well.
+    /// The queue has the limits of a manager's queue, because a thousand awaited operations also need limits.
     private static let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Awaited")
 
-    /// Starts an operation and everything that it waits for, except operations that are enqueued or started. Only
-    /// Convoy's operations are started: others may be in a queue.
+    /// Starts an operation and its direct and indirect dependencies, except those that are enqueued or started.
+    /// Operations of other classes are not started, because they may be in a queue.
     package static func start(_ operation: ScheduledOperation) {
         guard operation.hasConnections else { return adopt(operation) }
-        // Iterative, because a chain may be long or cyclic.
+        // The search is iterative and remembers visited operations, because a chain of dependencies may be long or
+        // cyclic.
         var seen: Set<ObjectIdentifier> = []
         var left = [operation]
         while let next = left.popLast() {
             guard seen.insert(ObjectIdentifier(next)).inserted, !next.isFinished else { continue }
             adopt(next)
-            // An operation that only has to finish waits for nothing.
+            // An operation that only has to finish does not wait for its dependencies.
             guard !next.endsWithoutWork else { continue }
             for case let dependency as ScheduledOperation in next.dependencies { left.append(dependency) }
         }
     }
 
     private static func adopt(_ operation: ScheduledOperation) {
-        // Another `RequestOperationQueue` may claim the operation first; this queue then ignores it.
+        // If another `RequestOperationQueue` claims the operation first, this queue ignores it.
         guard operation.claimForAwaiting() else { return }
-        // A refresh must not wait for operations that wait for its token.
+        // Use a separate queue for a token refresh, which must not wait for slots held by operations that wait for its
+        // token.
         (Authenticator.isRefreshing ? RequestOperationQueue() : queue).addOperation(operation)
     }
 }
 
 extension OperationQueue {
-    /// Adds an operation, unless it has finished or is in another queue, where Foundation's queue would trap.
+    /// Adds an operation, unless it has finished or is in another queue. Foundation's queue would trap in these cases.
     final func addUnlessTaken(_ operation: Operation) {
         guard !operation.isFinished else { return }
-        // It ignores operations of other queues.
+        // A `RequestOperationQueue` ignores operations of other queues.
         if self is RequestOperationQueue { return addOperation(operation) }
         if let scheduled = operation as? ScheduledOperation, !scheduled.claimForFoundation() { return }
         addOperation(operation)

@@ -6,11 +6,11 @@ import FoundationNetworking
 
 /// The outcome of an attempt.
 enum AttemptOutcome {
-    /// The attempt was stopped; received bytes are kept.
+    /// The attempt was stopped, and the received bytes are kept.
     case stopped
     /// The received bytes are unusable: the complete body must be requested again.
     case unusable
-    /// A response has arrived; nil if the transport does not provide it.
+    /// A response has arrived, whose head is nil if the transport does not provide it.
     ///
     /// - Parameter isFinal: Whether an earlier decision made this response the result.
     case received(ResponseHead?, isFinal: Bool)
@@ -18,20 +18,20 @@ enum AttemptOutcome {
     case failed(any Error, ResponseHead?)
     /// A worker received an unacceptable response.
     case refused(any Error, ResponseHead, data: Data?, object: Any?)
-    /// An error that no further attempt can change.
+    /// The attempt has failed with an error that is not retried.
     case settled(any Error)
-    /// A worker created this object.
+    /// A worker has succeeded with this object.
     case succeeded(Any?, data: Data?)
 }
 
-/// Ending attempts, and the operation.
+/// Methods that end attempts and the operation.
 extension URLConnectionOperation {
-    /// Ends an attempt once; later calls have no effect. Another attempt may follow, immediately, after a delay or
-    /// after an answer; otherwise the outcome becomes the operation's. May be called on any thread.
+    /// Ends an attempt; only the first call has an effect. If another attempt follows, it begins immediately, after a
+    /// delay or after an answer. Otherwise the outcome becomes the operation's. May be called on any thread.
     func end(_ attempt: Attempt, with outcome: AttemptOutcome) {
         switch outcome {
         case .stopped where isRunning(attempt) && !core.withLock({ _ in attempt.phase.isPreparing }):
-            // The operation did not request this, so nothing would restart the work.
+            // The operation did not request the stop, so nothing would restart the work.
             let error = URLError(
                 .networkConnectionLost, url: request.url, "The connection was cancelled unexpectedly.")
             end(attempt, with: .failed(error, nil))
@@ -41,7 +41,7 @@ extension URLConnectionOperation {
             if didEnd(attempt) { repeatAtOnce(after: attempt) }
         case .received(let head, let isFinal):
             guard !isFinal, let next = attemptInstead(of: head, attempt) else {
-                // A retry would have continued the stream.
+                // Close the sink only now that no retry will continue it.
                 return attempt.close(head, of: self)
             }
             if didEnd(attempt) { proceed(to: next, after: attempt) }
@@ -67,7 +67,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Records that an attempt has ended. Returns false if it had already ended.
+    /// Records that an attempt has ended. Returns false if the attempt had already ended.
     func didEnd(_ attempt: Attempt) -> Bool { core.withLock { _ in attempt.phase.end() } != nil }
 
     /// Stores the outcome of an attempt as the operation's.
@@ -82,7 +82,7 @@ extension URLConnectionOperation {
 
     /// Returns the next attempt to make instead of accepting a response; nil if the response is the result.
     private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
-        // Most operations have neither, and pay only for this check.
+        // Most operations need neither authentication nor a retry policy, and only pay for this check.
         guard
             flags.contains(.authentication) || flags.contains(.retryPolicy) || head?.asksForCredentials == true
         else { return nil }
@@ -94,7 +94,8 @@ extension URLConnectionOperation {
     /// Sets the head of the current response.
     func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
 
-    /// Whether the body of a response is written to the output stream; otherwise it is kept as `responseData`.
+    /// Returns whether the body of a response is written to the output stream; otherwise the body is kept as
+    /// `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {
         if let sink = core.withLock({ $0.place?.sink }), let isAccepted = sink.accepts(head) { return isAccepted }
         guard serializesResponse else { return true }
@@ -103,7 +104,7 @@ extension URLConnectionOperation {
 
     var currentHead: ResponseHead? { core.withLock { $0.head } }
 
-    /// How the result of a response is produced.
+    /// The way in which the result of a response is produced.
     private enum ResponseDisposition {
         /// The attempt has already ended.
         case none
@@ -127,12 +128,12 @@ extension URLConnectionOperation {
             let commits = data == nil && core.place?.sink.isProvisional == true
             guard parses, !isLeftToTask else { return (.complete, commits, phase) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
-            // The common case needs no thread hop and no Foundation response.
+            // In the common case, skip the thread hop and the Foundation response.
             if isPlain, let head, core.common.prepared.deliversBody(ofStatus: head.statusCode) {
                 core.object = isHead ? .none : .body
                 return (.complete, commits, phase)
             }
-            // An earlier stop found nothing to cancel; a later one will.
+            // A stop requested earlier found nothing to cancel; a later stop finds the `processing` phase.
             if lifecycle.value.isEnding { return (.stopped, false, phase) }
             attempt.phase = .processing
             return (.process(isHead: isHead), commits, phase)
@@ -149,8 +150,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Validates and parses the response. Called on the processing queue, because the serializer or the subclass may be
-    /// user code.
+    /// Validates and parses the response. Called on the processing queue, because the serializer or the operation's
+    /// subclass may be user code.
     private func process(_ attempt: Attempt, data: Data?, head: ResponseHead?, commits: Bool) {
         let object: ObjectBox
         var failure: (any Error)?
@@ -181,12 +182,12 @@ extension URLConnectionOperation {
         handle(.workCanCommit(attempt.number))
     }
 
-    /// Commits the sink. The result of the commit becomes the operation's. An operation that has ended in the meantime
-    /// has no attempt.
+    /// Commits the sink. The result of the commit becomes the operation's. If the operation has finished in the
+    /// meantime, it has no attempt, and nothing is committed.
     func commit(_ number: Lifecycle.AttemptNumber) {
         let call = BlockingCall()
         let attempt = core.withLock { core -> Attempt? in
-            // A worker commits its own results.
+            // If `commitsOutput` is false, a worker commits its own results.
             guard core.commitsOutput, let attempt = core.attempt(number) else { return nil }
             attempt.willCommit(as: call)
             return attempt
@@ -197,7 +198,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// How long a cancelled or expired operation waits for a running commit, in seconds.
+    /// The maximum time that a cancelled or expired operation waits for a running commit, in seconds.
     private static let commitPatience: TimeInterval = 1
 
     /// Waits for a running commit, for a limited time.
@@ -206,7 +207,7 @@ extension URLConnectionOperation {
         let timer = clock.schedule(at: Nanoseconds.deadline(Self.commitPatience, after: clock.now)) { [weak self] in
             self?.handle(.commitTakesTooLong(number))
         }
-        // It replaces the timer of `totalTimeout`, which no longer matters.
+        // This timer replaces that of `totalTimeout`, which no longer matters.
         let unused = core.withLock { core in
             defer { if !core.isFinished { core.expiryTimer = timer } }
             return core.isFinished ? timer : core.expiryTimer
@@ -217,7 +218,8 @@ extension URLConnectionOperation {
     // MARK: The end of the operation
 
     func finish() {
-        // The order matters: handlers of operations that can finish because of this one must be called after its own.
+        // Submit the handlers before posting the end, so that they run before the handlers of operations that can
+        // finish because of this one.
         deliver()
         if mustPostElsewhere { BlockingWorkers.shared.perform { self.postEnd() } } else { postEnd() }
     }
@@ -229,7 +231,7 @@ extension URLConnectionOperation {
 }
 
 extension OperationCore {
-    /// Whether the awaiting task decodes the response, which saves a thread hop and an `HTTPURLResponse`.
+    /// Returns whether the awaiting task decodes the response, which saves a thread hop and an `HTTPURLResponse`.
     fileprivate func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
         let settings = common.prepared
         guard settings.hasAwaitedValue, let head, let data, let awaited = settings.awaitedValue else { return false }

@@ -6,7 +6,7 @@ import FoundationNetworking
 
 /// The request of an operation, and its body when it must be sent again.
 extension URLConnectionOperation {
-    /// Whether the request must not use a mobile network. Prepared requests have no such setting.
+    /// Whether the request must not use a cellular network. Prepared requests have no such setting.
     package final var barsCellularAccess: Bool {
         core.withLock { core in
             guard case .foundation(let request) = core.request else { return false }
@@ -28,13 +28,14 @@ extension URLConnectionOperation {
         set(TransferRequest.foundation(request)) { swap(&$0.request, &$1) }
     }
 
-    /// Records that the request is no longer the original one, so that its host may differ.
+    /// Records that the request has been replaced, so that its host may differ.
     final func noteOtherRequest() {
         flags.insert(.otherRequest)
         declare(.looksUpHost)
     }
 
-    /// Returns a new stream for the body, positioned at its start; nil if that is not possible. Calls user code.
+    /// Returns a new stream for the body, positioned at its start; nil if no new stream can be created. Calls user
+    /// code.
     final func freshBodyStream(for stream: InputStream) -> InputStream? {
         if let delegate = delegate(interestedIn: .bodyStreams), let fresh = delegate.newBodyStream(of: self) {
             return fresh
@@ -42,7 +43,7 @@ extension URLConnectionOperation {
         return try? (stream as? any ReplayableBodyStream)?.replay()
     }
 
-    /// Whether a new stream for the body can be created.
+    /// Returns whether a new stream for the body can be created.
     final func canReplay(_ stream: InputStream?) -> Bool {
         stream == nil || stream is any ReplayableBodyStream || delegate(interestedIn: .bodyStreams) != nil
     }
@@ -52,7 +53,7 @@ extension URLConnectionOperation {
 struct DependencyInput: Sendable {
     /// The operations that provide the values.
     let sources: [URLConnectionOperation]
-    /// Writes the values into the request. Called if all sources have succeeded.
+    /// The closure that writes the values into the request, called if all sources have succeeded.
     let apply: URLConnectionOperation.Preparation
 
     /// Writes the values into a request.
@@ -78,8 +79,8 @@ struct DependencyInput: Sendable {
     }
 }
 
-/// All closures that modify the request when the operation begins. They are taken out then, so that they run once,
-/// however often the operation is paused or retried.
+/// All closures that modify the request when the operation begins. The operation then releases them, so that they run
+/// once, however often it is paused or retried.
 struct RequestPreparation: Sendable {
     var inputs: [DependencyInput]
     var prepare: URLConnectionOperation.Preparation?
@@ -122,7 +123,7 @@ extension URLConnectionOperation {
     final func add(_ input: DependencyInput) {
         reportLateChange(of: "depend(on:)")
         core.withLock { core in
-            // The input would never be called or released.
+            // An input added later would never be called or released.
             guard !core.areHandlersDone, !core.hasBegun else { return }
             core.handlers.inputs.append(input)
         }
@@ -151,15 +152,15 @@ extension URLConnectionOperation {
 }
 
 extension URLConnectionOperation {
-    /// Returns the trace context for the requests of an attempt; nil for none. An error that it throws becomes the
-    /// operation's error.
+    /// A closure that returns the trace context for the requests of an attempt, or nil for no trace context. An error
+    /// that it throws becomes the operation's error.
     public typealias TraceContextProvider =
         @Sendable (_ operation: URLConnectionOperation) throws -> TraceContext?
 
-    /// Called when each attempt begins, on an internal thread, which it may block. Begin a tracer span here, and end it
-    /// in an ``EventMonitor`` at `attemptEnded`. All requests of the attempt, including redirects, carry its
-    /// `traceparent` and `tracestate`, unless the operation's request sets them. The manager's provider by default, or
-    /// nil.
+    /// The provider of trace contexts, called when each attempt begins, on an internal thread, which it may block.
+    /// Begin a tracer span in the provider, and end it in an ``EventMonitor`` at `attemptEnded`. All requests of the
+    /// attempt, including redirects, carry the `traceparent` and `tracestate` of the context, unless the operation's
+    /// request sets them. By default, this is the manager's provider, or nil.
     ///
     /// Operations with a provider do not share transfers.
     public final var traceContextProvider: TraceContextProvider? {
@@ -185,18 +186,19 @@ extension URLConnectionOperation {
     }
 }
 
-/// Redirects: decisions and results.
+/// Methods that decide about redirects and record their results.
 extension URLConnectionOperation {
-    /// Decides about each redirect. Called on `completionQueue` or, if that is nil, on an internal thread, which it may
-    /// block. The transfer waits for the answer. Without a handler, redirects are followed, except for those that would
-    /// send the request body to another origin: see `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
+    /// The handler that decides about each redirect. It is called on `completionQueue` or, if that is nil, on an
+    /// internal thread, which it may block. The transfer waits for the decision. Without a handler, redirects are
+    /// followed, except for those that would send the request body to another origin: see
+    /// `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
     public final var redirectHandler: RedirectHandler? {
         get { core.withLock { $0.rareHandlers?.redirect } }
         set { setHandler(\.redirect, newValue) }
     }
 
-    /// The redirects of the latest attempt so far, in order, with the decision about each. The last one may be the one
-    /// that the attempt failed with.
+    /// The redirects of the latest attempt so far, in order, with the decision about each. If a redirect made the
+    /// attempt fail, it is the last one.
     public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } ?? [] }
 
     /// Adds the result of a redirect.
@@ -207,8 +209,8 @@ extension URLConnectionOperation {
         core.withLock { $0.redirects = ($0.redirects ?? []) + [redirect] }
     }
 
-    /// Answers the transfer with the request proposed by the rules, unless the user decides or the body must be read
-    /// again.
+    /// Decides about a redirect: calls the handler or the delegate, if any, and otherwise accepts the request proposed
+    /// by the redirect rules, with a new body stream if the body must be read again.
     func decide(
         about redirect: Redirect, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
@@ -239,8 +241,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Answers the transfer as soon as the operation has a slot of the host that it is redirected to, whose limit and
-    /// gate apply from now on. The transfer waits without a timeout; if it must stop, no answer is needed.
+    /// Lets the transfer follow a redirect as soon as the operation has a slot of the new host, whose limit and gate
+    /// apply from now on. The transfer waits without a timeout. If it must stop, no answer is needed.
     private func follow(
         _ request: URLRequest?, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
@@ -274,7 +276,7 @@ extension URLConnectionOperation {
     }
 }
 
-/// A redirect that waits for a slot of its host.
+/// A redirect that waits for a slot of its target host.
 final class UnansweredRedirect: Sendable {
     let host: HostKey
     private let follow: Locked<(@Sendable () -> Void)?>

@@ -5,21 +5,21 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Retries.
+/// The retries of an operation.
 extension URLConnectionOperation {
-    /// Called with each retry decision about a failed attempt.
+    /// A handler called with each retry decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
-    /// Called once for each failed attempt, when it is retried or when the operation gives up, with the reason. Not
-    /// called for an operation that waits at the closed gate of its host, which has not failed; an ``EventMonitor`` and
-    /// `RequestOperationQueue.closedGates` report that wait. Called on `completionQueue`, or on an internal queue if
-    /// that is nil.
+    /// The handler called once for each failed attempt, with the decision to retry or to give up, and the reason. It is
+    /// not called for an operation that waits at the closed gate of its host, which has not failed; an ``EventMonitor``
+    /// and `RequestOperationQueue.closedGates` report that wait. It runs on `completionQueue`, or on an internal queue
+    /// if that is nil.
     public final var retryHandler: RetryHandler? {
         get { core.withLock { $0.rareHandlers?.retry } }
         set { setHandler(\.retry, newValue) }
     }
 
-    /// Called when the operation waits at the closed gate of its host, on the queue of the `retryHandler`.
+    /// The handler called when the operation waits at the closed gate of its host, on the queue of the `retryHandler`.
     package final var closedGateHandler: (@Sendable () -> Void)? {
         get { core.withLock { $0.rareHandlers?.closedGate } }
         set { setHandler(\.closedGate, newValue) }
@@ -35,13 +35,13 @@ extension URLConnectionOperation {
     /// The maximum number of consecutive immediate retries of an unsent request.
     private static let mostImmediateRetries = 3
 
-    /// When the next attempt begins.
+    /// The time at which the next attempt begins.
     enum NextAttempt {
         /// Immediately, keeping the slot in the queue.
         case atOnce
         /// After a delay, without a slot.
         case later(RetryDelay)
-        /// When a pending answer arrives. The closure requests it, after the slot was released.
+        /// When a pending answer arrives. The closure, called after the slot was released, requests that answer.
         case whenAnswered(for: WaitReason, @Sendable () -> Void)
     }
 
@@ -57,14 +57,14 @@ extension URLConnectionOperation {
             eventLog?.note(.delay(for: reason))
             core.withLock { _ in attempt.wait = RetryDelay(until: .max) }
             handle(.workWillRetry(attempt.number))
-            // If a pause came while the attempt was ending, the following attempt requests the answer.
+            // If the operation was paused while the attempt was ending, the next attempt requests the answer.
             let life = lifecycle.value
             if life.isBackingOff, life.attemptNumber == attempt.number { ask() }
         }
     }
 
-    /// Begins the next attempt immediately, with the slot of this one. If redirects have moved it to another host, the
-    /// operation releases its slot and waits for a slot of the new host.
+    /// Begins the next attempt immediately, with the slot of the previous attempt. If redirects have moved it to
+    /// another host, the operation releases its slot and waits for a slot of the new host.
     func repeatAtOnce(after attempt: Attempt) {
         guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
             scheduler.host(of: self) !== host
@@ -72,7 +72,8 @@ extension URLConnectionOperation {
         proceed(to: .later(RetryDelay(until: retryClock.now)), after: attempt)
     }
 
-    /// The last host that the attempt contacted, after redirects; nil if no limit and no gate applies.
+    /// Returns the last host that the attempt contacted, after redirects; nil if that host has neither a limit nor a
+    /// gate.
     private func contactedHost(_ head: ResponseHead?, _ failure: URLError?) -> HostKey? {
         guard let own = hostKey else { return nil }
         let events = redirects
@@ -83,7 +84,8 @@ extension URLConnectionOperation {
 
     package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.holder.clock } }
 
-    /// Counts retries made in an earlier process for the policy. Call it before the operation is started.
+    /// Counts retries made in an earlier process against the policy's maximum. Call this before the operation is
+    /// started.
     package final func countEarlierRetries(_ count: Int) { core.withLock { $0.retryRecord.counted = count } }
 
     /// Records the start of the first attempt.
@@ -93,12 +95,13 @@ extension URLConnectionOperation {
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Whether the operation has failed, and the server certainly received nothing of its request.
+    /// Whether the operation has failed and the server has certainly received nothing of its request.
     package final var wasCertainlyNotSent: Bool {
         redirects.isEmpty && (error as? URLError)?.provesThatNothingWasSent(of: request) ?? false
     }
 
-    /// Returns the next attempt after one that has ended; nil if the operation is not retried.
+    /// Returns the next attempt after an attempt that has failed or whose response may be retried; nil if the operation
+    /// is not retried.
     func retry(after error: (any Error)?, head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         if error == nil, retryPolicy == nil { return nil }
         let request = self.request
@@ -122,8 +125,8 @@ extension URLConnectionOperation {
             // The body of a response that asks for a retry does not count as progress.
             if error != nil {
                 core.retry?.note(attempt.progress)
-                // The sent bytes of a resumable upload are confirmed; a body that is sent from the start again is not
-                // progress.
+                // The server has confirmed the sent bytes of a resumable upload. A body that is sent again from the
+                // start is not progress.
                 if core.worker?.isResumable == true { core.retry?.noteSent(attempt.progress) }
             }
             return (core.retry?.copy, core.common.values.retryPolicy)
@@ -146,19 +149,20 @@ extension URLConnectionOperation {
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
             core.retryRecord.followsAnswer = error == nil
-            // Redirects may lead elsewhere in the next attempt.
+            // Start again from the operation's own request, because redirects may lead elsewhere.
             return core.authentication?.continuation.take()
         }
-        // Its request may hold the last reference to a user's stream.
+        // The continuation's request may hold the last reference to a user's stream, so it is released outside the
+        // lock.
         withExtendedLifetime(continuation) {}
         supervisor?.operation(self, willRetry: event, countedRetries: record.counted + 1)
-        // Without a route to the host, the refusal came from elsewhere.
+        // Without a route to the host, it was not the host that refused the connection.
         if awaited?.isGone != true, let host { closeGate(of: host, after: facts, event, delay: delay, policy, now) }
         return .later(RetryDelay(until: due, or: awaited))
     }
 
-    /// Requests a response again, once and over HTTP/1.1, if it may have been truncated; only the remaining bytes if
-    /// possible.
+    /// Returns the next attempt if the response may have been truncated. The response is requested again once, over
+    /// HTTP/1.1, and only its remaining bytes if possible.
     func retryForProof(_ error: any Error) -> NextAttempt? {
         guard let failure = error as? URLError, failure.userInfo[URLError.isUnprovenKey] != nil,
             canReplay(request.httpBodyStream)
@@ -174,7 +178,7 @@ extension URLConnectionOperation {
         return .atOnce
     }
 
-    /// Closes the gate of the host after a failure that other requests would also meet.
+    /// Closes the gate of the host after a failure that would also affect other requests.
     private func closeGate(
         of host: HostKey, after failure: RetryPolicy.FailedAttempt, _ event: RetryEvent, delay: TimeInterval,
         _ policy: RetryPolicy, _ now: UInt64
@@ -194,7 +198,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Returns the operation's error with the reason why it was not retried.
+    /// Returns the error with marked secrets redacted and with the reason why the request was not retried, if any.
     func explained(_ error: any Error) -> any Error {
         let error = hidingSecrets(in: decodable(error))
         guard let refusal = retryRefusal else { return error }
@@ -215,7 +219,7 @@ extension URLConnectionOperation {
             .adding(reason(failure.userInfo), for: NSLocalizedFailureReasonErrorKey)
     }
 
-    /// Returns the error with its body decoded by the manager's decoder.
+    /// Returns the error, which decodes its body with the manager's decoder if it is an `HTTPError`.
     func decodable(_ error: any Error) -> any Error {
         guard let refusal = error as? HTTPError, let decoder = core.withLock({ $0.common.values.decoder }) else {
             return error
@@ -254,7 +258,7 @@ extension URLConnectionOperation {
         eventLog.note(.event(.retryDecided(event.naming(request.url))))
     }
 
-    /// The host whose slot the operation waits for: that of its request, or the one that it was redirected to.
+    /// The host whose slot the operation waits for: the host of its request, or the host to which it was redirected.
     private var waitingHost: HostKey? { scheduler.object?.host(of: self) ?? hostKey }
 
     func tell(_ decided: RetryEvent) {
@@ -266,15 +270,15 @@ extension URLConnectionOperation {
 
     // MARK: Waiting
 
-    /// Waits after an attempt, then sends the event `retryDue`.
+    /// Waits after an attempt, then handles the event `retryDue`.
     func awaitRetry(after attempt: Attempt) {
         let wait = core.withLock { _ -> RetryDelay? in
-            // Ending the wait later finds the operation here.
+            // From now on, the end of the wait releases the operation.
             guard isBackingOff(after: attempt), let wait = attempt.wait else { return nil }
             wait.operation = self
             return wait
         }
-        // The answer will end the wait.
+        // If the wait has no deadline, the pending answer will end it.
         guard let wait, wait.due < .max else { return }
         end(wait, of: attempt, at: wait.due)
         if let network = wait.network { end(wait, of: attempt, withReturnOf: network) }
@@ -297,7 +301,7 @@ extension URLConnectionOperation {
         if isOver { timer.cancel() }
     }
 
-    /// Ends the wait after an attempt: the next one is due, or no longer needed.
+    /// Ends the wait after an attempt, because the next attempt is due or no longer needed.
     func endWait(of attempt: Attempt) {
         let wait = core.withLock { _ in attempt.wait.take() }
         wait?.end()
@@ -361,11 +365,11 @@ struct NetworkCondition {
 final class RetryDelay: @unchecked Sendable {
     /// When the next attempt is due, on the clock; the maximum value if an answer ends the wait.
     let due: UInt64
-    /// The network whose return ends the wait early.
+    /// The network whose return ends the wait early, if any.
     let network: NetworkCondition?
-    /// Keeps the operation alive while it waits.
+    /// The waiting operation, which this reference keeps alive.
     var operation: URLConnectionOperation?
-    /// The timers that end the wait; the first to fire does.
+    /// The timers that end the wait. The first one that fires ends it.
     var timers: [any ClockTimer] = []
     var networkWait: NetworkReturn.Wait?
 
@@ -378,11 +382,11 @@ final class RetryDelay: @unchecked Sendable {
     }
 }
 
-/// The retries of a request. Few operations have any. Guarded by the operation's lock.
+/// The record of an operation's retries, created only when needed. Guarded by the operation's lock.
 final class RetryRecord: @unchecked Sendable {
     /// The total number of retries.
     var count = 0
-    /// The retries made by the policy since the transfer last made progress.
+    /// The number of retries made by the policy since the transfer last made progress.
     var counted = 0
     /// The largest number of body bytes transferred in any attempt.
     var furthest: Int64 = 0
@@ -395,11 +399,11 @@ final class RetryRecord: @unchecked Sendable {
     var followsAnswer = false
     /// Whether the next attempts use HTTP/1.1.
     var avoidsHTTP2 = false
-    /// When the network returned, on the clock.
+    /// The time on the clock when the network last returned.
     var networkReturned: UInt64?
-    /// The number of failed name lookups since then.
+    /// The number of failed name lookups since `networkReturned`.
     var lookups = 0
-    /// The number of consecutive attempts made because there was a route to the host alone.
+    /// The number of consecutive attempts made because a route existed to the host, but not to the Internet.
     var returnsToHost = 0
 
     /// Records the progress of an attempt. If it exceeds that of all earlier attempts, the retry count is reset.

@@ -9,10 +9,10 @@ import Synchronization
 
 /// The settings of an operation.
 extension URLConnectionOperation {
-    /// Completes the request with the results of the dependencies. Called once on an internal thread, which it may
-    /// block, when the dependencies have finished and the operation begins. An error that it throws becomes the
-    /// operation's error. Set it before the operation starts. If it comes too late for the attempt in progress, a debug
-    /// build warns once on standard error.
+    /// A closure that completes the request with the results of the dependencies. It is called once, on an internal
+    /// thread, which it may block, when the dependencies have finished and the operation begins. An error that it
+    /// throws becomes the operation's error. Set it before the operation starts. If it is set too late for the attempt
+    /// in progress, a debug build warns once on standard error.
     public final var prepare: Preparation? {
         get { core.withLock { $0.rareHandlers?.prepare } }
         set {
@@ -24,7 +24,7 @@ extension URLConnectionOperation {
     /// The rate limit for received bytes, or nil, the default, for none. It applies in addition to the manager's
     /// `connectionConfiguration.receiveRateLimits` and `RateLimit.shared`.
     ///
-    /// This property is read at the start of each attempt. The rate of the limit can be changed at any time, with
+    /// This property is read at the start of each attempt. The rate of the `RateLimit` can be changed at any time, with
     /// immediate effect.
     public final var receiveRateLimit: RateLimit? {
         get { settings.values.receiveRateLimit }
@@ -38,7 +38,7 @@ extension URLConnectionOperation {
         set { updateSettings { $0.values.sendRateLimit = newValue } }
     }
 
-    /// The request body as a stream: its `httpBodyStream`. Read on an internal thread.
+    /// The request body as a stream (the request's `httpBodyStream`), which is read on an internal thread.
     public final var inputStream: InputStream? {
         get { request.httpBodyStream }
         set {
@@ -56,11 +56,11 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The destination of the body, instead of `responseData`. Opened when the operation begins and closed when it
-    /// finishes.
+    /// The stream that receives the body instead of `responseData`. It is opened when the operation begins and closed
+    /// when the operation finishes.
     ///
-    /// The body of a response with an unacceptable status code is not written to it. If a response must be fetched
-    /// again from the start after a pause, the stream must be able to start over, as `FileOutputStream` can.
+    /// The body of a response with an unacceptable status code is not written to the stream. If a response must be
+    /// fetched again from the start after a pause, the stream must be able to start over, as `FileOutputStream` can.
     ///
     /// The stream is opened, written, rewound and closed on an internal thread, so it may block; only a
     /// `FileOutputStream` to a file on a local disk is written on the network thread. Unlike in AFNetworking, only the
@@ -76,8 +76,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Called with the received bytes on `completionQueue`. Calls are combined if the queue cannot keep up. After a
-    /// pause, the total continues from its previous value.
+    /// The handler called on `completionQueue` when bytes have been received. Calls are combined if the queue cannot
+    /// keep up. After a pause, the total continues from its previous value.
     public final var downloadProgressHandler: ProgressHandler? {
         get { core.withLock { $0.rareHandlers?.download } }
         set {
@@ -86,7 +86,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Called with the sent bytes of the request body on `completionQueue`.
+    /// The handler called on `completionQueue` when bytes of the request body have been sent.
     public final var uploadProgressHandler: ProgressHandler? {
         get { core.withLock { $0.rareHandlers?.upload } }
         set {
@@ -97,7 +97,8 @@ extension URLConnectionOperation {
 
     /// The progress of the response body in bytes. Its `cancel()`, `pause()` and `resume()` act on the operation.
     ///
-    /// It is updated on one serial queue shared by all operations, because Foundation's `Progress` is not thread-safe.
+    /// The object is updated on one serial queue shared by all operations, because Foundation's `Progress` is not
+    /// thread-safe.
     public final var progress: Progress {
         flags.insert(.progress)
         return progressReport.progress(of: self)
@@ -114,7 +115,7 @@ extension URLConnectionOperation {
     ) {
         let old: Handler? = core.withLock { core in
             guard handler != nil || core.rareHandlers != nil else { return nil }
-            // A handler set now would never be called or released.
+            // A handler set after the others have run would never be called or released.
             guard !core.areHandlersDone else { return nil }
             let handlers = core.handlers
             defer { handlers[keyPath: member] = handler }
@@ -129,12 +130,12 @@ extension URLConnectionOperation {
     }
 }
 
-/// For `pauseAll()` and `resumeAll()` of a `RequestOperationQueue`.
+/// Lets `pauseAll()` and `resumeAll()` of a `RequestOperationQueue` act on the operation.
 extension URLConnectionOperation: PausableOperation {}
 
 extension ThrottledBodyStream {
-    /// The rate limit of the body, derived from the packet size and the delay; nil without these. At least one byte per
-    /// second passes, unless the delay is infinite.
+    /// The rate limit of the body, derived from its packet size and delay; nil if either is not set. The rate is at
+    /// least one byte per second, unless the delay is infinite.
     var rateLimit: RateLimit? {
         guard packetSize > 0, packetSize < .max, delay > 0 else { return nil }
         let rate = delay.isFinite ? min(max(1, Double(packetSize) / delay), 1e15) : 0
@@ -145,14 +146,15 @@ extension ThrottledBodyStream {
 // MARK: The cache
 
 extension URLConnectionOperation {
-    /// Decides whether a response is stored. Returns the response, possibly modified, or nil to store nothing.
+    /// A closure that decides whether a response is stored. It returns the response, possibly modified, or nil to store
+    /// nothing.
     public typealias CacheResponseHandler =
         @Sendable (_ operation: URLConnectionOperation, _ candidate: CacheCandidate) -> CacheCandidate?
 
-    /// Called before a complete response is stored in `cache`. The counterpart of `setCacheResponseBlock:`. It runs on
-    /// an internal thread, which it may block; the operation waits for it.
+    /// The handler called before a complete response is stored in `cache`. The counterpart of `setCacheResponseBlock:`.
+    /// It runs on an internal thread, which it may block; the operation waits for its result.
     ///
-    /// An operation with this handler does not share its transfer (`coalescesIdenticalRequests`).
+    /// An operation with this handler does not share its transfer with others (`coalescesIdenticalRequests`).
     public final var cacheResponseHandler: CacheResponseHandler? {
         get { core.withLock { $0.rareHandlers?.cache } }
         set {
@@ -165,7 +167,7 @@ extension URLConnectionOperation {
     public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
 }
 
-/// A cache with the handler of one operation.
+/// A cache that calls one operation's `cacheResponseHandler`.
 final class HandledCache: ResponseCache {
     private let base: HTTPCache
     private let handler: @Sendable (CacheCandidate) -> CacheCandidate?
@@ -184,8 +186,8 @@ final class HandledCache: ResponseCache {
 
 /// How an operation reacts to a failed or cancelled dependency.
 public enum DependencyFailurePolicy: Sendable, Hashable {
-    /// The operation runs, as in AFNetworking and in Foundation. If this was set explicitly, an operation that takes a
-    /// value from the dependency is sent without it.
+    /// The operation runs, as in AFNetworking and in Foundation. If this policy was set explicitly, an operation that
+    /// takes a value from the dependency is sent without that value.
     case run
     /// The operation is cancelled: it finishes with `URLError.cancelled`, with the dependency's error as the underlying
     /// error.
@@ -193,11 +195,12 @@ public enum DependencyFailurePolicy: Sendable, Hashable {
 }
 
 extension URLConnectionOperation {
-    /// Called with the bytes transferred since the last call, the total so far, and the expected total if known.
+    /// A closure called with the number of bytes transferred since the last call, the total so far, and the expected
+    /// total if known.
     public typealias ProgressHandler = @Sendable (_ bytes: Int64, _ total: Int64, _ expected: Int64?) -> Void
 
-    /// Decides about a redirect. Returns the request to follow, as proposed or modified, or nil to treat the redirect
-    /// response as the final response.
+    /// A closure that decides about a redirect. It returns the request to follow, as proposed or modified, or nil to
+    /// treat the redirect response as the final response.
     ///
     /// The returned request is sent unchanged.
     public typealias RedirectHandler =
@@ -205,7 +208,8 @@ extension URLConnectionOperation {
             _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
         ) -> URLRequest?
 
-    /// Modifies the request after the operation's dependencies have finished, or throws to fail the operation.
+    /// A closure that modifies the request after the operation's dependencies have finished, or throws to fail the
+    /// operation.
     ///
     /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
@@ -228,7 +232,7 @@ extension URLConnectionOperation {
         if isOver { timer.cancel() }
     }
 
-    /// Returns the number of seconds left of the total time limit; nil without one.
+    /// Returns the number of seconds left until `totalTimeout` expires; nil without a timeout.
     func timeLeft(at now: UInt64) -> TimeInterval? {
         let deadline = resourceDeadline.load(ordering: .relaxed)
         return deadline == 0 ? nil : deadline > now ? Nanoseconds.seconds(from: now, to: deadline) : 0

@@ -22,7 +22,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     let core: Locked<OperationCore>
     let flags = OperationFlags()
-    /// The number of final steps completed: running the handlers, then posting the finish notification.
+    /// The number of completed steps of the delivery: running the handlers, and posting the end.
     let deliverySteps = Atomic<Int>(0)
     /// The time at which `totalTimeout` expires, in nanoseconds of the operation's clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
@@ -30,7 +30,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let metricsReference = AtomicOnce<MetricsRecord>()
     let eventLogReference = AtomicOnce<OperationEventLog>()
 
-    /// Holds a response object of any type, passed unchanged from the serializer to its readers.
+    /// A box for a response object of any type, which is passed unchanged from the serializer to its readers.
     final class ObjectBox: @unchecked Sendable {
         let object: Any?
 
@@ -47,14 +47,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public required init(request: URLRequest) {
         core = Locked(OperationCore(.foundation(request), RequestSettings()))
         super.init()
-        // A user's subclass may override `start()`. Operations become ready on the network thread, which must not run
-        // user code.
+        // A user's subclass may override `start()`. Operations may become ready on the network thread, which must not
+        // run user code.
         let isPlain = type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
         declare(isPlain ? [.ofLibrary, .startedDirectly, .endsByLifecycle] : .endsByLifecycle)
     }
 
-    /// Creates an operation for a manager. This is not a designated initializer because subclasses with their own
-    /// initializers would then no longer inherit the others.
+    /// Creates an operation for a manager. This is a convenience initializer because otherwise subclasses with their
+    /// own initializers would no longer inherit the convenience initializers.
     ///
     /// - Parameter host: The host of a prepared request.
     convenience init(_ request: TransferRequest, settings: RequestSettings, host: HostKey?) {
@@ -86,7 +86,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     deinit {
         guard lifecycle.value.state != .finished else { return }
-        // The operation never finished; the group must not wait for it forever.
+        // The operation never finished, and the group must not wait for it forever.
         let (group, timer) = core.withLock { ($0.enteredGroup.take(), $0.expiryTimer.take()) }
         group?.leave()
         timer?.cancel()
@@ -113,7 +113,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         metricsRecord?.wait(for: reason)
         eventLog?.note(.wait(reason))
     }
-    /// The host includes the port unless it is the default: two services on one machine count as two hosts.
+    /// Returns the host of the next request, and whether the operation waits at its gate. The host includes the port
+    /// unless it is the default port, so two services on one machine count as two hosts.
     override func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
         let (url, hasPolicy) = core.withLock { core in
@@ -125,15 +126,15 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
-        // A redirected operation waits while it is executing.
+        // A redirected operation is already executing while it waits.
         if state != .executing { willWait(for: .closedGate) }
         tellOfClosedGate(until: deadline)
     }
 
     /// Starts the operation, continues it after a pause, or finishes it if it was cancelled. Called by the queue.
     ///
-    /// If you call it yourself, it does nothing while the operation waits for dependencies, is paused or waits for a
-    /// retry. Do not call it for an operation that is in a queue.
+    /// If you call this method yourself, it has no effect while the operation waits for dependencies, is paused or
+    /// waits for a retry. Do not call it for an operation that is in a queue.
     open override func start() {
         guard isHeldByNobody || lifecycle.value.hasBegun else {
             // The operation is no longer ready, so return its slot to the queue.
@@ -147,29 +148,29 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// slot.
     ///
     /// A non-idempotent request (RFC 9110, section 9.2.2), such as a POST, is not sent again if part of it may have
-    /// been sent. Its transfer stays on its connection, which is held until `resume()`; only `totalTimeout` applies
-    /// during that time. If the connection is lost during the pause, the operation fails after `resume()` with
+    /// been sent. The transfer keeps its connection, which is held until `resume()`; only `totalTimeout` applies during
+    /// that time. If the connection is lost during the pause, the operation fails after `resume()` with
     /// `URLError.networkConnectionLost`, because the server may have processed the request. Until then the operation is
     /// retained.
     ///
-    /// An operation that has not begun does not start until `resume()`. Does nothing if the operation has finished or
-    /// is cancelled.
+    /// An operation that has not begun does not start until `resume()`. This method has no effect if the operation has
+    /// finished or is cancelled.
     open func pause() {
         let mayRepeat = core.withLock { $0.worker != nil || RequestRules.isIdempotent($0.request.method) }
         handle(mayRepeat ? .pause : .hold)
     }
 
-    /// Continues after `pause()`. A GET resumes where it stopped if the server supports ranges and the resource is
-    /// provably unchanged; otherwise it starts over and discards the bytes of the first attempt. A request that must
-    /// not be sent twice continues its transfer.
+    /// Resumes the operation after `pause()`. A GET continues where it stopped if the server supports ranges and the
+    /// resource is provably unchanged; otherwise it starts over and discards the bytes of the first attempt. A request
+    /// that must not be sent twice continues its transfer.
     open func resume() { handle(.resume) }
 
-    /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
-    /// dependents run. Does nothing if it has finished.
+    /// Cancels the operation, which finishes with `URLError.cancelled`, calls its failure handler once, and lets its
+    /// dependents run. This method has no effect if the operation has finished.
     ///
     /// If a complete download is being moved to its destination, the operation waits up to one second for the move. If
-    /// the move ends in that time, the operation succeeds or fails with it; otherwise the operation finishes as
-    /// cancelled, and the file may appear later.
+    /// the move ends in that time, its result becomes the operation's. Otherwise the operation finishes as cancelled,
+    /// and the file may appear later.
     ///
     /// A started operation finishes as soon as its transfer has stopped. An operation that is paused without a
     /// transfer, or waits for a retry, finishes immediately. An operation that was never started is only marked as
@@ -185,11 +186,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: Results
 
-    /// The request, as given or as `prepare` created it.
+    /// The request, as passed to the initializer or as modified by `prepare`.
     public final var request: URLRequest {
         let request = core.withLock { $0.request }
         guard case .prepared(let prepared) = request else { return request.urlRequest }
-        // If several threads create the request, the first one is kept.
+        // If several threads create the request concurrently, the first result is kept.
         let made = prepared.urlRequest
         return core.withLock { core in
             if case .prepared = core.request { core.request = .foundation(made) }
@@ -197,7 +198,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         }
     }
 
-    /// The response; nil until its head has arrived. After a pause, this is the response with which the body began.
+    /// The response; nil until its head has arrived. If the body was continued after a pause, this is the response with
+    /// which the body began.
     public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
 
     /// The status code of the response; nil until its head has arrived.
@@ -248,8 +250,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: Completion
 
-    /// Called once on `completionQueue` when the operation has finished and its results are final, after the success or
-    /// failure handler, and then released. A block that is set after the operation has finished is also called once.
+    /// The block called once on `completionQueue` when the operation has finished and its results are final, after the
+    /// success or failure handler, and then released. A block that is set after the operation has finished is also
+    /// called once.
     open override var completionBlock: (@Sendable () -> Void)? {
         get { core.withLock { $0.completion } }
         set { setFinalHandlers { $0.completion = newValue } }
@@ -260,10 +263,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Returns `makeCopy()` as `Any`.
     public final func copy(with zone: NSZone? = nil) -> Any { makeCopy() }
 
-    /// Returns a new operation of the same class that repeats the request, with the same settings and handlers except
+    /// Returns a new operation of the same class for the same request. It has the same settings and handlers, except
     /// for the completion handlers and the output stream. A subclass copies its own properties in `copySettings(to:)`.
     ///
-    /// The copy has no dependencies except those whose values its request still needs.
+    /// The copy depends only on the operations whose values its request still needs.
     public final func makeCopy() -> Self {
         let copy = Self(request: request)
         let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.rareHandlers?.copy) }
@@ -277,13 +280,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             for source in handlers.inputs.flatMap(\.sources) { copy.addDependency(source) }
         }
         copy.beginToTell(common)
-        // The copy's value is not awaited.
+        // No task awaits the copy's value, so the serializer must decode it.
         if common.values.holder.awaitedValue != nil { copy.change { $0.holder.awaitedValue = nil } }
         copySettings(to: copy)
         return copy
     }
 
-    /// Copies the stored properties of a subclass to a new operation of its class, which already has all of the
+    /// Copies the stored properties of a subclass to a new operation of the same class, which already has all of the
     /// library's settings. Called by `makeCopy()`. Override it for every stored property that you add, and call
     /// `super`.
     ///
@@ -295,7 +298,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// ```
     open func copySettings(to copy: URLConnectionOperation) {}
 
-    /// The class, address, state, method, status, and URL without secrets (see
+    /// A description with the class, address, state, method, status, and URL without secrets (see
     /// `ConnectionConfiguration.sensitiveQueryItems`).
     open override var description: String {
         let url = request.url.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) }
@@ -311,8 +314,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         if let transition = lifecycle.handle(event) { proceed(after: transition) }
     }
 
-    /// Called between a change of the lifecycle and the resulting action. Tests override it to run other threads in
-    /// between.
+    /// Performs the action that results from a change of the lifecycle. Tests override this method to run other threads
+    /// between the change and the action.
     package override func proceed(after transition: AtomicLifecycle.Transition) {
         guard let supervisor else { return carryOut(transition) }
         supervisor.operation(self, changes: transition) { self.carryOut(transition) }
@@ -330,9 +333,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package func makeResponseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? { nil }
 }
 
-/// Awaiting the end.
+/// Awaiting the end of an operation.
 extension URLConnectionOperation {
-    /// Waits until the operation has finished and its handlers have run, and starts it if it is not in a queue.
+    /// Waits until the operation has finished and its handlers have run. Starts the operation if it is not in a queue.
     /// Cancelling the task cancels the operation.
     ///
     /// ```swift
@@ -343,11 +346,11 @@ extension URLConnectionOperation {
     /// An operation that was neither enqueued nor started is added to an internal queue, which runs at most 256
     /// operations concurrently and at most 64 per host. The same applies to the `ScheduledOperation`s that it depends
     /// on, directly or indirectly. Operations of other classes are not started, because they may be in a queue. A
-    /// paused operation waits until it is resumed; a cancelled one finishes immediately.
+    /// paused operation waits until it is resumed; a cancelled operation finishes immediately.
     ///
-    /// If the operation is later added to a manager or a `RequestOperationQueue`, that has no effect. Do not add it to
-    /// an `OperationQueue`: an operation can be in only one queue. An operation whose `isReady` was evaluated is
-    /// assumed to be in a Foundation queue, and its owner must enqueue or start it.
+    /// Adding the operation to a manager or a `RequestOperationQueue` afterwards has no effect. Do not add it to an
+    /// `OperationQueue`: an operation can be in only one queue. An operation whose `isReady` was evaluated is assumed
+    /// to be in a Foundation queue, and its owner must enqueue or start it.
     ///
     /// - Throws: The operation's `error`.
     public final func finished() async throws {

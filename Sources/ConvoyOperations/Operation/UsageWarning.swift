@@ -2,28 +2,30 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// A warning printed once per process on standard error, about a mistake that would otherwise go unnoticed: a wait that
-/// nothing in the program seems to end, or a setting that has no effect. It names the remedy.
+/// A warning, printed once per process on standard error, about a mistake that would otherwise go unnoticed: a wait
+/// that nothing in the program seems to end, or a setting that has no effect. The text includes the remedy.
 package final class UsageWarning: Sendable {
-    /// Handlers that wait for the main queue.
+    /// The warning about handlers that wait for the main queue.
     package static let mainQueue = UsageWarning(
         "Convoy: a handler has been waiting for the main queue for 5 seconds. If nothing runs that queue, set the "
             + "completionQueue of the manager or the operation, use async/await, or call dispatchMain().")
-    /// A loop over the progress of an operation that nothing starts.
+    /// The warning about a loop over the progress of an operation that nothing starts.
     static let unstarted = UsageWarning(
         "Convoy: the progress of an operation has been awaited for 5 seconds, but the operation was neither enqueued nor "
             + "started. Enqueue it, or await its value.")
 
-    /// An operation in a queue that waits for a dependency that nothing starts.
+    /// The warning about an enqueued operation that waits for a dependency that nothing starts.
     static let unstartedDependency = UsageWarning(
         "Convoy: an operation has been waiting for 5 seconds for a dependency that was neither enqueued nor started. "
             + "Enqueue the dependency as well.")
-    /// A setting that was changed after the current or only attempt had read it.
+    /// The warning about a setting that was changed after the attempt in progress had read it, or after the operation
+    /// had finished.
     static let lateSetting = UsageWarning(
         "Convoy: a setting was changed after its operation had started. The change does not affect the attempt in progress. "
             + "Change settings before the operation is enqueued or started.")
 
-    /// The maximum number of waits that are watched concurrently. One warning is enough, and timers cost memory.
+    /// The maximum number of waits watched concurrently. It is limited because one warning is enough and timers cost
+    /// memory.
     private static let maximumWatches = 100
 
     private let text: String
@@ -36,7 +38,7 @@ package final class UsageWarning: Sendable {
     /// - Parameters:
     ///   - text: The warning, on a single line.
     ///   - patience: The time after which a wait counts as stuck, in seconds.
-    ///   - warn: Prints the warning.
+    ///   - warn: A closure that prints the warning.
     init(
         _ text: String, patience: TimeInterval = 5,
         warn: @escaping @Sendable (String) -> Void = { FileHandle.standardError.write(Data("\($0)\n".utf8)) }
@@ -47,15 +49,16 @@ package final class UsageWarning: Sendable {
     /// Whether the warning was printed.
     var wasGiven: Bool { hasWarned.load(ordering: .relaxed) }
 
-    /// Prints the warning, unless it was printed before. Can be called on any thread; takes no lock.
+    /// Prints the warning, unless it was printed before. May be called on any thread. Takes no lock.
     ///
-    /// - Parameter name: The subject of the warning, which is appended to its text.
+    /// - Parameter name: The name to append to the text of the warning.
     func give(about name: String? = nil) {
         guard !hasWarned.exchange(true, ordering: .relaxed) else { return }
         warn(name.map { "\(text): \($0)." } ?? text)
     }
 
-    /// Checks after `patience` whether the wait is still stuck, and warns if so. Can be called on any thread.
+    /// Checks after `patience` whether a wait is still stuck, and prints the warning if so. May be called on any
+    /// thread.
     func watch(_ isStuck: @escaping @Sendable () -> Bool) {
         guard !wasGiven else { return }
         guard watches.add(1, ordering: .relaxed).newValue <= Self.maximumWatches else {
@@ -69,7 +72,8 @@ package final class UsageWarning: Sendable {
         }
     }
 
-    /// Checks, on the first call only, whether a queue runs the blocks submitted to it.
+    /// Prints the warning if a queue does not run the blocks submitted to it within `patience`. Only the first call has
+    /// an effect.
     func probe(_ queue: DispatchQueue) {
         guard !isProbed.load(ordering: .relaxed), !isProbed.exchange(true, ordering: .relaxed) else { return }
         let hasRun = Locked(false)
@@ -79,7 +83,8 @@ package final class UsageWarning: Sendable {
 }
 
 extension DispatchQueue {
-    /// The main queue, for a handler without another queue that is submitted now.
+    /// The main queue, for a handler that is about to be submitted and has no other queue. Reading this property checks
+    /// whether anything runs the main queue.
     package static var mainForHandlers: DispatchQueue {
         let main = DispatchQueue.main
         UsageWarning.mainQueue.probe(main)
@@ -90,7 +95,7 @@ extension DispatchQueue {
 // MARK: Late settings
 
 extension URLConnectionOperation {
-    /// Warns in a debug build about a change that comes too late.
+    /// Warns in a debug build about a setting that was changed too late to affect the attempt in progress.
     ///
     /// - Parameter name: The name of the setting; nil if nothing has changed.
     final func reportLateChange(of name: @autoclosure () -> String?) {
