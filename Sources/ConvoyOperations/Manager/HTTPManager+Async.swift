@@ -3,13 +3,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The request methods with async/await. Cancelling the task cancels the operation. They need neither the main queue
-/// nor another queue of the caller.
+/// The request methods with async/await. Cancelling the task cancels the operation. The methods need neither the main
+/// queue nor another queue of the caller.
 ///
 /// With a type, the response is converted to a value of that type: `Data` and `String` from any content type, `JSON` of
 /// any shape, and everything else decoded as JSON by the manager's `decoder`. Status codes, content types and limits
-/// are those of the manager's `responseSerializer`. Without a type, the finished operation is returned, for responses
-/// that are empty or not needed; its `responseObject` is the object created by that serializer.
+/// are those of the manager's `responseSerializer`. Without a type, the methods return the finished operation, for
+/// responses that are empty or not needed; its `responseObject` is the object created by the response serializer.
 ///
 /// All methods throw `URLError`, the error of the request serializer or the encoder, or the response serializer's
 /// error. See `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` for the arguments.
@@ -49,7 +49,7 @@ extension HTTPManager {
     }
 
     /// Sends a POST request and returns the value of the response. The request serializer encodes the parameters as the
-    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -68,7 +68,7 @@ extension HTTPManager {
     }
 
     /// Sends a POST request and returns the finished operation. The request serializer encodes the parameters as the
-    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -87,7 +87,7 @@ extension HTTPManager {
     }
 
     /// Sends a PUT request and returns the value of the response. The request serializer encodes the parameters as the
-    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -106,7 +106,7 @@ extension HTTPManager {
     }
 
     /// Sends a PUT request and returns the finished operation. The request serializer encodes the parameters as the
-    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -125,7 +125,7 @@ extension HTTPManager {
     }
 
     /// Sends a PATCH request (RFC 5789) and returns the value of the response. The request serializer encodes the
-    /// parameters as the body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// parameters as the body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
@@ -144,7 +144,7 @@ extension HTTPManager {
     }
 
     /// Sends a PATCH request (RFC 5789) and returns the finished operation. The request serializer encodes the
-    /// parameters as the body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// parameters as the body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public nonisolated(nonsending) func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,

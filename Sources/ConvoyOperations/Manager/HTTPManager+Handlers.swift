@@ -4,9 +4,9 @@ import FoundationNetworking
 
 /// The request methods with completion handlers.
 ///
-/// Each starts a request and returns it: an operation, or a task. The handlers run on `completionQueue`, or on the main
-/// queue if that is nil. A request that cannot be created (because of an invalid URL, or parameters that cannot be
-/// serialized) fails like any other: `failure` is called for the returned request.
+/// Each method starts a request and returns it: an operation, or a task. The handlers run on `completionQueue`, or on
+/// the main queue if that is nil. A request that cannot be created (because of an invalid URL, or parameters that
+/// cannot be serialized) fails like any other request: `failure` is called for the returned request.
 ///
 /// See `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` for the arguments.
 extension HTTPManager {
@@ -28,8 +28,8 @@ extension HTTPManager {
         perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
 
-    /// Sends a POST request. The request serializer encodes the parameters as the body, unless `body` is set: it is
-    /// then sent as JSON, and the parameters become the query.
+    /// Sends a POST request. The request serializer encodes the parameters as the body. If `body` is set, it is sent as
+    /// JSON instead, and the parameters become the query.
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -49,8 +49,8 @@ extension HTTPManager {
         perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// Sends a PUT request. The request serializer encodes the parameters as the body, unless `body` is set: it is then
-    /// sent as JSON, and the parameters become the query.
+    /// Sends a PUT request. The request serializer encodes the parameters as the body. If `body` is set, it is sent as
+    /// JSON instead, and the parameters become the query.
     @discardableResult
     public func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -70,8 +70,8 @@ extension HTTPManager {
         perform(RequestArguments(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
-    /// Sends a PATCH request (RFC 5789). The request serializer encodes the parameters as the body, unless `body` is
-    /// set: it is then sent as JSON, and the parameters become the query.
+    /// Sends a PATCH request (RFC 5789). The request serializer encodes the parameters as the body. If `body` is set,
+    /// it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -178,7 +178,7 @@ extension HTTPManager {
             RequestArguments(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
     }
 
-    /// Posts a multipart form (RFC 7578). `constructingBody` runs before this returns.
+    /// Posts a multipart form (RFC 7578). `constructingBody` runs before this method returns.
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
@@ -201,10 +201,10 @@ extension HTTPManager {
 
 /// The request methods with one handler for the result, a value of a given type.
 ///
-/// Each creates an operation, enqueues it and returns it. The handler runs on `completionQueue`, or on the main queue
-/// if that is nil. The value is the same as with async/await.
+/// Each method starts a request and returns it: an operation, or a task. The handler runs on `completionQueue`, or on
+/// the main queue if that is nil. The value is the same as with async/await.
 extension HTTPManager {
-    /// Called with the value or with the operation's error.
+    /// A handler called with the value or with the operation's error.
     public typealias ResultHandler<Value> = @Sendable (Result<Value, any Error>) -> Void
 
     /// Sends a GET request and decodes the response. The parameters become the query.
@@ -227,8 +227,8 @@ extension HTTPManager {
         perform(RequestArguments(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
-    /// Sends a POST request and decodes the response. The request serializer encodes the parameters as the body, unless
-    /// `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// Sends a POST request and decodes the response. The request serializer encodes the parameters as the body. If
+    /// `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -248,8 +248,8 @@ extension HTTPManager {
         perform(RequestArguments(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
-    /// Sends a PUT request and decodes the response. The request serializer encodes the parameters as the body, unless
-    /// `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// Sends a PUT request and decodes the response. The request serializer encodes the parameters as the body. If
+    /// `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
@@ -270,7 +270,7 @@ extension HTTPManager {
     }
 
     /// Sends a PATCH request (RFC 5789) and decodes the response. The request serializer encodes the parameters as the
-    /// body, unless `body` is set: it is then sent as JSON, and the parameters become the query.
+    /// body. If `body` is set, it is sent as JSON instead, and the parameters become the query.
     @discardableResult
     public func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,

@@ -4,7 +4,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Creating operations without enqueuing them, to add dependencies or handlers, set a stream, or form a batch.
+/// Methods that create operations without enqueuing them, so that you can first add dependencies or handlers, set a
+/// stream, or form a batch.
 extension HTTPManager {
     /// Creates an operation for a method, a URL and parameters, without enqueuing it.
     ///
@@ -12,13 +13,13 @@ extension HTTPManager {
     ///   - method: The HTTP method.
     ///   - url: An absolute URL, or a URL relative to `baseURL`.
     ///   - parameters: The parameters by key, converted with `ParameterValue.converting(_:)`; nil omits a key. They
-    ///     become the query of a GET, HEAD and DELETE, and the body of other requests, as encoded by the request
-    ///     serializer: a form, or JSON with a `JSONRequestSerializer`.
+    ///     become the query of a GET, HEAD or DELETE request, and the body of other requests, encoded by the request
+    ///     serializer as a form, or as JSON by a `JSONRequestSerializer`.
     ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. The parameters then become the
     ///     query.
     ///   - headers: Header fields that override the serializer's; nil removes a field.
-    ///   - timeout: Limits for this operation only; a number is the total limit in seconds.
-    ///   - responseSerializer: Validates and parses the response instead of the manager's serializer.
+    ///   - timeout: The time limits of this operation; a number is the total limit in seconds.
+    ///   - responseSerializer: The serializer that validates and parses the response; nil for the manager's.
     ///     `HTTPResponseSerializer()` accepts any content type and returns the body.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's error.
     public func makeOperation(
@@ -31,8 +32,8 @@ extension HTTPManager {
             as: .data, responseSerializer: responseSerializer)
     }
 
-    /// Creates an operation for a method, a URL and `Encodable` parameters, without enqueuing it. Otherwise like the
-    /// method with parameters by key.
+    /// Creates an operation for a method, a URL and `Encodable` parameters, without enqueuing it. Apart from the
+    /// parameters, this method behaves like the one with parameters by key.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -61,8 +62,8 @@ extension HTTPManager {
     ///   - method: The HTTP method; POST by default.
     ///   - parameters: Fields that are sent before the parts.
     ///   - headers: Header fields that override the serializer's; nil removes a field.
-    ///   - timeout: Limits for this operation only.
-    ///   - constructingBody: Appends the parts; called before this returns.
+    ///   - timeout: The time limits of this operation; a number is the total limit in seconds.
+    ///   - constructingBody: A closure that appends the parts, called before this method returns.
     /// - Throws: `URLError.badURL`, the serializer's error, or the error thrown by `constructingBody`.
     public func makeMultipartOperation(
         _ url: some URLConvertible, method: HTTPMethod = .post, parameters: [String: Any?]? = nil,
@@ -84,10 +85,10 @@ extension HTTPManager {
     }
 }
 
-/// Typed operations.
+/// Methods for typed operations.
 extension HTTPManager {
-    /// Creates an operation whose response is converted to a typed value, for others to depend on, without enqueuing
-    /// it.
+    /// Creates an operation whose response is converted to a typed value on which other operations can depend, without
+    /// enqueuing it.
     ///
     /// `Data` and `String` are created from any content type, `JSON` from any shape, and everything else is decoded as
     /// JSON by ``decoder``. If the request cannot be created, the operation fails when it is started.
@@ -95,11 +96,12 @@ extension HTTPManager {
     /// - Parameters:
     ///   - method: The HTTP method.
     ///   - url: An absolute URL, or a URL relative to `baseURL`.
-    ///   - parameters: The parameters by key: the query of a GET, HEAD and DELETE, and the body of other requests.
+    ///   - parameters: The parameters by key. They become the query of a GET, HEAD or DELETE request, and the body of
+    ///     other requests.
     ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. The parameters then become the
     ///     query.
     ///   - headers: Header fields that override the serializer's; nil removes a field.
-    ///   - timeout: Limits for this operation only; a number is the total limit in seconds.
+    ///   - timeout: The time limits of this operation; a number is the total limit in seconds.
     ///   - type: The type of the value.
     public func operation<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
@@ -133,10 +135,10 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - operations: The members.
-    ///   - progress: Called as for untyped members.
-    /// - Throws: After all members have finished, the error of the first member in order that has no value; the
-    ///   `result` of each member remains available. `URLError.cancelled` if the task was cancelled.
+    ///   - operations: The members of the batch.
+    ///   - progress: The progress handler, called as for untyped operations.
+    /// - Throws: After all members have finished, the error of the first member without a value, in order; the `result`
+    ///   of each member remains available. `URLError.cancelled` if the task was cancelled.
     @discardableResult
     public func enqueueBatch<Value>(
         of operations: [TypedOperation<Value>], progress: BatchOperation.ProgressHandler? = nil
@@ -147,7 +149,7 @@ extension HTTPManager {
         return values
     }
 
-    /// Enqueues the operations of requests of different types, in this order.
+    /// Enqueues the operations of several requests, whose types may differ, in this order.
     @_disfavoredOverload
     public func enqueue(_ requests: [any HTTPRequestHandle]) { enqueue(requests.map(\.operation)) }
 
@@ -171,11 +173,11 @@ extension TypedOperation {
 }
 
 extension Operation {
-    /// Makes the operation wait for a typed one.
+    /// Makes the operation wait for a typed operation.
     public func addDependency<Value>(_ dependency: TypedOperation<Value>) { addDependency(dependency.operation) }
 }
 
-/// Awaiting batches.
+/// Methods that await batches.
 extension HTTPManager {
     /// Enqueues operations, and waits until all have finished and their handlers have run. Cancelling the task cancels
     /// the operations.
@@ -186,9 +188,10 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - operations: The members.
-    ///   - progress: Called for each operation after its own handlers, with numbers that increase by one, on
-    ///     `completionQueue`, or on an internal queue if that is nil.
+    ///   - operations: The members of the batch.
+    ///   - progress: The handler called for each operation after the operation's own handlers, with a number of
+    ///     finished members that increases by one. It runs on `completionQueue`, or on an internal queue if that is
+    ///     nil.
     /// - Returns: The operations in order, without duplicates. A failed operation has an `error`.
     /// - Throws: `URLError.cancelled` if the task was cancelled.
     @discardableResult
@@ -203,15 +206,16 @@ extension HTTPManager {
             try await batch.finished()
         } catch {
             if Task.isCancelled { throw error }
-            // The queue's `cancelAllOperations()` has also cancelled the batch's final operation.
+            // `cancelAllOperations()` of the queue also cancels the batch operation, which then finishes before the
+            // members.
             await members.awaitAll()
         }
         return members
     }
 
     /// Enqueues operations, and passes them to `body` in the order in which they finish. When `body` returns or throws,
-    /// the remaining operations are cancelled and awaited, so that none outlives the call. Cancelling the task cancels
-    /// all operations.
+    /// the remaining operations are cancelled and awaited, so that no operation outlives the call. Cancelling the task
+    /// cancels all operations.
     ///
     /// ```swift
     /// let fastest = try await manager.withBatch(of: mirrors) { finished in
@@ -220,10 +224,11 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - operations: The members; duplicates count once.
-    ///   - isolation: The actor on which `body` runs: the caller's by default.
-    ///   - body: Receives each member when it has finished and its handlers have run, including failed and cancelled
-    ///     members: check their `error`. The sequence ends after the last one, and can be iterated over once.
+    ///   - operations: The members of the batch; duplicates count once.
+    ///   - isolation: The actor on which `body` runs; by default that of the caller.
+    ///   - body: A closure that receives each member when the member has finished and its handlers have run. Failed and
+    ///     cancelled members are included, so check their `error`. The sequence ends after the last member, and can be
+    ///     iterated over once.
     /// - Returns: The result of `body`.
     /// - Throws: The error thrown by `body`, or `URLError.cancelled` if the task was cancelled.
     public func withBatch<Member: URLConnectionOperation, Result>(
@@ -268,7 +273,7 @@ extension Array where Element: URLConnectionOperation {
         await awaitAll()
     }
 
-    /// Waits until all have finished and their handlers have run.
+    /// Waits until all operations have finished and their handlers have run.
     fileprivate nonisolated(nonsending) func awaitAll() async {
         for operation in self {
             await withCheckedContinuation { continuation in

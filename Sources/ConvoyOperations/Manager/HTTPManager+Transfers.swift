@@ -4,11 +4,12 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Uploading files, data, streams and multipart forms with async/await. Cancelling the task cancels the operation.
+/// Methods that upload files, data, streams and multipart forms with async/await. Cancelling the task cancels the
+/// operation.
 extension HTTPManager {
     /// Uploads a file, and returns the value of the response. The file is read while it is sent, and again after a
-    /// redirect; the upload fails if its length has changed in the meantime. The content type is derived from the file
-    /// extension, unless a header specifies it.
+    /// redirect; the upload fails if the length of the file changes in the meantime. The content type is derived from
+    /// the file extension, unless a header specifies it.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -21,7 +22,7 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads a file, and returns the finished operation. Otherwise like the method that returns a value.
+    /// Uploads a file like the method that returns a value, and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
@@ -34,7 +35,7 @@ extension HTTPManager {
     }
 
     /// Uploads data, and returns the value of the response. The content type is `application/octet-stream`, unless a
-    /// header specifies it.
+    /// header specifies another.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -48,7 +49,7 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads data, and returns the finished operation. Otherwise like the method that returns a value.
+    /// Uploads data like the method that returns a value, and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
@@ -62,8 +63,9 @@ extension HTTPManager {
     }
 
     /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on an internal
-    /// thread, up to the given length; the upload fails if the stream is shorter. A stream can be sent once: if a
-    /// redirect or a retry needs it again, the upload fails, unless it is a `ReplayableBodyStream`.
+    /// thread, up to the given length; the upload fails if the stream is shorter. Unless it is a
+    /// `ReplayableBodyStream`, a stream can be sent only once, and the upload fails if a redirect or a retry must send
+    /// it again.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -77,7 +79,7 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads a stream, and returns the finished operation. Otherwise like the method that returns a value.
+    /// Uploads a stream like the method that returns a value, and returns the finished operation.
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
@@ -119,7 +121,7 @@ extension HTTPManager {
     }
 }
 
-/// Uploading bodies that are produced while they are sent.
+/// Methods that upload bodies that are produced while they are sent.
 extension HTTPManager {
     /// Uploads an asynchronous sequence of byte collections, for example `Data` or `[UInt8]`, and returns the finished
     /// operation.
@@ -145,8 +147,8 @@ extension HTTPManager {
         return try await finish(operation, as: .upload)
     }
 
-    /// Uploads an asynchronous sequence of byte collections, and returns the value of the response. Otherwise like the
-    /// method that returns an operation.
+    /// Uploads an asynchronous sequence of byte collections like the method that returns an operation, and returns the
+    /// value of the response.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -160,8 +162,8 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads an asynchronous sequence that can be created again, and therefore sent again if necessary, and returns
-    /// the finished operation; see `URLRequest.setBody(length:making:)`.
+    /// Uploads an asynchronous sequence of byte collections, and returns the finished operation. The sequence can be
+    /// created again by `make`, and therefore sent again if necessary; see `URLRequest.setBody(length:making:)`.
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
@@ -176,8 +178,8 @@ extension HTTPManager {
         return try await finish(operation, as: .upload)
     }
 
-    /// Uploads an asynchronous sequence that can be created again, and returns the value of the response. Otherwise
-    /// like the method that returns an operation.
+    /// Uploads an asynchronous sequence that can be created again, like the method that returns an operation, and
+    /// returns the value of the response.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
@@ -193,10 +195,10 @@ extension HTTPManager {
     }
 }
 
-/// Reading responses while they arrive.
+/// Methods that read responses while they arrive.
 extension HTTPManager {
-    /// Sends a request, and returns as soon as its response has begun: the bytes of the body, as they arrive, and the
-    /// response.
+    /// Sends a request, and returns when the head of the response has arrived. The result consists of the bytes of the
+    /// body, which are read as they arrive, and the response.
     ///
     /// ```swift
     /// let (bytes, response) = try await manager.bytes(.get, "events", parameters: ["since": last])
@@ -205,7 +207,7 @@ extension HTTPManager {
     ///
     /// A slow reader slows the server down, and leaving the loop ends the transfer; see ``ResponseBytes``. Cancelling
     /// the task cancels the operation. See `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` for
-    /// the arguments; a total time limit includes the reading.
+    /// the arguments; a total time limit includes the time for reading the body.
     ///
     /// - Throws: `URLError`, the error of the request serializer or the encoder, or, for an unacceptable status code,
     ///   the response serializer's error.

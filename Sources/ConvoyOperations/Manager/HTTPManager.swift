@@ -15,27 +15,28 @@ import FoundationNetworking
 /// }
 /// ```
 ///
-/// The request methods are methods of this protocol. Your own type can adopt it by wrapping an
-/// `HTTPRequestOperationManager`: the three static requirements define how its requests begin.
+/// The request methods are extension methods of this protocol. Your own type can adopt the protocol by wrapping an
+/// `HTTPRequestOperationManager`; the three static requirements then define how requests begin.
 public protocol HTTPManager: RequestConfigurable {
     /// The type of request that the methods with handlers return and pass to the handlers: an operation, or a task.
     associatedtype Request: HTTPRequestHandle
 
     /// The URL against which relative URLs are resolved.
     var baseURL: URL? { get }
-    /// Creates requests from parameters.
+    /// The serializer that creates requests from parameters.
     var requestSerializer: any HTTPRequestSerialization { get set }
-    /// Decodes the JSON of values.
+    /// The decoder for values in JSON responses.
     var decoder: JSONDecoder { get set }
-    /// Encodes the `body` of calls.
+    /// The encoder for the `body` of calls.
     var encoder: JSONEncoder { get set }
 
-    /// Enqueues operations created by `makeOperation` and others, in this order.
+    /// Enqueues operations, such as those created by `makeOperation`, in this order.
     func enqueue(_ operations: [Operation])
 
-    // Static, so that they are not visible on instances.
+    // The following requirements are static so that they are not visible on instances.
 
-    /// Returns the manager that creates the operations of all requests of a manager, and holds their settings.
+    /// Returns the `HTTPRequestOperationManager` that creates the operations of a manager's requests, and holds their
+    /// settings.
     static func operationManager(of manager: Self) -> HTTPRequestOperationManager
 
     /// Adds a new operation created by the `operationManager` to a manager, without starting or enqueuing it. Called
@@ -52,18 +53,18 @@ public protocol HTTPManager: RequestConfigurable {
 
 /// The kind of a request, which determines the class of its task in a session.
 public enum HTTPRequestKind: Sendable, Hashable {
-    /// A response that is kept in memory.
+    /// A request whose response is kept in memory.
     case data
-    /// A body that is sent: a file, data, a stream, or a multipart form.
+    /// A request that uploads a file, data, a stream, or a multipart form.
     case upload
-    /// A response that is stored in a file.
+    /// A request whose response is stored in a file.
     case download
 }
 
 extension HTTPManager {
-    /// Called with the request and its `responseObject`.
+    /// A handler called with the request and its `responseObject`.
     public typealias Success = @Sendable (_ request: Request, _ responseObject: Any?) -> Void
-    /// Called with the request and its error.
+    /// A handler called with the request and its error.
     public typealias Failure = @Sendable (_ request: Request, _ error: any Error) -> Void
 
     /// Enqueues an operation, and returns it.
@@ -99,8 +100,8 @@ extension HTTPManager {
         Self.begin(operation, by: self, success: success, failure: failure)
     }
 
-    /// Begins the request of a new operation. A request that cannot be created fails like any other: `failure` is
-    /// called for the returned request.
+    /// Begins the request of a new operation. A request that cannot be created fails like any other request: `failure`
+    /// is called for the returned request.
     package func begin(
         _ kind: HTTPRequestKind, _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
     ) -> Request {
@@ -124,7 +125,7 @@ extension HTTPManager {
     }
 
     /// Begins the request of a new operation, unless the awaiting task has been cancelled, and awaits its result. Every
-    /// async function of a manager passes through here, and none awaits a concurrent function elsewhere.
+    /// async function of a manager calls this function, and awaits no concurrent function elsewhere.
     private nonisolated(nonsending) func result<Result: Sendable>(
         of operation: HTTPRequestOperation, as kind: HTTPRequestKind,
         _ body: @concurrent @Sendable () async throws -> Result
@@ -132,9 +133,9 @@ extension HTTPManager {
         let operation = adopted(operation, as: kind)
         if Task.isCancelled { operation.cancel() }
         begin(operation, success: nil, failure: nil)
-        // A function that is `nonisolated(nonsending)` and passes on the error of a concurrent one does not return to
-        // its caller's executor with compilers up to Swift 6.3.1 (swiftlang/swift#88259). Catching the error first
-        // makes it return. Without that defect, `return try await body()` would be equivalent.
+        // With compilers up to Swift 6.3.1, a `nonisolated(nonsending)` function that propagates the error of a
+        // concurrent function does not return to its caller's executor (swiftlang/swift#88259). Catching the error
+        // first avoids that defect; without it, `return try await body()` would be equivalent.
         do {
             return try await body()
         } catch {
@@ -147,7 +148,7 @@ extension HTTPRequestOperationManager: HTTPManager {
     /// The manager itself.
     public static func operationManager(of manager: HTTPRequestOperationManager) -> HTTPRequestOperationManager { manager }
 
-    /// Does nothing: the manager already owns the operations that it has created.
+    /// Has no effect, because the manager has created the operation itself.
     public static func adopt(
         _ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: HTTPRequestOperationManager
     ) {}
@@ -179,8 +180,8 @@ extension Substring: URLConvertible {
 }
 
 extension URL: URLConvertible {
-    /// The absolute string; for a URL without a scheme and base, its own string, which a manager resolves against its
-    /// base.
+    /// The absolute string. For a relative URL without a base, this is its relative string, which a manager resolves
+    /// against its `baseURL`.
     public var urlString: String { absoluteString }
 }
 
@@ -193,39 +194,39 @@ extension URL: URLConvertible {
 /// let fast: Data = try await manager.get("fast", timeout: .milliseconds(500))
 /// ```
 ///
-/// Both limits fail with `URLError.timedOut`.
+/// An operation that exceeds either limit fails with `URLError.timedOut`.
 public struct RequestTimeout: Sendable, Hashable {
     /// The maximum time without any bytes transferred. nil keeps the limit of the request or the manager, 60 by
     /// default.
     public var idle: TimeInterval?
     /// The maximum duration of the operation, including its pauses and the waits before retries. nil keeps the limit of
-    /// the manager, none by default.
+    /// the manager, which is unlimited by default.
     public var total: TimeInterval?
 
-    /// Creates limits for one or both.
+    /// Creates a timeout with an idle limit, a total limit, or both.
     public init(idle: TimeInterval? = nil, total: TimeInterval? = nil) {
         self.idle = idle
         self.total = total
     }
 
-    /// Returns a limit on the time without any bytes transferred.
+    /// Returns a timeout with a limit on the time without any bytes transferred.
     public static func idle(_ seconds: TimeInterval) -> RequestTimeout { RequestTimeout(idle: seconds) }
-    /// Returns a limit on the total duration of the operation.
+    /// Returns a timeout with a limit on the total duration of the operation.
     public static func total(_ seconds: TimeInterval) -> RequestTimeout { RequestTimeout(total: seconds) }
 
-    /// Returns a limit on the time without any bytes transferred.
+    /// Returns a timeout with a limit on the time without any bytes transferred.
     public static func idle(_ duration: Duration) -> RequestTimeout { idle(duration / .seconds(1)) }
-    /// Returns a limit on the total duration of the operation.
+    /// Returns a timeout with a limit on the total duration of the operation.
     public static func total(_ duration: Duration) -> RequestTimeout { total(duration / .seconds(1)) }
-    /// Returns a limit on the total duration of the operation.
+    /// Returns a timeout with a limit on the total duration of the operation.
     public static func seconds(_ seconds: TimeInterval) -> RequestTimeout { total(seconds) }
-    /// Returns a limit on the total duration of the operation.
+    /// Returns a timeout with a limit on the total duration of the operation.
     public static func milliseconds(_ milliseconds: TimeInterval) -> RequestTimeout { total(milliseconds / 1000) }
 }
 
 extension RequestTimeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {
-    /// Creates a limit on the total duration, in seconds.
+    /// Creates a timeout with a limit on the total duration, in seconds.
     public init(integerLiteral value: Int) { self.init(total: TimeInterval(value)) }
-    /// Creates a limit on the total duration, in seconds.
+    /// Creates a timeout with a limit on the total duration, in seconds.
     public init(floatLiteral value: Double) { self.init(total: value) }
 }

@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// Copies of managers, and their descriptions.
+/// Copies of managers.
 extension HTTPRequestOperationManager {
-    /// Creates a manager with the settings of another one, and with its own queue, which has the same limits.
+    /// Creates a manager with the settings of another manager, and with its own queue, which has the same limits.
     ///
     /// ```swift
     /// let uploads = HTTPRequestOperationManager(copying: api)
@@ -11,16 +11,17 @@ extension HTTPRequestOperationManager {
     /// ```
     ///
     /// Each manager then has its own settings: the serializers, the decoder and the encoder, timeouts, the retry
-    /// policy, and the configuration. They share objects: the completion queue and group, the network threads and their
-    /// connections, the rate limits, and a decoder or encoder of your own class. The operations are not copied.
+    /// policy, and the configuration. Both managers share some objects: the completion queue and group, the network
+    /// threads and their connections, the rate limits, and a decoder or encoder of your own class. The operations are
+    /// not copied.
     ///
-    /// A subclass that inherits its initializers inherits this one.
+    /// A subclass that inherits the convenience initializers also inherits this one.
     public convenience init(copying manager: HTTPRequestOperationManager) {
         self.init(baseURL: manager.baseURL)
         takeSettings(of: manager)
     }
 
-    /// Copies the settings of another manager, and its queue's limits to a new queue.
+    /// Takes over the settings of another manager, and creates a queue with the limits of that manager's queue.
     package final func takeSettings(of manager: HTTPRequestOperationManager) {
         var copy = manager.state.withLock { $0 }
         copy.settings.values.decoder = copy.settings.values.decoder?.makeCopy()
@@ -34,7 +35,8 @@ extension HTTPRequestOperationManager {
     /// Returns a copy with the same settings, and with its own queue, which has the same limits; see
     /// ``init(copying:)``.
     ///
-    /// It is a plain `HTTPRequestOperationManager`. To copy a subclass, write `MyManager(copying: manager)`.
+    /// The copy is an `HTTPRequestOperationManager`, even if this manager is of a subclass. To copy a subclass, write
+    /// `MyManager(copying: manager)`.
     public final func makeCopy() -> HTTPRequestOperationManager { HTTPRequestOperationManager(copying: self) }
 
     private static func emptyQueue(like queue: OperationQueue) -> OperationQueue {
@@ -59,7 +61,8 @@ extension HTTPRequestOperationManager {
 }
 
 extension HTTPRequestOperationManager: CustomStringConvertible {
-    /// The class, the address, the base URL without a password, and the number of operations in the queue.
+    /// A description with the class, the address, the base URL without a password, and the number of operations in the
+    /// queue.
     public final var description: String {
         let base = baseURL.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) } ?? "none"
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), baseURL: \(base), "
@@ -68,7 +71,8 @@ extension HTTPRequestOperationManager: CustomStringConvertible {
 }
 
 extension JSONDecoder {
-    /// Returns a decoder with the same settings. A subclass is shared, because its properties are unknown.
+    /// Returns a decoder with the same settings. An instance of a subclass returns itself, because its properties are
+    /// unknown.
     fileprivate func makeCopy() -> JSONDecoder {
         guard type(of: self) == JSONDecoder.self else { return self }
         let copy = JSONDecoder()
@@ -84,7 +88,8 @@ extension JSONDecoder {
 }
 
 extension JSONEncoder {
-    /// Returns an encoder with the same settings. A subclass is shared.
+    /// Returns an encoder with the same settings. An instance of a subclass returns itself, because its properties are
+    /// unknown.
     fileprivate func makeCopy() -> JSONEncoder {
         guard type(of: self) == JSONEncoder.self else { return self }
         let copy = JSONEncoder()

@@ -4,13 +4,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Creating operations from calls of the request methods.
+/// Methods that create operations from calls of the request methods.
 extension HTTPRequestOperationManager {
     func makeOperation(_ call: RequestArguments) throws -> HTTPRequestOperation {
         try makeOperation(call, body: body(of: call))
     }
 
-    /// Creates an operation whose value a task awaits and, if possible, decodes itself, without enqueuing it.
+    /// Creates an operation without enqueuing it. A task awaits the operation's value and, if possible, decodes it.
     func makeOperation<Value: Decodable & Sendable>(
         _ call: RequestArguments, awaiting type: Value.Type
     ) throws -> HTTPRequestOperation {
@@ -20,7 +20,8 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Creates an operation that decodes its value itself, for its handlers or its dependents, without enqueuing it.
+    /// Creates an operation without enqueuing it. The operation decodes its value before it finishes, for its handlers
+    /// and dependents.
     func makeOperation<Value: Decodable & Sendable>(
         _ call: RequestArguments, decoding type: Value.Type
     ) throws -> HTTPRequestOperation {
@@ -30,7 +31,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Makes an operation decode its response as a value of a type.
+    /// Sets the type of the value that the response of an operation is decoded as.
     func setAwaited<Value: Decodable & Sendable>(_ type: Value.Type, of operation: HTTPRequestOperation) {
         let decoder = decoder
         operation.change { values in
@@ -40,8 +41,8 @@ extension HTTPRequestOperationManager {
     }
 
     /// - Parameters:
-    ///   - body: Replaces the parameters, which become the query.
-    ///   - choose: Chooses the settings. Not called if a subclass creates the operations.
+    ///   - body: The body, if it replaces the parameters, which then become the query.
+    ///   - choose: A closure that chooses the settings. It is not called if a subclass creates the operations.
     func makeOperation(
         _ call: RequestArguments, body: RequestBody?,
         with choose: (inout ManagerState) -> RequestSettings = { $0.settings }
@@ -64,10 +65,10 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Whether the manager creates its operations itself.
+    /// Whether the manager is not of a subclass, which may override how operations are created.
     private var isPlain: Bool { type(of: self) == HTTPRequestOperationManager.self }
 
-    /// Returns the request of a call in any form.
+    /// Returns the request of a call as created by the request serializer.
     func request(of call: RequestArguments, body: RequestBody?) throws -> URLRequest {
         let url = try url(for: call.url)
         let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
@@ -93,11 +94,11 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Returns the body of a call that has a value.
+    /// Returns the encoded `body` of a call; nil if the call has none.
     private func body(of call: RequestArguments) throws -> RequestBody? {
         guard let body = call.body else { return nil }
         if let data = body as? Data { return .data(data, contentType: "application/octet-stream") }
-        // Preserves the digits of its numbers, which encoders would change.
+        // The tree's own description preserves the digits of its numbers, which an encoder would change.
         if let tree = body as? JSON { return .data(Data(tree.description.utf8), contentType: "application/json") }
         if let body = body as? any HTTPBodyCodable {
             return .data(try body.httpBody(), contentType: type(of: body).mediaType)
@@ -106,9 +107,9 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// Operations of classes that the manager does not create itself.
+/// Methods for sessions and for operations of other classes.
 extension HTTPRequestOperationManager {
-    /// Gives a new operation the settings and handlers that the manager's own operations have.
+    /// Gives a new operation the manager's settings and handlers.
     package final func adopt(_ operation: HTTPRequestOperation) {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
         operation.set(settings) { swap(&$0.common, &$1) }
@@ -116,12 +117,12 @@ extension HTTPRequestOperationManager {
         handlers?.give(to: operation)
     }
 
-    /// Returns the operation created by `make`, or one that fails with the error that it throws.
+    /// Returns the operation created by `make`. If `make` throws, returns an operation that fails with that error.
     package final func makeOperation(_ make: () throws -> HTTPRequestOperation) -> HTTPRequestOperation {
         do {
             return try make()
         } catch {
-            // A request that could not be created does not have its own URL.
+            // The request could not be created, so its URL is unknown.
             var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
             request.httpMethod = nil
             let operation = makeOperation(request: request)
@@ -137,24 +138,24 @@ extension HTTPRequestOperationManager {
         currentQueue.addOperation(operation)
     }
 
-    /// Sets the transport of operations created from now on.
+    /// Sets the transport of operations created later.
     package final func setTransport(_ transport: any Transport) {
         change { $0.transport = transport }
     }
 
-    /// Sets whether operations created from now on post notifications.
+    /// Sets whether operations created later post notifications.
     package final func setPostsNotifications(_ posts: Bool) {
         change { $0.settings.values.holder.allowsNotifications = posts }
     }
 
-    /// Creates a request without parameters with the manager's serializer, and with the header fields that may be sent
-    /// to its target.
+    /// Creates a request without parameters with the manager's serializer. Secret fields that its origin must not
+    /// receive are removed.
     package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
         withoutSecretsOfOthers(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
     }
 }
 
-/// The arguments of a call, with unconverted values.
+/// The arguments of a call of a request method, before they are converted.
 struct RequestArguments {
     let method: HTTPMethod
     let url: String

@@ -6,16 +6,17 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Serializers, decoders and encoders.
+/// The serializers, the decoder and the encoder.
 extension HTTPRequestOperationManager {
-    /// Creates requests from parameters. By default an `HTTPRequestSerializer`, which encodes them as a query or a
-    /// form. A `JSONRequestSerializer` sends the parameters of POST, PUT and PATCH as JSON.
+    /// The serializer that creates requests from parameters. The default is an `HTTPRequestSerializer`, which encodes
+    /// the parameters as a query or a form. A `JSONRequestSerializer` sends the parameters of POST, PUT and PATCH as
+    /// JSON.
     ///
-    /// With a `baseURL`, its `Authorization` and other secret fields are sent only to that origin and to the
-    /// ``authorizationOrigins``; without one, they are sent with every request.
+    /// With a `baseURL`, the serializer's `Authorization` and other secret fields are sent only to that origin and to
+    /// the ``authorizationOrigins``; without a base URL, they are sent with every request.
     ///
-    /// It can be changed in place: `manager.requestSerializer.setAuthorizationHeader(bearerToken: token)`. If two
-    /// threads do so concurrently, the last change wins; ``updateRequestSerializer(_:)`` loses no change.
+    /// The serializer can be changed in place: `manager.requestSerializer.setAuthorizationHeader(bearerToken: token)`.
+    /// If two threads do so concurrently, the last change wins; ``updateRequestSerializer(_:)`` loses no change.
     public final var requestSerializer: any HTTPRequestSerialization {
         get { state.withLock { $0.requestSerializer } }
         set { setRequestSerializer(newValue, after: nil) }
@@ -23,9 +24,9 @@ extension HTTPRequestOperationManager {
 
     /// Updates the request serializer without losing concurrent changes made by other threads.
     ///
-    /// - Parameter update: Changes a copy of the serializer. Called again if another thread has changed it in the
-    ///   meantime.
-    /// - Throws: The error thrown by the block; nothing has changed then.
+    /// - Parameter update: A closure that changes a copy of the serializer. It is called again if another thread has
+    ///   changed the serializer in the meantime.
+    /// - Throws: The error thrown by `update`, in which case the serializer is unchanged.
     public final func updateRequestSerializer(
         _ update: (inout any HTTPRequestSerialization) throws -> Void
     ) rethrows {
@@ -39,16 +40,17 @@ extension HTTPRequestOperationManager {
 
     /// Updates the response serializer without losing concurrent changes made by other threads.
     ///
-    /// - Parameter update: Changes a copy of the serializer. Called again if another thread has changed it in the
-    ///   meantime.
-    /// - Throws: The error thrown by the block; nothing has changed then.
+    /// - Parameter update: A closure that changes a copy of the serializer. It is called again if another thread has
+    ///   changed the serializer in the meantime.
+    /// - Throws: The error thrown by `update`, in which case the serializer is unchanged.
     public final func updateResponseSerializer(
         _ update: (inout any HTTPResponseSerialization) throws -> Void
     ) rethrows {
         try updateSettings { try update(&$0.values.responseSerializer) }
     }
 
-    /// - Parameter changes: The number of changes when the serializer was read; nil to set it unconditionally.
+    /// - Parameter changes: The value of `serializerChanges` when the serializer was read; nil to set the serializer
+    ///   unconditionally.
     @discardableResult
     private func setRequestSerializer(_ serializer: any HTTPRequestSerialization, after changes: Int?) -> Bool {
         let template = RequestTemplate(serializer)
@@ -61,18 +63,19 @@ extension HTTPRequestOperationManager {
         return isSet
     }
 
-    /// Decodes JSON: the values of async calls, `TypedOperation` and `HTTPRequestOperation.value(as:)`, the objects of
-    /// a `DecodableResponseSerializer` without its own decoder, and error bodies (`HTTPError.decoded(as:)`). It can be
-    /// configured in place: `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
+    /// The JSON decoder for the values of async calls, `TypedOperation` and `HTTPRequestOperation.value(as:)`, for the
+    /// objects of a `DecodableResponseSerializer` without its own decoder, and for error bodies
+    /// (`HTTPError.decoded(as:)`). It can be configured in place: `manager.decoder.keyDecodingStrategy =
+    /// .convertFromSnakeCase`.
     ///
-    /// A plain `JSONDecoder` only provides its strategies: a faster decoder, with the same values and errors, does the
-    /// decoding. See `DecodableResponseSerializer`.
+    /// If this is a plain `JSONDecoder`, only its strategies are used: a faster decoder, with the same values and
+    /// errors, decodes the responses. See `DecodableResponseSerializer`.
     public final var decoder: JSONDecoder {
         get { settings.values.decoder ?? JSONDecoder() }
         set { updateSettings { $0.values.decoder = newValue } }
     }
 
-    /// Encodes the `body` of calls. It can be configured in place: `manager.encoder.keyEncodingStrategy =
+    /// The JSON encoder for the `body` of calls. It can be configured in place: `manager.encoder.keyEncodingStrategy =
     /// .convertToSnakeCase`.
     public final var encoder: JSONEncoder {
         get { state.withLock { $0.encoder } }
@@ -80,17 +83,18 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// Authentication.
+/// Settings for authentication and tracing.
 extension HTTPRequestOperationManager {
     /// URLs whose origins (scheme, host and port) receive credentials and secret fields in addition to the origin of
-    /// `baseURL`. Empty by default. A URL with another scheme than HTTP or HTTPS is ignored.
+    /// `baseURL`. Empty by default. A URL whose scheme is neither HTTP nor HTTPS is ignored.
     ///
-    /// With a `baseURL`, only its origin and these receive the `credential`, the token of the `authenticator`, and
-    /// `Authorization` and other header fields of the ``requestSerializer`` whose names mark them as secrets, or that
-    /// are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
-    /// (`get("//other.example/")`) is sent without them. A call's own `headers` are always sent.
+    /// With a `baseURL`, only its origin and the origins of these URLs receive the `credential`, the token of the
+    /// `authenticator`, and secret header fields of the ``requestSerializer``: `Authorization`, other fields whose
+    /// names mark them as secrets, and the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
+    /// (`get("//other.example/")`) is sent without these secrets. A call's own `headers` are always sent.
     ///
-    /// Without a base URL, all of these are sent with every request to any host, and this list has no effect.
+    /// Without a base URL, credentials and secret fields are sent with every request to any host, and this list has no
+    /// effect.
     public final var authorizationOrigins: Set<URL> {
         get { state.withLock { $0.authorizationOrigins } }
         set {
@@ -102,14 +106,14 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// - Returns: nil for all targets, without a base URL.
+    /// - Returns: The targets that may receive secrets; nil, without a base URL, for all targets.
     static func authorizedTargets(_ base: URL?, _ others: Set<URL>) -> Set<Target>? {
         base.map { base in Set((others + [base]).compactMap { Target($0) }) }
     }
 
-    /// Returns a request from the serializer without the common secrets that its origin must not receive.
+    /// Returns a request from the serializer without the secrets that its origin must not receive.
     ///
-    /// - Parameter headers: The call's own fields.
+    /// - Parameter headers: The call's own fields, which are kept.
     func withoutSecretsOfOthers(_ request: URLRequest, _ headers: [String: String?] = [:]) -> URLRequest {
         let values = settings.values
         let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
@@ -122,7 +126,8 @@ extension HTTPRequestOperationManager {
         return cleared
     }
 
-    /// Returns the fields of a session that a request may send: secrets are sent only to the authorized origins.
+    /// Returns the fields of a session that may be sent with a request: all, or those that are not secret if the
+    /// request's origin is not authorized.
     package final func fields(_ fields: [String: String], for request: URLRequest) -> [String: String] {
         let values = settings.values
         let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
@@ -130,8 +135,8 @@ extension HTTPRequestOperationManager {
         return fields.filter { !secrets.contains($0.key) }
     }
 
-    /// Called when a server or a proxy requires authentication. It is the handler of the operations, unless they have
-    /// their own. See `URLConnectionOperation.authenticationChallengeHandler`.
+    /// The handler called when a server or a proxy requires authentication, used by operations without their own
+    /// handler. See `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {
         get { state.withLock { $0.handlers }?.challenge }
         set {
@@ -139,15 +144,15 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// Provides the context of a distributed trace for each attempt. It is the provider of the operations, unless they
-    /// have their own. See `URLConnectionOperation.traceContextProvider`.
+    /// The closure that provides the context of a distributed trace for each attempt, used by operations without their
+    /// own provider. See `URLConnectionOperation.traceContextProvider`.
     public final var traceContextProvider: URLConnectionOperation.TraceContextProvider? {
         get { state.withLock { $0.handlers }?.traceContext }
         set { change { $0.handlers = InheritedHandlers(challenge: $0.handlers?.challenge, traceContext: newValue) } }
     }
 
-    /// Creates an operation with the manager's settings and handlers. During a refresh it has no authenticator, because
-    /// it would wait for itself.
+    /// Creates an operation with the manager's settings and handlers. An operation created by a token refresh has no
+    /// authenticator, because the refresh would wait for itself.
     static func operation(
         _ request: TransferRequest, _ settings: RequestSettings, _ handlers: InheritedHandlers?, host: HostKey? = nil
     ) -> HTTPRequestOperation {
@@ -159,7 +164,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// The queue for new operations. During a refresh, this is a queue without limits.
+    /// The queue for new operations. Within a token refresh, this is a new queue without limits.
     var currentQueue: OperationQueue { Authenticator.isRefreshing ? RequestOperationQueue() : operationQueue }
 }
 
@@ -169,7 +174,7 @@ extension HTTPRequestOperationManager {
     /// - Parameters:
     ///   - baseURL: The base of relative URLs; nil if all URLs are absolute.
     ///   - securityPolicy: The policy that decides which servers are trusted.
-    ///   - completionQueue: The queue of the handlers; nil is the main queue.
+    ///   - completionQueue: The queue on which handlers run; nil is the main queue.
     ///   - configuration: The other connection settings; its security policy is replaced.
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL`
     ///   that is not https.
@@ -193,27 +198,28 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// Objects shared by the operations of a manager.
+/// The objects shared by the operations of a manager.
 extension HTTPRequestOperationManager {
-    /// The rate limit for received bytes of all operations of the manager together, or nil, the default, for none. The
-    /// first of `connectionConfiguration.receiveRateLimits`.
+    /// The rate limit for received bytes of all operations of the manager together, or nil, the default, for none. This
+    /// is the first element of `connectionConfiguration.receiveRateLimits`.
     ///
-    /// Setting it affects operations created later. The rate of the limit can be changed at any time, with immediate
-    /// effect. A copy of the manager shares the same limit.
+    /// Setting this property affects operations created later. The rate of the `RateLimit` can be changed at any time,
+    /// with immediate effect. A copy of the manager shares the same limit.
     public final var receiveRateLimit: RateLimit? {
         get { connectionConfiguration.receiveRateLimits.first }
         set { updateSettings { $0.values.connectionConfiguration.receiveRateLimits = newValue.map { [$0] } ?? [] } }
     }
 
-    /// The rate limit for sent body bytes of all operations of the manager together, or nil, the default, for none. The
-    /// first of `connectionConfiguration.sendRateLimits`; otherwise like ``receiveRateLimit``.
+    /// The rate limit for sent body bytes of all operations of the manager together, or nil, the default, for none.
+    /// This is the first element of `connectionConfiguration.sendRateLimits`. The rules of ``receiveRateLimit`` apply.
     public final var sendRateLimit: RateLimit? {
         get { connectionConfiguration.sendRateLimits.first }
         set { updateSettings { $0.values.connectionConfiguration.sendRateLimits = newValue.map { [$0] } ?? [] } }
     }
 
-    /// The reachability of the network; `.shared` by default. As in AFNetworking, operations do not use it, and it
-    /// monitors nothing until it is started. To let operations wait for a network, set `waitsForConnectivity`.
+    /// The manager's network reachability monitor; `.shared` by default. As in AFNetworking, operations do not use it,
+    /// and it must be started before it monitors the network. To let operations wait for a network, set
+    /// `waitsForConnectivity`.
     public final var reachabilityManager: NetworkReachabilityManager {
         get { state.withLock { $0.reachabilityManager } }
         set { change { $0.reachabilityManager = newValue } }
@@ -232,14 +238,16 @@ extension HTTPRequestOperationManager {
     }
 
     /// The maximum number of running operations per host, identified by name and port: 64 in the manager's own queue by
-    /// default. A Foundation queue has no such limit; this is then `Int.max`, and setting it has no effect.
+    /// default. A Foundation queue has no such limit; in that case the value is `Int.max`, and setting it has no
+    /// effect.
     public final var maxConcurrentOperationCountPerHost: Int {
         get { requestOperationQueue?.maxConcurrentOperationCountPerHost ?? .max }
         set { requestOperationQueue?.maxConcurrentOperationCountPerHost = newValue }
     }
 
     /// The rate at which operations may start, across all hosts; nil, the default, for no limit. A Foundation queue has
-    /// no such limit; this is then nil, and setting it has no effect. See `RequestOperationQueue.maximumStartRate`.
+    /// no such limit; in that case the value is nil, and setting it has no effect. See
+    /// `RequestOperationQueue.maximumStartRate`.
     public final var maximumStartRate: StartRate? {
         get { requestOperationQueue?.maximumStartRate }
         set { requestOperationQueue?.maximumStartRate = newValue }
@@ -256,26 +264,26 @@ extension HTTPRequestOperationManager {
         requestOperationQueue?.queuedOperationCount ?? operationQueue.operationCount
     }
 
-    /// The operations in the queue that have not finished. Foundation's own list does not include those of a
+    /// The operations in the queue that have not finished. `OperationQueue.operations` does not include those of a
     /// `RequestOperationQueue`.
     final var queuedOperations: [Operation] {
         let queue = operationQueue
         return (queue as? RequestOperationQueue)?.queuedOperations ?? queue.operations
     }
 
-    /// Cancels all operations in the queue, including those added by others.
+    /// Cancels all operations in the queue, including those that the manager has not added.
     public final func cancelAllOperations() { operationQueue.cancelAllOperations() }
 }
 
 /// The progress of a manager's operations.
 extension HTTPRequestOperationManager {
-    /// The total progress of the unfinished operations in the queue. A ``BatchOperation`` counts its members until it
-    /// finishes.
+    /// The total progress of the unfinished operations in the queue. A ``BatchOperation`` in the queue includes the
+    /// progress of its members until it finishes.
     public final var transferProgress: TransferProgress {
         TransferProgress.sum(of: queuedOperations.lazy.compactMap { $0 as? URLConnectionOperation })
     }
 
-    /// A sequence of `transferProgress`, ten times per second until the queue is empty. Iterate over it once.
+    /// A sequence of `transferProgress` values, ten per second until the queue is empty. Iterate over it once.
     public final var transferProgressUpdates: AsyncStream<TransferProgress> {
         TransferProgress.updates(of: { self.transferProgress }, until: { self.queuedOperationCount == 0 })
     }

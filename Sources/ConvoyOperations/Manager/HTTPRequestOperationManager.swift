@@ -8,18 +8,18 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Creates and enqueues HTTP request operations with common settings. The counterpart of
+/// A manager that creates and enqueues HTTP request operations with common settings. The counterpart of
 /// `AFHTTPRequestOperationManager`.
 ///
-/// It runs at most 256 operations concurrently, and at most 64 per host, unless `operationQueue` has other limits;
-/// further operations wait.
+/// A manager runs at most 256 operations concurrently, and at most 64 per host, unless `operationQueue` has other
+/// limits; further operations wait.
 ///
 /// All members can be used from any thread. Changed settings apply to operations created afterwards.
 open class HTTPRequestOperationManager: @unchecked Sendable {
     /// The default maximum number of concurrent operations in a manager's own queue: 256.
     ///
-    /// Over HTTP/1.1 each operation needs a connection, and a download also needs a file. Together that is 512 of the
-    /// 1,024 file descriptors that a process usually may have (`ulimit -n`). Without a limit, a burst of a few thousand
+    /// Over HTTP/1.1 each operation needs a connection, and a download also needs a file. Together they use 512 of the
+    /// 1,024 file descriptors that a process may usually have (`ulimit -n`). Without a limit, a burst of a few thousand
     /// requests would run out of descriptors. Browsers have the same limit of 256 connections.
     public static let defaultMaxConcurrentOperationCount = RequestOperationQueue.defaultCount
 
@@ -36,7 +36,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// The URL against which relative URLs are resolved. A slash is appended to its path if missing, so that `users`
     /// under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
-    /// The text of `baseURL`, if most references can simply be appended to it.
+    /// The text of `baseURL` if most references can simply be appended to it; otherwise nil.
     let base: SimpleURLBase?
     let baseHost: HostKey?
     /// The manager's initial queue, which is read without a lock until another queue is set.
@@ -47,7 +47,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - baseURL: The base of relative URLs; nil if all URLs are absolute.
-    ///   - completionQueue: The queue of the handlers; nil is the main queue.
+    ///   - completionQueue: The queue on which handlers run; nil is the main queue.
     ///   - configuration: The connection settings.
     public init(
         baseURL: URL? = nil, completionQueue: DispatchQueue? = nil, configuration: ConnectionConfiguration = .init()
@@ -70,7 +70,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     // MARK: Settings of the operations
 
-    /// The settings of operations created from now on.
+    /// The settings of operations created later.
     public final var settings: RequestSettings {
         get { state.withLock { $0.settings } }
         set { updateSettings { $0 = newValue } }
@@ -117,7 +117,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// most `defaultMaxConcurrentOperationCount` (256) operations concurrently, and at most
     /// `defaultMaxConcurrentOperationCountPerHost` (64) per host.
     ///
-    /// Its `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
+    /// The queue's `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
     /// `RequestOperationQueue` with that limit. A queue that you create has no limits, like Foundation's.
     public final var operationQueue: OperationQueue {
         get { hasOtherQueue.load(ordering: .acquiring) ? state.withLock { $0.operationQueue } : firstQueue }
@@ -155,8 +155,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         return url
     }
 
-    /// Creates an operation for a request, with the manager's settings, without enqueuing it. Override it to change all
-    /// operations of a manager.
+    /// Creates an operation for a request, with the manager's settings, without enqueuing it. Override this method to
+    /// change all operations of a manager.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
         return Self.operation(.foundation(request), settings, handlers)
@@ -187,19 +187,19 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     }
 }
 
-/// The state of a manager under its lock: its serializers, and the objects shared by its operations.
+/// The state of a manager, guarded by its lock: its settings and serializers, and the objects shared by its operations.
 struct ManagerState {
     /// The settings of the next operation.
     var settings: RequestSettings
-    /// The settings for the values of async calls, by type; emptied by each change.
+    /// The settings for async calls, by the type of their value. Each change of the state discards them.
     var awaiting: [ObjectIdentifier: RequestSettings] = [:]
     var operationQueue: OperationQueue
     var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()
-    /// Creates most requests, if the serializer allows it.
+    /// The template that creates most requests; nil if the serializer must create each request.
     var template: RequestTemplate? = RequestTemplate(HTTPRequestSerializer())
     /// The number of times the request serializer has been set.
     var serializerChanges = 0
-    /// The origins set by the user; the settings' `authorizedTargets` are derived from them.
+    /// The origins set by the user, from which the settings' `authorizedTargets` are derived.
     var authorizationOrigins: Set<URL> = []
     /// The handlers inherited by operations, if any.
     var handlers: InheritedHandlers?
@@ -208,7 +208,7 @@ struct ManagerState {
     var threads = [NetworkThread.shared] {
         didSet { chooseTransports() }
     }
-    /// The transport that replaces the network threads.
+    /// The transport that replaces the network threads, if any.
     var transport: (any Transport)? {
         didSet { chooseTransports() }
     }
@@ -221,7 +221,7 @@ struct ManagerState {
         settings.values.holder.transports = TransportPool(transport.map { [$0] } ?? threads)
     }
 
-    /// Returns the settings of the next operation with an awaited value.
+    /// Returns the settings of the next operation whose value a task awaits.
     mutating func settings<Value: Decodable & Sendable>(awaiting type: Value.Type) -> RequestSettings {
         let key = ObjectIdentifier(type)
         if let made = awaiting[key] { return made }
@@ -232,8 +232,8 @@ struct ManagerState {
     }
 }
 
-/// The handlers inherited by a manager's operations. They are not settings because an operation releases its handlers
-/// when they have run.
+/// The handlers inherited by a manager's operations. They are not part of `RequestSettings`, because an operation
+/// releases its handlers when they have run.
 final class InheritedHandlers: Sendable {
     let challenge: URLConnectionOperation.AuthenticationChallengeHandler?
     let traceContext: URLConnectionOperation.TraceContextProvider?

@@ -4,8 +4,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The parts that a request serializer adds to every request, prepared once. Most requests are created from it without
-/// a `URL` or a `URLRequest`, which would take longer than sending them.
+/// The parts that a request serializer adds to every request, prepared once. Most requests are created from a template
+/// without a `URL` or a `URLRequest`, whose creation would take longer than sending the request.
 final class RequestTemplate: Sendable {
     private let http: HTTPRequestSerializer
     private let json: JSONRequestSerializer?
@@ -14,10 +14,10 @@ final class RequestTemplate: Sendable {
     /// The header of requests without other fields.
     private let header: RequestHeader
     private let timeoutInterval: TimeInterval
-    /// Whether a GET without parameters has neither a query nor a body. A serializer that encodes a GET's parameters in
-    /// the body sends an empty one.
+    /// Whether a GET without parameters has neither a query nor a body. A serializer that encodes the parameters of a
+    /// GET in the body sends an empty body.
     private let isGetBare: Bool
-    /// The last header with other fields, because most calls repeat the fields of the previous one.
+    /// The last header with additional fields, kept because most calls repeat the fields of the previous call.
     private let lastHeader = Locked<MadeHeader?>(nil)
 
     private struct MadeHeader {
@@ -30,7 +30,7 @@ final class RequestTemplate: Sendable {
             guard self.hasBody == hasBody, self.contentType == contentType, self.headers.count == headers.count else {
                 return false
             }
-            // Equal strings may differ in their bytes.
+            // Compare the bytes, because strings that differ in their bytes may be equal.
             return headers.allSatisfy { name, value in
                 guard let index = self.headers.index(forKey: name) else { return false }
                 let (ownName, ownValue) = self.headers[index]
@@ -44,8 +44,8 @@ final class RequestTemplate: Sendable {
         }
     }
 
-    /// Creates a template. Returns nil for serializers of other types, and for serializers that set more than fields
-    /// and the timeout, or fields that cannot be sent: these create each request themselves.
+    /// Creates a template. Returns nil for a serializer that must create each request itself: a serializer of another
+    /// type, or one that sets more than fields and the timeout, or fields that cannot be sent.
     init?(_ serializer: any URLRequestSerialization) {
         switch serializer {
         case let serializer as HTTPRequestSerializer: (http, json) = (serializer, nil)
@@ -58,27 +58,26 @@ final class RequestTemplate: Sendable {
         isGetBare = json != nil || http.encodesParametersInURI(.get)
     }
 
-    /// Foundation's default.
+    /// Foundation's default timeout, in seconds.
     private static let defaultTimeoutInterval = URLRequest(url: URL(fileURLWithPath: "/")).timeoutInterval
 
     private static let methods: Set<HTTPMethod> = [.get, .head, .post, .put, .patch, .delete]
 
     /// Returns the request of a call, as the serializer would create it; nil if the serializer must create or reject
-    /// it.
+    /// the request.
     ///
     /// - Parameters:
     ///   - reference: The URL of the call.
-    ///   - body: Replaces the parameters, which become the query.
-    ///   - settings: Determine which origins receive secrets.
+    ///   - body: The body, if it replaces the parameters, which then become the query.
+    ///   - settings: The settings, which determine the origins that receive secrets.
     func request(
         _ call: RequestArguments, to reference: SimpleURLReference, body: RequestBody?, under settings: RequestSettings
     ) -> PreparedRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
-        // True for most calls.
         let isBare = isGetBare && call.method == .get && call.parameters == nil && body == nil
         if !isBare {
-            // The serializer reports their errors.
+            // If the parameters are invalid, the serializer reports the error.
             guard let parts = try? parts(of: call, body) else { return nil }
             (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)
         }
@@ -98,7 +97,7 @@ final class RequestTemplate: Sendable {
         return try http.plainParts(call.method, parameters, body: body, json: json)
     }
 
-    /// Whether all fields but the call's own may be sent to its target.
+    /// Returns whether all fields except the call's own may be sent to its target.
     private func mayGo(
         to reference: SimpleURLReference, with contentType: String?, under settings: RequestSettings
     ) -> Bool {
@@ -123,7 +122,7 @@ final class RequestTemplate: Sendable {
         return made
     }
 
-    /// - Returns: nil for a field that cannot be sent, and for a name in two spellings.
+    /// - Returns: The header; nil if a field cannot be sent or if `headers` contains a name in two spellings.
     private func makeHeader(adding headers: [String: String?], _ contentType: String?, hasBody: Bool) -> RequestHeader? {
         func isNamed(_ name: String) -> Bool { headers.keys.contains { HTTPSyntax.isSameField($0, name) } }
         var merged = fields

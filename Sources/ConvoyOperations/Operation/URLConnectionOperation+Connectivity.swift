@@ -98,7 +98,7 @@ extension URLConnectionOperation {
         let clock = retryClock
         let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) {
             [weak self, weak attempt] in
-            // Continue on the clock's thread, because the next steps may take long.
+            // Return from this callback first, because the next steps may take long.
             clock.schedule(at: clock.now) { [weak self, weak attempt] in
                 if let attempt { self?.networkDidReturn(target, after: attempt) }
             }
