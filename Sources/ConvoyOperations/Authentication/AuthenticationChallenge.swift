@@ -6,30 +6,31 @@ import FoundationNetworking
 public struct AuthenticationChallenge: Sendable {
     /// The server or proxy, the realm and the method.
     public let protectionSpace: ProtectionSpace
-    /// The credential that `.performDefaultHandling` sends if none has failed yet: the operation's `credential`, the
-    /// proxy's, or that of the credential store. nil if none is available for the method.
+    /// The credential that `.performDefaultHandling` sends unless a credential has already failed: the operation's
+    /// `credential`, the proxy's, or one from the credential store. nil if no credential is available for the method.
     public let proposedCredential: URLCredential?
     /// The number of the operation's answers that the server has rejected for this protection space. If a server keeps
-    /// changing its realm, all rejections count from the third on.
+    /// changing its realm, from the third rejection on, the rejections for all realms count.
     public let previousFailureCount: Int
-    /// The response with 401 or 407; nil if a proxy has refused a tunnel.
+    /// The 401 or 407 response; nil if a proxy has refused a tunnel.
     public let failureResponse: HTTPURLResponse?
 }
 
 /// The answer to an ``AuthenticationChallenge``.
 public enum AuthenticationDisposition: Sendable {
     /// Send the request again with this credential. If its persistence is not `.none` and the server accepts it, the
-    /// credential store keeps it until the program ends. With the method `.negotiate`, an empty user and password stand
-    /// for the Kerberos tickets.
+    /// credential store keeps it until the program ends. With the method `.negotiate`, an empty user name and password
+    /// select the Kerberos tickets of the current user.
     case useCredential(URLCredential)
     /// Send the request again with this token, if the method is `.bearer` (RFC 6750).
     case useToken(String)
-    /// Proceed as without a handler: send the proposed credential, once; otherwise keep the response.
+    /// Proceed as without a handler: send the proposed credential once. If there is none, or it was rejected, the
+    /// response is the result.
     case performDefaultHandling
     /// Fail with `URLError.userCancelledAuthentication`.
     case cancel
-    /// Reject this space. If the server offers another, weaker method, the handler is called for that; otherwise the
-    /// response is kept.
+    /// Reject the protection space. If the server also offers a weaker method, the handler is called for that method;
+    /// otherwise the response is the result.
     case rejectProtectionSpace
 }
 

@@ -2,8 +2,8 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Sends a token with each request, and refreshes it when it expires or is rejected, once for all operations that need
-/// it.
+/// An authenticator that adds a token to each request. When the token expires or is rejected, it is refreshed once for
+/// all operations that need it.
 ///
 /// ```swift
 /// let authenticator = Authenticator { [weak api] old in
@@ -16,22 +16,24 @@ import Foundation
 ///
 /// (The manager retains the authenticator, which retains its closure, so the closure must not retain the manager.)
 ///
-/// However many operations receive a 401, there is only one refresh. They wait for it without a slot of their queue,
-/// and are sent again with the new token. An operation that was sent with an older token than the current one is sent
-/// again immediately. If the refresh fails, all operations waiting for it fail with its error. Cancelling an operation
-/// does not cancel the refresh. A 401 to a new token is the final response.
+/// However many operations receive a 401, the token is refreshed only once. In the meantime, these operations release
+/// their slots in the queue. They are sent again with the new token. An operation that was sent with an older token
+/// than the current one is sent again immediately. If the refresh fails, all operations waiting for the token fail with
+/// the same error. Cancelling an operation does not cancel the refresh. A 401 response to a new token is the final
+/// response.
 ///
 /// The token is sent only to the origin (scheme, host and port) of the operation's own request, not to other origins
-/// after redirects; operations of a manager with a base URL receive it only for the origin of that URL. It replaces the
-/// `Authorization` field of the request.
+/// after redirects; operations of a manager with a base URL receive it only for the origin of that URL. The token
+/// replaces the `Authorization` field of the request.
 ///
 /// All members can be used from any thread.
 public final class Authenticator: Sendable {
-    /// Obtains a new token to replace the current one, which is nil at first. It runs in its own task.
+    /// A closure that obtains a new token to replace `present`, the current token, which may be nil. It runs in its own
+    /// task.
     ///
-    /// Operations created in it, or in tasks that it creates, are not authenticated, and bypass all limits and gates of
-    /// a manager's queue, which may be full of operations waiting for the token. (This does not apply to detached
-    /// tasks.)
+    /// Operations created in the closure, or in tasks that it creates, are not authenticated. They bypass all limits
+    /// and gates of a manager's queue, which may be full of operations waiting for the token. (This does not apply to
+    /// detached tasks.)
     public typealias Refresh = @Sendable (_ present: AccessToken?) async throws -> AccessToken
 
     private struct State {
@@ -39,7 +41,7 @@ public final class Authenticator: Sendable {
         var waiters: [Int: Waiter] = [:]
         var nextWaiter = 0
 
-        /// Takes the waiters, in the order of their arrival.
+        /// Removes the waiters, and returns them in the order in which they were added.
         mutating func takeWaiters() -> [Waiter] {
             defer { waiters = [:] }
             return waiters.sorted { $0.key < $1.key }.map(\.value)
@@ -48,7 +50,7 @@ public final class Authenticator: Sendable {
 
     typealias Waiter = @Sendable (Result<Grant, any Error>) -> Void
 
-    /// A token to send.
+    /// A token that an operation may send, and its generation.
     struct Grant: Sendable {
         let token: AccessToken
         let generation: Int
@@ -69,12 +71,13 @@ public final class Authenticator: Sendable {
     @TaskLocal static var isRefreshing = false
 
     /// - Parameters:
-    ///   - token: The first token; nil to obtain one with the first request.
-    ///   - leeway: The number of seconds before its expiry at which a token is refreshed; at most half of its lifetime.
-    ///   - limit: The maximum number of refreshes in `window` that failed or followed a 401. Operations that would need
-    ///     more fail with `AuthenticatorError.tooManyRefreshes`.
-    ///   - window: The length of the window, in seconds.
-    ///   - refresh: Obtains a new token.
+    ///   - token: The first token; nil to obtain a token for the first request.
+    ///   - leeway: The time before its expiry at which a token is refreshed, in seconds; at most half of its lifetime
+    ///     is used.
+    ///   - limit: The maximum number of refreshes in `window` that failed or followed a 401. Operations that would
+    ///     exceed the limit fail with `AuthenticatorError.tooManyRefreshes`.
+    ///   - window: The length of the time window for `limit`, in seconds.
+    ///   - refresh: The closure that obtains a new token.
     public init(
         token: AccessToken? = nil, leeway: TimeInterval = 30, limit: Int = 5, window: TimeInterval = 30,
         refresh: @escaping Refresh
@@ -86,9 +89,9 @@ public final class Authenticator: Sendable {
         self.refresh = refresh
     }
 
-    /// The current token. Setting it, for example after a login, resumes all waiting operations. Setting nil makes the
-    /// next request obtain a new token, or wait for a running refresh; two refreshes never run concurrently. To revoke
-    /// a user's access, give the manager another authenticator.
+    /// The current token. Setting it, for example after a login, resumes all waiting operations. After setting nil, the
+    /// next request obtains a new token, or waits for a running refresh; two refreshes never run concurrently. To
+    /// revoke a user's access, give the manager another authenticator.
     public var token: AccessToken? {
         get { state.withLock { $0.token.token } }
         set {
@@ -98,7 +101,7 @@ public final class Authenticator: Sendable {
                 guard let newValue else { return ([], nil, old) }
                 return (state.takeWaiters(), Grant(token: newValue, generation: state.token.generation), old)
             }
-            // The earlier error may be a user's object.
+            // The old state may hold the last reference to a user's error, so it is released outside the lock.
             withExtendedLifetime(old) {}
             if let grant { for waiter in waiters { waiter(.success(grant)) } }
         }
@@ -106,17 +109,17 @@ public final class Authenticator: Sendable {
 
     // MARK: For operations
 
-    /// Returns the token for a request. If the request has to wait, `waiter` is called after the refresh, on any
-    /// thread, possibly before this returns.
+    /// Returns the next step for a request, which includes the token if available. If the request has to wait, `waiter`
+    /// is called after the refresh, on any thread, possibly before this method returns.
     func next(_ waiter: @escaping Waiter) -> Step { take(waiter) { $0.next($1, Date()) } }
 
-    /// Returns the step after a 401 to a token.
+    /// Returns the next step after a 401 response to a token.
     func refused(_ grant: Grant, _ waiter: @escaping Waiter) -> Step {
         take(waiter) { $0.refused(grant.generation, $1) }
     }
 
-    /// Returns the step after a 401 if the operation has already requested a refresh; nil if no refresh has happened
-    /// since.
+    /// Returns the next step after a 401 for an operation that has already requested a refresh; nil if its token is the
+    /// current one and no refresh is running.
     func stepIfSuperseded(_ grant: Grant, _ waiter: @escaping Waiter) -> Step? {
         guard state.withLock({ $0.token.isNewer(than: grant.generation) }) else { return nil }
         return refused(grant, waiter)
@@ -179,9 +182,9 @@ extension Authenticator: CustomReflectable {
 public struct AccessToken: Sendable, Hashable {
     /// The value after `Bearer`: letters, digits and `-._~+/`, with `=` at the end.
     public var value: String
-    /// The expiry date; nil if unknown. The token is refreshed before that.
+    /// The expiry date; nil if unknown. The token is refreshed before this date.
     public var expires: Date?
-    /// A token for obtaining the next one, for your own use.
+    /// A token for obtaining the next access token, for use by your `Refresh` closure.
     public var refreshToken: String?
 
     /// Creates a token with an expiry date.
@@ -189,7 +192,7 @@ public struct AccessToken: Sendable, Hashable {
         (self.value, self.expires, self.refreshToken) = (value, expires, refreshToken)
     }
 
-    /// Creates a token that is valid for this many seconds from now: `expires_in` of RFC 6749, section 5.1.
+    /// Creates a token that is valid for the given number of seconds from now (`expires_in` of RFC 6749, section 5.1).
     public init(_ value: String, expiresIn seconds: TimeInterval, refreshToken: String? = nil) {
         self.init(value, expires: Date(timeIntervalSinceNow: seconds), refreshToken: refreshToken)
     }
@@ -206,17 +209,17 @@ extension AccessToken: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
 /// The reason why an operation has no token.
 public enum AuthenticatorError: Error, Sendable {
-    /// The refresh failed for this reason. All operations that waited for it receive the same error.
+    /// The refresh failed with the associated error. All operations that waited for the refresh receive the same error.
     case refreshFailed(reason: any Error)
-    /// The `Authenticator`'s limit of refreshes was reached. The reason is the last failure; nil if all refreshes
-    /// succeeded but the server rejected the tokens.
+    /// The `Authenticator`'s limit of refreshes was reached. The associated error is the last failure; nil if all
+    /// refreshes succeeded but the server rejected the tokens.
     case tooManyRefreshes(reason: (any Error)?)
     /// The token contains characters that cannot be sent.
     case unusableToken
 }
 
 extension AuthenticatorError: SelfDescribingError {
-    /// A description of the failure and its reason, with the URL that caused it.
+    /// A description of the failure and its reason.
     public var description: String {
         switch self {
         case .refreshFailed(let reason): "The token could not be refreshed: \(ErrorDescription.reason(reason))"

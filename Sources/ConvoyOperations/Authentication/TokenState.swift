@@ -6,30 +6,30 @@ struct TokenState: Sendable {
     typealias Time = TimeInterval
 
     private(set) var token: AccessToken?
-    /// Grows with each token. A request sent with an older token than the current one is sent again.
+    /// The number of times that the token was set. A request sent with a token of an earlier generation is sent again.
     private(set) var generation = 0
-    /// When the token will be refreshed, shortly before its expiry.
+    /// The date at which the token is due for a refresh, shortly before its expiry.
     private var isDue: Date?
-    /// The number of the running refresh.
+    /// The number of the running refresh; nil if none is running.
     private(set) var refresh: Int?
     private var refreshes = 0
     /// The start times of the last refreshes that count against the limit.
     private var recent: [Time] = []
-    /// Whether the refresh was due, rather than caused by a rejected token.
+    /// Whether the last refresh was started because no valid token existed, rather than because a token was rejected.
     private var isExpected = false
     private var lastFailure: (any Error)?
 
     /// The maximum number of refreshes in `window`.
     var limit = 5
-    /// The length of the window, in seconds.
+    /// The length of the time window for `limit`, in seconds.
     var window: Time = 30
-    /// The number of seconds before its expiry at which a token is refreshed.
+    /// The time before its expiry at which a token is refreshed, in seconds.
     var leeway: TimeInterval = 30
 
     enum Step {
         /// Send this token.
         case use(AccessToken, generation: Int)
-        /// Wait for the refresh; if `begins` is set, begin it under that number.
+        /// Wait for the refresh. If `begins` is not nil, begin a refresh with that number.
         case wait(begins: Int?)
         case fail(AuthenticatorError)
     }
@@ -39,8 +39,9 @@ struct TokenState: Sendable {
         set(token, at: date)
     }
 
-    /// Sets the token from outside. If it is not nil, the result of a running refresh is ignored, because this token is
-    /// newer. If it is nil, the running refresh replaces it: a second one would present the same refresh token again.
+    /// Sets the token from outside. If the token is not nil, the result of a running refresh is ignored, because this
+    /// token is newer. If it is nil, the running refresh provides the next token, because a second refresh would
+    /// present the same refresh token again.
     mutating func set(_ token: AccessToken?, at date: Date) {
         self.token = token
         generation += 1
@@ -48,27 +49,29 @@ struct TokenState: Sendable {
         lastFailure = nil
         if token != nil { recent = [] }
         isDue = token?.expires.map { end in
-            // A token with a lifetime shorter than twice the leeway would be due immediately, again and again.
+            // Use at most half of the lifetime as leeway. Otherwise a token with a lifetime shorter than the leeway
+            // would always be due.
             let life = end.timeIntervalSince(date)
             return life > 0 ? end.addingTimeInterval(-min(max(0, leeway), life / 2)) : .distantFuture
         }
     }
 
-    /// Returns the step for a request that is about to be sent.
+    /// Returns the next step for a request that is about to be sent.
     mutating func next(_ now: Time, _ date: Date) -> Step {
         if refresh != nil { return .wait(begins: nil) }
         if let token, isDue.map({ date < $0 }) ?? true { return .use(token, generation: generation) }
         return begin(now, isExpected: true)
     }
 
-    /// Returns the step for a request whose token, of this generation, was rejected.
+    /// Returns the next step for a request whose token, of the given generation, was rejected.
     mutating func refused(_ generation: Int, _ now: Time) -> Step {
         if refresh != nil { return .wait(begins: nil) }
         if generation < self.generation, let token { return .use(token, generation: self.generation) }
         return begin(now, isExpected: false)
     }
 
-    /// Whether a newer token than that of a generation exists, or a running refresh will provide one.
+    /// Returns whether a newer token than that of the given generation exists, or a refresh that will provide one is
+    /// running.
     func isNewer(than generation: Int) -> Bool { refresh != nil || generation < self.generation && token != nil }
 
     private mutating func begin(_ now: Time, isExpected: Bool) -> Step {
@@ -87,7 +90,8 @@ struct TokenState: Sendable {
         switch result {
         case .success(let token):
             var recent = recent
-            // Short lifetimes are valid; but with lifetimes below this, each request would cause a refresh.
+            // A refresh that was due does not count against the limit, unless the new token is valid for less than a
+            // second, in which case each request would cause a refresh.
             let life = token.expires?.timeIntervalSince(date) ?? .infinity
             if isExpected, life >= 1 { _ = recent.popLast() }
             set(token, at: date)
