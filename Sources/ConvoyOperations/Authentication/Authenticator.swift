@@ -118,8 +118,8 @@ public final class Authenticator: Sendable {
         take(waiter) { $0.refused(grant.generation, $1) }
     }
 
-    /// Returns the next step after a 401 for an operation that has already requested a refresh; nil if its token is the
-    /// current one and no refresh is running.
+    /// Returns the next step after a 401 for an operation that has already requested a refresh; nil if no newer token
+    /// exists and no refresh is running.
     func stepIfSuperseded(_ grant: Grant, _ waiter: @escaping Waiter) -> Step? {
         guard state.withLock({ $0.token.isNewer(than: grant.generation) }) else { return nil }
         return refused(grant, waiter)
@@ -219,7 +219,7 @@ public enum AuthenticatorError: Error, Sendable {
 }
 
 extension AuthenticatorError: SelfDescribingError {
-    /// A description of the failure and its reason.
+    /// A description of the failure and its reason, with the URL of the failed request if known.
     public var description: String {
         switch self {
         case .refreshFailed(let reason): "The token could not be refreshed: \(ErrorDescription.reason(reason))"

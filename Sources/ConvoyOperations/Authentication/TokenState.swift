@@ -15,7 +15,7 @@ struct TokenState: Sendable {
     private var refreshes = 0
     /// The start times of the last refreshes that count against the limit.
     private var recent: [Time] = []
-    /// Whether the last refresh was started because no valid token existed, rather than because a token was rejected.
+    /// Whether the last refresh was started because the token was missing or due, rather than because it was rejected.
     private var isExpected = false
     private var lastFailure: (any Error)?
 
