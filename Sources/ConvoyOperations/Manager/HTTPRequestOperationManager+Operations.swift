@@ -65,7 +65,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Whether the manager is not of a subclass, which may override how operations are created.
+    /// Whether the manager's class is not a subclass, which may override `makeOperation(request:)`.
     private var isPlain: Bool { type(of: self) == HTTPRequestOperationManager.self }
 
     /// Returns the request of a call as created by the request serializer.
@@ -94,7 +94,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Returns the encoded `body` of a call; nil if the call has none.
+    /// Returns the encoded `body` of a call; nil for a call without a body.
     private func body(of call: RequestArguments) throws -> RequestBody? {
         guard let body = call.body else { return nil }
         if let data = body as? Data { return .data(data, contentType: "application/octet-stream") }

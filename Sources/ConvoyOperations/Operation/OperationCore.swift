@@ -53,7 +53,7 @@ struct OperationCore: ~Copyable {
 
     /// The handlers that few operations have.
     final class OptionalHandlers: @unchecked Sendable {
-        // Guarded by the operation's lock.
+        // The handlers are guarded by the operation's lock.
         var download: URLConnectionOperation.ProgressHandler?
         var upload: URLConnectionOperation.ProgressHandler?
         var redirect: URLConnectionOperation.RedirectHandler?

@@ -16,7 +16,7 @@ extension HTTPRequestOperation: HTTPRequestHandle {
 
 /// An operation with a typed value, which dependent operations receive without a cast.
 ///
-/// A manager creates typed operations.
+/// Create typed operations with a manager.
 ///
 /// ```swift
 /// let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Session.self)

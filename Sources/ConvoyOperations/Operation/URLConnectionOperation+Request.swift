@@ -95,7 +95,7 @@ struct RequestPreparation: Sendable {
 }
 
 extension OperationCore {
-    /// Takes out the preparation; nil if there is none.
+    /// Takes out the preparation and returns it; nil without closures to run.
     mutating func takePreparation() -> RequestPreparation? {
         guard var preparation = rareHandlers?.takePreparation() else { return nil }
         preparation.mayLackInputs = common.values.chosenDependencyFailurePolicy == .run
@@ -104,7 +104,7 @@ extension OperationCore {
 }
 
 extension OperationCore.OptionalHandlers {
-    /// Takes out the preparation; nil if there is none.
+    /// Takes out the preparation and returns it; nil without closures to run.
     func takePreparation() -> RequestPreparation? {
         guard prepare != nil || !inputs.isEmpty else { return nil }
         defer { inputs = [] }

@@ -186,7 +186,7 @@ extension URLConnectionOperation {
         guard policy.maximumGateDuration > 0 else { return }
         let duration = min(failure.retryAfter ?? delay, policy.maximumGateDuration)
         let deadline = Nanoseconds.deadline(duration, after: now)
-        // The refusal came from the host itself, not from a host that it redirected to.
+        // `host` itself refused the connection if nothing was sent, or if it is the target of a redirect.
         let isRefusal = failure.nothingWasSent || !redirects.isEmpty
         switch event.reason {
         case .status(429), .status(503): closeGate(of: host, until: deadline)
@@ -331,8 +331,8 @@ extension URLError {
     /// Whether the transport has determined that no byte of the request was sent.
     fileprivate var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
 
-    /// Whether this error shows that the server received nothing of the request: it was not sent, or no connection was
-    /// established.
+    /// Returns whether this error shows that the server received nothing of the request, because it was not sent or no
+    /// connection was established.
     func provesThatNothingWasSent(of request: URLRequest) -> Bool {
         // If a different URL failed, there was a redirect, so the request was sent and answered.
         if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != request.url { return false }
@@ -363,7 +363,7 @@ struct NetworkCondition {
 
 /// The wait between an attempt that has ended and the next one. Guarded by the operation's lock.
 final class RetryDelay: @unchecked Sendable {
-    /// When the next attempt is due, on the clock; the maximum value if an answer ends the wait.
+    /// The time on the clock at which the next attempt is due; the maximum value if an answer ends the wait.
     let due: UInt64
     /// The network whose return ends the wait early, if any.
     let network: NetworkCondition?
@@ -422,7 +422,7 @@ final class RetryRecord: @unchecked Sendable {
         counted = 0
     }
 
-    /// Returns a copy that can be read without the lock.
+    /// A copy that can be read without the lock.
     var copy: RetryRecord {
         let copy = RetryRecord()
         (copy.count, copy.counted, copy.began) = (count, counted, began)

@@ -163,7 +163,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// How the cache served the response; nil for a response from the network, and before a response has arrived.
+    /// The way in which the cache served the response; nil for a response from the network, or before a response has
+    /// arrived.
     public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
 }
 
@@ -184,7 +185,7 @@ final class HandledCache: ResponseCache {
 
 // MARK: Handler types
 
-/// How an operation reacts to a failed or cancelled dependency.
+/// The reaction of an operation to a failed or cancelled dependency.
 public enum DependencyFailurePolicy: Sendable, Hashable {
     /// The operation runs, as in AFNetworking and in Foundation. If this policy was set explicitly, an operation that
     /// takes a value from the dependency is sent without that value.
