@@ -3,21 +3,21 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// The last operation of a batch. It finishes when all members have finished, their own handlers have run, and the
-/// batch's completion handler has run. Operations that depend on it start after all of that.
+/// The final operation of a batch. It finishes when all members have finished, the members' handlers have run, and the
+/// batch's completion handler has run. Operations that depend on the batch start afterwards.
 ///
 /// ```swift
 /// let batch = BatchOperation(of: operations)
 /// try await batch.finished()
 /// ```
 ///
-/// If it is cancelled, it finishes without calling the completion handler, and the members continue. A batch outside a
-/// queue finishes when it is started or awaited.
+/// A cancelled batch finishes without calling the completion handler, and the members continue. A batch outside a queue
+/// finishes when it is started or awaited.
 public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
-    /// Called with the number of members that have finished and run their handlers, and the total. Each number is
-    /// reported once, in order.
+    /// A handler called with the number of members that have finished and whose handlers have run, and the total. Each
+    /// number is reported once, in order.
     public typealias ProgressHandler = @Sendable (_ finished: Int, _ total: Int) -> Void
-    /// Called with all members, in the order in which they were passed in.
+    /// A handler called with all members, in the order in which they were passed in.
     public typealias Completion = @Sendable (_ operations: [URLConnectionOperation]) -> Void
 
     private struct Batch {
@@ -25,32 +25,34 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         var isEndPosted = false
         var delivered = 0
         var members: [URLConnectionOperation]
-        /// Whether the members' bytes are reported, and their sum after the members were released.
+        /// Whether the sum of the members' progress must be kept when the members are released.
         var countsBytes = false
         var sum: TransferProgress?
         var progress: ProgressHandler?
         var completion: Completion?
-        /// Internal blocks to run when the batch has finished.
+        /// The internal blocks to run when the batch has finished.
         var hooks: [@Sendable () -> Void] = []
     }
 
     private let batch: Locked<Batch>
     private let total: Int
-    /// A serial queue, so that the numbers arrive in order and the completion comes last.
+    /// The queue of the handlers. It is serial, so that the progress is reported in order and the completion handler
+    /// runs last.
     private let queue: DispatchQueue
     private let isOnMainQueue: Bool
 
-    /// Creates a batch of operations. Enqueue the batch and all members, or await the batch, which starts those that
-    /// are not enqueued.
+    /// Creates a batch of operations. Enqueue the batch and all members, or await the batch, which starts the members
+    /// that are not enqueued.
     ///
     /// Failed and cancelled members count as finished. Duplicates are ignored. An operation may be in several batches,
-    /// and its handlers may be set before or after.
+    /// and its handlers may be set before or after the batch is created.
     ///
     /// - Parameters:
-    ///   - operations: The members.
+    ///   - operations: The members of the batch.
     ///   - queue: The queue on which the handlers run; nil, as in AFNetworking, is the main queue.
-    ///   - progress: Called for each member after its own handlers, with numbers that increase by one.
-    ///   - completion: Called once, after all members' handlers have run.
+    ///   - progress: The handler called for each member after the member's own handlers, with a count that increases by
+    ///     one.
+    ///   - completion: The handler called once, after the handlers of all members have run.
     public init(
         of operations: [URLConnectionOperation], completionQueue queue: DispatchQueue? = nil,
         progress: ProgressHandler? = nil, completion: Completion? = nil
@@ -64,7 +66,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         declare([.ofLibrary, .startedDirectly])
         for member in members {
             addDependency(member)
-            // Weak, so that a batch that is never enqueued is released together with its members.
+            // The reference is weak, so that a batch that is never enqueued can be released.
             member.whenDelivered { [weak self] in self?.memberDelivered() }
         }
     }
@@ -89,11 +91,11 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 
     // MARK: Awaiting
 
-    /// Waits until the batch has finished: all members have finished, and their handlers and the batch's own have run.
-    /// Like `URLConnectionOperation.finished()`, it starts the batch and the members that are not enqueued. Cancelling
-    /// the task cancels the members.
+    /// Waits until the batch has finished, that is, until all members have finished and the handlers of the members and
+    /// the batch have run. Like `URLConnectionOperation.finished()`, this method starts the batch and the members if
+    /// they are not enqueued. Cancelling the task cancels the members.
     ///
-    /// A failed member does not end the batch: check its `error`.
+    /// A failed member does not make the batch fail, so check the `error` of each member.
     ///
     /// - Throws: `URLError.cancelled` if the batch or the task was cancelled.
     public func finished() async throws {
@@ -128,7 +130,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     private func memberDelivered() {
         let (delivered, progress) = batch.withLock { batch in
             batch.delivered += 1
-            // Submitted under the lock, so that the numbers arrive in order.
+            // Submit the handler under the lock, so that the counts are reported in order.
             if let progress = batch.progress, !isCancelled {
                 let (count, total) = (batch.delivered, self.total)
                 queueForHandlers.submit { progress(count, total) }
@@ -146,7 +148,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             guard life.state == .executing, !batch.hasCompleted else { return .wait }
             guard life.isCancelled || batch.delivered == total else { return .wait }
             batch.hasCompleted = true
-            // The last progress is also reported before the batch finishes.
+            // A batch with only a progress handler also waits until the last progress has been reported.
             let hasHandlers = batch.completion != nil || batch.progress != nil
             return life.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
         }
@@ -170,8 +172,8 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         return sum ?? TransferProgress.sum(of: members)
     }
 
-    /// A sequence of `transferProgress`, ten times per second, from the current progress to the final one. Iterate over
-    /// it once.
+    /// A sequence of `transferProgress` values, ten per second, from the current progress to the final one. Iterate
+    /// over it once.
     public var transferProgressUpdates: AsyncStream<TransferProgress> {
         TransferProgress.updates(of: { self.transferProgress }, until: { self.isFinished })
     }
@@ -181,7 +183,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         workDidEnd()
     }
 
-    /// Releases the members and the handlers, after counting the bytes if they are reported.
+    /// Releases the members and the handlers. If the progress is being read, first stores its sum.
     private func releaseMembers() {
         let counted = batch.withLock { $0.countsBytes && $0.sum == nil ? $0.members : nil }
         if let counted {
@@ -197,7 +199,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 }
 
 extension Array where Element: URLConnectionOperation {
-    /// Each operation once, at its first position.
+    /// The operations without duplicates, each at its first position.
     var eachOnce: [Element] {
         var seen = Set<ObjectIdentifier>()
         return filter { seen.insert(ObjectIdentifier($0)).inserted }
@@ -205,10 +207,10 @@ extension Array where Element: URLConnectionOperation {
 }
 
 extension URLConnectionOperation {
-    /// Creates a batch of operations: `batchOfRequestOperations:progressBlock:completionBlock:`. The parameters are
-    /// those of `BatchOperation.init(of:completionQueue:progress:completion:)`.
+    /// Creates a batch of operations. The counterpart of `batchOfRequestOperations:progressBlock:completionBlock:`. The
+    /// parameters are those of `BatchOperation.init(of:completionQueue:progress:completion:)`.
     ///
-    /// - Returns: The members followed by a `BatchOperation`. None is enqueued yet, and all must be.
+    /// - Returns: The members followed by a `BatchOperation`. The caller must enqueue all of them.
     public static func batch(
         of operations: [URLConnectionOperation], completionQueue queue: DispatchQueue? = nil,
         progress: BatchOperation.ProgressHandler? = nil, completion: BatchOperation.Completion? = nil
