@@ -3,10 +3,11 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A file for a body. It is written in place, or beside its destination and renamed when the response is accepted.
+/// A sink that writes a body to a file, either in place, or next to its destination, followed by a rename when the
+/// response is accepted.
 ///
-/// Nothing is created or changed before the first byte of an accepted response, or the end of an empty one. A file in
-/// place on a local disk is written immediately.
+/// The file is not created or changed before the first byte of an accepted response, or the end of an empty response. A
+/// file in place on a local disk is usually written directly on the network thread.
 package final class FileSink: BodySink, @unchecked Sendable {
     package let fileURL: URL
     package let isProvisional: Bool
@@ -14,7 +15,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
     let file: FileWriter
     private let prepare: (@Sendable () throws -> Void)?
     private let didCommit: (@Sendable () throws -> Void)?
-    /// The first error.
+    /// The first error, except for a lack of descriptors that has been resolved.
     package private(set) var failure: FileWritingError?
     package private(set) var isOpen = false
     private(set) var isClosed = false
@@ -24,20 +25,20 @@ package final class FileSink: BodySink, @unchecked Sendable {
     private let clock: @Sendable () -> MonotonicTime
     /// Whether the body of a response begins with the next byte.
     private var begins = false
-    /// Whether the file contains bytes of another body.
+    /// Whether the file contains old bytes, which must be discarded before the next write.
     private var hasOldContents = false
-    /// Whether such bytes were discarded.
+    /// Whether old bytes were discarded.
     private var wasEmptied = false
 
-    /// The longest time that a write may take before the following ones leave the network thread. A disk that is too
-    /// slow for the transfer can block a write for a second.
+    /// The maximum duration of a write on the network thread, in nanoseconds. After a longer write, the following
+    /// writes run on a worker thread, because a disk that is too slow for the transfer can block a write for a second.
     package static let longestWrite: MonotonicTime = 20_000_000
 
-    /// Whether the next command does not block. False before contents are discarded: for a file of 1 GiB, that takes up
-    /// to half a second.
+    /// Whether the next command does not block. False before old contents are discarded, which takes up to half a
+    /// second for a file of 1 GiB.
     package var isImmediate: Bool { isOnLocalDisk && !(begins && hasOldContents) && !isSlow }
-    /// Whether closing the file does not block. False after contents were discarded: some file systems, such as ext4
-    /// and XFS, then write the file to the disk when it is closed.
+    /// Whether closing the file does not block. False after old contents were discarded, because some file systems,
+    /// such as ext4 and XFS, then write the file to the disk when it is closed.
     package var closesImmediately: Bool { isImmediate && !wasEmptied }
 
     /// Creates a sink for a file that is written in place.
@@ -45,12 +46,12 @@ package final class FileSink: BodySink, @unchecked Sendable {
         self.init(fileURL, FileWriter(inPlace: fileURL.path), isProvisional: false)
     }
 
-    /// Creates a sink for a file that is written beside its destination, under a unique name of limited length.
+    /// Creates a sink for a file that is written next to its destination, under a unique name of limited length.
     ///
     /// - Parameters:
-    ///   - preparing: Called before the request is sent, on a thread that may block.
-    ///   - didCommit: Called when the file has been moved to its destination, on a thread that may block; an error that
-    ///     it throws fails the operation.
+    ///   - preparing: A closure called before the request is sent, on a thread that may block.
+    ///   - didCommit: A closure called when the file has been moved to its destination, on a thread that may block. If
+    ///     it throws, the operation fails with its error.
     package convenience init(
         replacing fileURL: URL, calls: FileCalls = FileCalls(), preparing: (@Sendable () throws -> Void)? = nil,
         didCommit: (@Sendable () throws -> Void)? = nil
@@ -88,7 +89,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
         isOpen = true
     }
 
-    /// Creates or truncates a file in place, whatever the response is.
+    /// Creates or truncates the file immediately, without waiting for a response. Used by ``FileOutputStream/open()``.
     func openEmpty() throws(URLError) {
         guard !isOpen, !isClosed else { return }
         try attempt { () throws(FileWritingError) in try file.open() }
@@ -109,18 +110,18 @@ package final class FileSink: BodySink, @unchecked Sendable {
         }
     }
 
-    /// Writes as many bytes as one call accepts, and returns their number.
+    /// Writes as many bytes as a single system call accepts, and returns their number.
     func writeSome(_ bytes: UnsafeRawBufferPointer) throws(URLError) -> Int {
         var count = 0
         try attempt { () throws(FileWritingError) in count = try file.writeSome(bytes) }
         return count
     }
 
-    /// Creates the file, or discards its contents, unless that has been done for this body.
+    /// Creates the file or discards its contents, unless this has already been done for the current body.
     private func makeEmpty() throws(FileWritingError) {
         guard begins else { return }
         if !file.isOpen {
-            // This may be the network thread, and the file may have been replaced by a pipe.
+            // Opening must not wait on the network thread, because the file may have been replaced by a pipe.
             try file.open(waits: !isOnLocalDisk)
             isOnLocalDisk = isOnLocalDisk && file.isOnLocalDisk
         } else if hasOldContents {
@@ -130,7 +131,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
         (begins, hasOldContents) = (false, false)
     }
 
-    /// Discards all bytes.
+    /// Discards all bytes in the file.
     func rewind() throws(URLError) { try attempt { () throws(FileWritingError) in try file.rewind() } }
 
     package func synchronize() throws(URLError) {
@@ -162,13 +163,13 @@ package final class FileSink: BodySink, @unchecked Sendable {
         file.discard()
     }
 
-    /// Calls a function of the file, and stores its error.
+    /// Runs a file operation, and stores its error in `failure`.
     private func attempt(
         _ code: URLError.Code = .cannotWriteToFile, _ body: () throws(FileWritingError) -> Void
     ) throws(URLError) {
         do throws(FileWritingError) {
             try body()
-            // A failure for lack of a descriptor has been resolved.
+            // The operation succeeded, so an earlier lack of descriptors has been resolved.
             if failure?.cause.lacksDescriptor == true { failure = nil }
         } catch {
             if failure?.cause.lacksDescriptor != false { failure = error }
@@ -178,16 +179,16 @@ package final class FileSink: BodySink, @unchecked Sendable {
 }
 
 extension FileWritingError {
-    /// The system's error.
+    /// The error as a `POSIXError`.
     package var posixError: POSIXError { POSIXError(POSIXErrorCode(rawValue: cause.code) ?? .EIO) }
 }
 
 extension URLError {
-    /// Creates the error for a file that cannot be written, with its path.
+    /// Creates the error for a file that cannot be written. Its text contains the path of the file.
     ///
-    /// - Parameter url: The source of the bytes.
+    /// - Parameter url: The URL from which the bytes were received.
     package init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {
-        // Foundation's text begins with a meaningless phrase.
+        // Foundation's description of a `POSIXError` begins with a meaningless phrase.
         let reason = (underlying as? POSIXError).map { SystemError(code: $0.code.rawValue).text }
         self.init(
             code, url: url, "The file \(file.path) could not be written: \(reason ?? underlying.localizedDescription)",
@@ -195,12 +196,12 @@ extension URLError {
     }
 }
 
-/// An output stream to a file that can start over: like `OutputStream(url:append: false)`, with `rewind()`.
+/// An output stream to a file that can start over, like `OutputStream(url:append: false)` with a `rewind()` method.
 ///
-/// Opening the stream creates the file, or truncates an existing one. An operation opens it with the first response
-/// whose body is written to the file.
+/// Opening the stream creates the file, or truncates an existing file. An operation creates or truncates the file only
+/// with the first response whose body is written to it.
 public final class FileOutputStream: OutputStream, RewindableOutputStream {
-    /// The file to write.
+    /// The URL of the file to write.
     public let fileURL: URL
     let sink: FileSink
 
@@ -210,7 +211,8 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
         super.init(toMemory: ())
     }
 
-    /// Required by `OutputStream`. A file stream cannot write to memory, so opening this one fails.
+    /// Creates a stream that cannot be opened, because a file stream cannot write to memory. `OutputStream` requires
+    /// this initializer.
     public required init(toMemory: ()) {
         fileURL = URL(fileURLWithPath: "")
         sink = FileSink(fileURL, FileWriter(inPlace: ""), isProvisional: false)

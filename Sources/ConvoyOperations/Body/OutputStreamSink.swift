@@ -2,10 +2,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// An output stream that can discard what was written to it and start over, which Foundation's streams cannot.
+/// An output stream that can discard the bytes written to it and start over, which Foundation's streams cannot.
 ///
-/// Needed for a response that must be fetched again from its first byte, because the server cannot resume it or the
-/// resource has changed.
+/// Such a stream is needed if a response must be fetched again from its first byte, because the server does not support
+/// resuming or the resource has changed.
 public protocol RewindableOutputStream: OutputStream {
     /// Discards all bytes written since the stream was opened. Called on an internal thread.
     ///
@@ -13,11 +13,12 @@ public protocol RewindableOutputStream: OutputStream {
     func rewind() throws
 }
 
-/// The sink of an `OutputStream` of a class outside the library. All its methods are user code.
+/// A sink that writes to an `OutputStream` whose class is not part of the library, so that all its methods are user
+/// code.
 final class OutputStreamSink: BodySink, @unchecked Sendable {
     private let stream: OutputStream
     private var position: Int64 = 0
-    /// The furthest position ever written: bytes beyond the end of the final body must not remain.
+    /// The furthest position written so far, which shows whether bytes of an earlier body remain after the final body.
     private var furthest: Int64 = 0
 
     init(_ stream: OutputStream) { self.stream = stream }
@@ -46,7 +47,8 @@ final class OutputStreamSink: BodySink, @unchecked Sendable {
             }
             furthest = 0
         } else {
-            // An appending stream has no position. A stream that has one is moved back to 0, and `close()` checks it.
+            // Move the stream back to position 0 if it has a position, which an appending stream has not. `close()`
+            // checks that no old bytes remain.
             guard type(of: stream) == OutputStream.self, stream.property(forKey: .fileCurrentOffsetKey) != nil,
                 stream.setProperty(NSNumber(value: 0), forKey: .fileCurrentOffsetKey)
             else {
@@ -67,7 +69,7 @@ final class OutputStreamSink: BodySink, @unchecked Sendable {
                 throw URLError(.cannotWriteToFile, url: nil, "The output stream is out of space.")
             }
             guard count > 0 else { throw failure }
-            // A faulty stream may claim to have written more than it was given.
+            // A faulty stream may report more bytes than were passed to it.
             let taken = min(count, left)
             next += taken
             left -= taken
@@ -80,7 +82,7 @@ final class OutputStreamSink: BodySink, @unchecked Sendable {
         stream.close()
         if stream.streamStatus == .error { throw failure }
         guard position < furthest else { return }
-        // It could not be truncated.
+        // The stream could not be truncated, so it ends with bytes of an earlier response.
         throw URLError(
             .cannotWriteToFile, url: nil,
             "The output stream ends with \(furthest - position) bytes of an earlier, longer response.")

@@ -5,9 +5,10 @@ import Foundation
 /// The facts that earlier responses stated about a partly received representation, and the interpretation of responses
 /// to range requests (RFC 9110, sections 8.8, 13.1.5, 14 and 15.3.7).
 ///
-/// A value without I/O. It ensures that bytes of two representations are never combined, and that a part is never
-/// accepted as the whole. Servers that ignore `If-Range`, or answer a range with the wrong status code, are common. So
-/// the response's own fields decide, and a response that contradicts an earlier one is rejected.
+/// This value type performs no I/O. It ensures that bytes of two representations are never combined, and that a partial
+/// body is never accepted as the complete one. Servers that ignore `If-Range`, or answer a range request with the wrong
+/// status code, are common. Therefore the response's own fields decide, and a response that contradicts an earlier
+/// response is rejected.
 package struct RepresentationFacts: Sendable, Equatable {
     /// The validators of a representation, as texts of `SafeFieldValue`, which preserve the bytes and can be sent.
     package struct Validators: Sendable, Equatable {
@@ -32,11 +33,11 @@ package struct RepresentationFacts: Sendable, Equatable {
         package var condition: String? { entityTag ?? lastModified }
     }
 
-    /// The validators; nil if only a checksum of the complete body can show whether bytes belong to it.
+    /// The validators; nil if only a checksum of the complete body can show whether bytes belong to the representation.
     package let validators: Validators?
     /// The complete length in bytes; nil if no response has stated it.
     package let length: Int64?
-    /// The number of bytes received from the first one on: the representation has at least as many.
+    /// The number of consecutive bytes received from the start. The representation has at least as many bytes.
     package let received: Int64
 
     package init(validators: Validators?, length: Int64?, received: Int64 = 0) {
@@ -47,13 +48,15 @@ package struct RepresentationFacts: Sendable, Equatable {
 
     /// The meaning of a response to a range request.
     package enum Answer: Equatable, Sendable {
-        /// Bytes of this representation follow, from the requested offset through this position.
+        /// Bytes of this representation follow, from the requested offset through the given position, of the given
+        /// total length.
         case part(through: Int64, of: Int64)
-        /// The complete body follows from its first byte, of this representation or another.
+        /// The complete body of this or another representation follows, from its first byte.
         case whole
         /// The representation ends where the range begins, so it is complete.
         case complete
-        /// The response is unusable: a part that does not fit, or a success without the body.
+        /// The response is unusable: it contains a part that was not requested, or indicates success without a usable
+        /// body.
         case useless
         /// The response describes another representation, or contradicts an earlier response.
         case differs
@@ -65,8 +68,9 @@ package struct RepresentationFacts: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - offset: The position of the first byte of the range.
-    ///   - end: The position after its last byte; nil if unknown.
-    ///   - isSamePlace: Whether the response came from the representation's URL. Validators are meaningless elsewhere.
+    ///   - end: The position after the last byte of the range; nil if unknown.
+    ///   - isSamePlace: Whether the response came from the representation's URL. Validators of other URLs are
+    ///     meaningless.
     package func evaluate(
         _ head: ResponseHead, from offset: Int64, upTo end: Int64?, isSamePlace: Bool
     ) -> Answer {
@@ -77,8 +81,9 @@ package struct RepresentationFacts: Sendable, Equatable {
             let isAtEnd = length == offset && ContentRange.unsatisfied(head["Content-Range"]) == offset
             return isAtEnd ? .complete : .useless
         case 200, 203, 226:
-            // Without a 206 the field has no meaning (RFC 9110, section 14.4). But some servers send only the part that
-            // it specifies, and others the complete body, so it is accepted only if both interpretations agree.
+            // `Content-Range` has no meaning in a response other than a 206 (RFC 9110, section 14.4). But some servers
+            // send only the specified part, and others the complete body, so the response is accepted only if both
+            // interpretations agree.
             if head.hasField("content-range"), !head.saysThatItIsWhole { return .useless }
             // A body as long as the requested part may be that part, whatever its status code.
             if offset > 0, let end, !head.isEncoded, head.contentLength == end - offset { return .useless }
@@ -99,28 +104,29 @@ package struct RepresentationFacts: Sendable, Equatable {
         return .part(through: range.last, of: whole)
     }
 
-    /// Whether the response to a request for the complete body, after an unusable response to a range request, is also
-    /// unusable: it is declared as a part, or contradicts earlier responses again.
+    /// Returns whether the response to a request for the complete body is unusable too, after an unusable response to a
+    /// range request: it is declared as a partial body, or contradicts earlier responses.
     package func isDenied(byWhole head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard [200, 203, 226].contains(head.statusCode), !head.isEncoded else { return false }
         return ContentRange(head["Content-Range"]) != nil && !head.saysThatItIsWhole
             || isDenied(by: head, isSamePlace: isSamePlace)
     }
 
-    /// Whether a complete body has the strong tag of this representation (RFC 9110, section 8.8.1) but another length.
+    /// Returns whether a complete body has the strong tag of this representation (RFC 9110, section 8.8.1) but another
+    /// length.
     private func isDenied(by head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard hasTag(of: head, isSamePlace: isSamePlace), let told = head.contentLength else { return false }
         return length.map { $0 != told } ?? (told < received)
     }
 
-    /// Whether a head has the strong tag of this representation, and therefore describes the same bytes.
+    /// Returns whether a head has the strong tag of this representation, and therefore describes the same bytes.
     package func hasTag(of head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard isSamePlace, !head.isEncoded, let tag = validators?.entityTag else { return false }
         return Self.areSame(head.echoedValue(of: "ETag")?.text, tag)
     }
 
-    /// Whether a part has these validators. A tag must be repeated. A date must not differ, and must be repeated if the
-    /// tag is missing.
+    /// Returns whether a partial response has the given validators. The response must repeat the tag. The date must not
+    /// differ, and is required if the validators contain no tag.
     private func repeats(_ validators: Validators, in head: ResponseHead) -> Bool {
         if let tag = validators.entityTag, !Self.areSame(head.echoedValue(of: "ETag")?.text, tag) { return false }
         guard let lastModified = validators.lastModified else { return true }
@@ -128,19 +134,19 @@ package struct RepresentationFacts: Sendable, Equatable {
         return Self.areSame(other.text, lastModified)
     }
 
-    /// Compares bytes: Swift's `==` treats canonically equivalent strings as equal.
+    /// Compares the bytes of two strings, because Swift's `==` treats canonically equivalent strings as equal.
     private static func areSame(_ one: String?, _ other: String) -> Bool {
         one?.utf8.elementsEqual(other.utf8) ?? false
     }
 }
 
 extension RepresentationFacts.Validators {
-    /// Creates the validators of a response: a strong tag, or a date at least a minute older than the response, because
-    /// two representations may share a more recent one. Returns nil if the head has neither.
+    /// Creates the validators of a response: a strong tag, or a modification date at least a minute older than the
+    /// response, because two representations may share a more recent date. Returns nil if the head has neither.
     package init?(of head: ResponseHead) {
         let modified = head.echoedValue(of: "Last-Modified")
         if head.hasField("etag") {
-            // An unusable tag still shows that the date is insufficient.
+            // If the response has an unusable tag, such as a weak one, its date alone is not sufficient either.
             let quote = UInt8(ascii: "\"")
             guard let tag = head.echoedValue(of: "ETag"), tag.bytes.count >= 2, tag.bytes.first == quote,
                 tag.bytes.last == quote
@@ -156,7 +162,7 @@ extension RepresentationFacts.Validators {
 }
 
 extension ResponseHead {
-    /// Whether the `Content-Range` covers all bytes, and the length does not contradict it.
+    /// Whether the `Content-Range` covers all bytes, and the `Content-Length` does not contradict it.
     fileprivate var saysThatItIsWhole: Bool {
         guard let range = ContentRange(self["Content-Range"]), range.first == 0, let total = range.total else {
             return false
@@ -196,7 +202,7 @@ package struct ContentRange: Equatable {
         self.last = last
     }
 
-    /// Returns the length in `bytes */1234`.
+    /// Returns the length in a value like `bytes */1234`; nil for other values.
     static func unsatisfied(_ text: String?) -> Int64? {
         guard let rest = afterUnit(text), rest.hasPrefix("*/") else { return nil }
         return number(rest.dropFirst(2))

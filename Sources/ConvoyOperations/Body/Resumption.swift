@@ -2,9 +2,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Requests the rest of a partly received body, and decides from the response what happens to the received bytes.
+/// The continuation of a partly received body. It creates the request for the rest, and decides from the response
+/// whether the received bytes are kept.
 ///
-/// A value without I/O. ``RepresentationFacts`` interprets the response.
+/// This value type performs no I/O. ``RepresentationFacts`` interprets the response.
 package struct Resumption: Sendable, Equatable {
     package let known: RepresentationFacts
     /// The URL of the representation. Its validators are meaningless at another URL.
@@ -14,13 +15,13 @@ package struct Resumption: Sendable, Equatable {
 
     /// The consequence of a response's head for the bytes already received.
     package enum Verdict: Equatable, Sendable {
-        /// The rest follows: append until there are `total` bytes.
+        /// The rest follows. Append it to the received bytes, up to `total` bytes.
         case append(total: Int64)
-        /// The complete body follows from its first byte: discard the received bytes.
+        /// The complete body follows from its first byte. Discard the received bytes.
         case startOver
         /// The body is already complete.
         case alreadyComplete
-        /// The response is unusable: request the complete body, without a range.
+        /// The response is unusable. Request the complete body, without a range.
         case askForWhole
         /// The response does not describe the body, for example a server error. It becomes the final response, and the
         /// received bytes are kept.
@@ -32,7 +33,7 @@ package struct Resumption: Sendable, Equatable {
     /// Creates the continuation of an attempt that received `offset` bytes of the body described by `head`. Returns nil
     /// if only starting over from the first byte is safe.
     ///
-    /// - Parameter total: The length of the complete body, if a response other than `head` stated it.
+    /// - Parameter total: The length of the complete body, if a response other than `head` has stated it.
     package init?(after head: ResponseHead?, of request: URLRequest, offset: Int64, total: Int64? = nil) {
         guard let head, offset > 0, head.statusCode == 200, !head.isEncoded,
             (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil,
@@ -43,7 +44,7 @@ package struct Resumption: Sendable, Equatable {
         url = head.url
     }
 
-    /// Returns the request for the rest.
+    /// Returns the request for the rest of the body.
     package func request(_ request: URLRequest) -> URLRequest {
         var request = request
         request.setValue("bytes=\(offset)-", forHTTPHeaderField: "Range")
@@ -51,10 +52,10 @@ package struct Resumption: Sendable, Equatable {
         return request
     }
 
-    /// Evaluates the response to that request.
+    /// Evaluates the response to the request for the rest.
     package func evaluate(_ head: ResponseHead) -> Verdict {
         switch known.evaluate(head, from: offset, upTo: known.length, isSamePlace: isSamePlace(head)) {
-        // A range that stops short of the total leaves a gap.
+        // A range that ends before the total length would leave a gap.
         case .part(let last, let total): last == total - 1 ? .append(total: total) : .askForWhole
         case .whole: .startOver
         case .complete: .alreadyComplete
@@ -68,7 +69,7 @@ package struct Resumption: Sendable, Equatable {
         known.isDenied(byWhole: head, isSamePlace: isSamePlace(head)) ? .contradiction : .startOver
     }
 
-    /// Returns what is known about the body described by a head, if it is the same one.
+    /// Returns what is known about the body if a head describes the same body; otherwise nil.
     package func known(of head: ResponseHead) -> RepresentationFacts? {
         known.hasTag(of: head, isSamePlace: isSamePlace(head)) ? known : nil
     }

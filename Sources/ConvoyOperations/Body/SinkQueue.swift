@@ -3,40 +3,40 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Passes commands to a ``BodySink``, one after another.
+/// A queue that passes commands to a ``BodySink``, one after another.
 ///
-/// A sink may be a user's code, a pipe that is not read, or a file on an unreachable server. So it is opened, written
-/// and closed on a worker thread, while the transfer waits. Only a command that does not block is executed immediately,
-/// which saves two thread hops per block.
+/// A sink may be user code, a pipe that is not read, or a file on an unreachable server. Therefore it is opened,
+/// written and closed on a worker thread, while the transfer waits. Only a command that does not block is executed
+/// immediately, which saves two thread hops per block.
 ///
-/// A command's `then` is called synchronously if there was nothing to wait for, otherwise later on the network thread.
-/// When a command fails, those after it fail with the same error. ``discard()`` ends the queue, whatever the sink is
-/// doing; afterwards no `then` is called.
+/// A command's `then` is called synchronously if the command did not have to wait, otherwise later on the network
+/// thread. When a command fails, the following commands fail with the same error. ``discard()`` ends the queue even
+/// while a command is running; afterwards no `then` is called.
 ///
-/// The queue belongs to the thread that begins an attempt, then to the network thread, then to the thread that discards
-/// it; the operation orders them.
+/// The queue is used first by the thread that begins an attempt, then by the network thread, then by the thread that
+/// discards it. The operation guarantees this order.
 final class SinkQueue {
-    /// Returns the number of bytes in the sink after the command, given the number before it.
+    /// A closure that executes a command, given the number of bytes in the sink, and returns the new number.
     private typealias Job = @Sendable (any BodySink, Int64) throws(URLError) -> Int64
 
     private struct Command {
         let job: Job
         var closes = false
-        /// Called with the error of the command; nil if it succeeded.
+        /// The closure called with the error of the command; nil if the command succeeded.
         let then: (URLError?) -> Void
     }
 
     let sink: any BodySink
     private let url: URL?
-    /// Provides the network thread. Set only while no attempt is in progress.
+    /// The transport that provides the network thread. It is set only while no attempt is in progress.
     var transport: (any Transport)?
-    /// The descriptors claimed for the sink's file.
+    /// The claim on the descriptor of the sink's file, if any.
     var claim: DescriptorClaim?
     /// The number of body bytes written so far.
     private(set) var offset: Int64 = 0
-    /// The commands waiting for the one that a worker executes.
+    /// The commands that wait until the running command has completed.
     private var commands = Backlog<Command>()
-    /// The command executed by a worker.
+    /// The running call of a worker thread, if any.
     private var call: BlockingCall?
     /// The error of the first command that failed.
     private var failure: URLError?
@@ -48,8 +48,8 @@ final class SinkQueue {
     var isBusy: Bool { call != nil || !commands.isEmpty }
 
     /// - Parameters:
-    ///   - url: The source of the bytes, for errors.
-    ///   - transport: Provides the network thread.
+    ///   - url: The URL from which the bytes are received, for errors.
+    ///   - transport: The transport that provides the network thread.
     init(_ sink: any BodySink, url: URL?, on transport: (any Transport)?) {
         (self.sink, self.url, self.transport) = (sink, url, transport)
         isOpen = sink.isOpen
@@ -57,18 +57,19 @@ final class SinkQueue {
 
     // MARK: Opening and committing
 
-    /// Runs the code that follows a call: immediately on the worker thread that made the call, or on another thread.
+    /// A closure that runs the code that follows a call, either immediately on the worker thread that made the call, or
+    /// on another thread.
     typealias Executor = @Sendable (@escaping @Sendable () -> Void) -> Void
 
-    /// Records that a call is about to open the sink, or, with nil, that it will not.
+    /// Records the call that is about to open the sink; nil if the sink will not be opened.
     func willOpen(as call: BlockingCall?) { self.call = call }
 
-    /// Opens the sink. Called before each attempt, and before every other command.
+    /// Opens the sink. Called before an attempt if the sink is not open, and before every other command.
     ///
     /// - Parameters:
-    ///   - call: The call with which the opening can be abandoned, announced by ``willOpen(as:)``.
-    ///   - executor: Runs code where the queue is used next.
-    ///   - then: Called by the executor.
+    ///   - call: The call with which the opening can be abandoned, as passed to ``willOpen(as:)``.
+    ///   - executor: The closure that runs code on the thread that uses the queue next.
+    ///   - then: The closure called with the result, by the executor.
     func open(
         as call: BlockingCall, on executor: @escaping Executor = { $0() }, then: @escaping @Sendable (URLError?) -> Void
     ) {
@@ -87,7 +88,8 @@ final class SinkQueue {
         then(failure)
     }
 
-    /// Records that the sink is about to commit: no other command is running, and only ``discard()`` follows.
+    /// Records the call that is about to commit the sink. No other command may be running, and only ``discard()`` may
+    /// follow.
     func willCommit(as call: BlockingCall) {
         self.call = call
         hasCommitted = true
@@ -97,7 +99,7 @@ final class SinkQueue {
     ///
     /// - Parameters:
     ///   - call: The call with which the commit can be abandoned.
-    ///   - then: Called on a worker thread.
+    ///   - then: The closure called with the result, on a worker thread.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
         BlockingWorkers.shared.perform(call) { [sink] in
             var failure: (any Error)?
@@ -108,7 +110,7 @@ final class SinkQueue {
 
     // MARK: Commands
 
-    /// Begins the body of a response, and discards the bytes of another one.
+    /// Begins the body of a response, and discards the bytes of an earlier body.
     func begin(_ response: ResponseHead, then: @escaping (URLError?) -> Void) {
         let begin: Job = { (sink, offset) throws(URLError) in
             try sink.begin(response, discarding: offset)
@@ -117,7 +119,7 @@ final class SinkQueue {
         if offset == 0, !isBusy { carryOut(begin, then) } else { append(Command(job: begin, then: then)) }
     }
 
-    /// Writes bytes.
+    /// Appends bytes to the sink.
     func write(_ bytes: UnsafeRawBufferPointer, then: @escaping (URLError?) -> Void) {
         var mustWait = false
         if !isBusy, failure == nil, sink.isImmediate {
@@ -138,18 +140,18 @@ final class SinkQueue {
         if mustWait { begin(command, waits: true) } else { append(command) }
     }
 
-    /// Whether a command has done nothing because the file could not be opened for lack of a descriptor, and a
+    /// Returns whether a command must be repeated, because its file could not be opened for lack of a descriptor, and a
     /// descriptor may become available.
     private func mayTryAgain(after failure: URLError?, _ claim: DescriptorClaim?) -> Bool {
         sink.opensFile && failure?.lacksDescriptor == true && transport != nil && claim?.isLast != true
     }
 
-    /// Waits for all earlier commands. `then` receives the first failure.
+    /// Calls `then` after all earlier commands, with the first failure, if any.
     func flush(then: @escaping (URLError?) -> Void) {
         if isBusy { commands.append(Command(job: { $1 }, then: then)) } else { then(failure) }
     }
 
-    /// Synchronizes the sink after all earlier commands. `then` receives the first failure.
+    /// Synchronizes the sink after all earlier commands, then calls `then` with the first failure, if any.
     func synchronize(then: @escaping (URLError?) -> Void) {
         append(
             Command(
@@ -159,10 +161,10 @@ final class SinkQueue {
                 }, then: then))
     }
 
-    /// Closes the sink after all earlier commands. `then` receives the first failure.
+    /// Closes the sink after all earlier commands, then calls `then` with the first failure, if any.
     func close(then: @escaping (URLError?) -> Void) {
         guard isOpen, failure == nil else { return then(failure) }
-        // A stream that compresses or encrypts writes its last bytes when it is closed.
+        // Closing may fail, because a stream that compresses or encrypts writes its last bytes then.
         let close: Job = { (sink, offset) throws(URLError) in
             try sink.close()
             return offset
@@ -170,14 +172,15 @@ final class SinkQueue {
         append(Command(job: close, closes: true, then: then))
     }
 
-    /// Ends the queue, and discards the sink once it is unused: immediately, or when the running command returns.
+    /// Ends the queue. Discards the sink as soon as it is unused, that is, immediately or when the running command
+    /// returns.
     func discard() {
         guard !isDiscarded else { return }
         (isDiscarded, claim) = (true, nil)
         commands = Backlog()
         if let call {
             if call.giveUp() { BlockingWorkers.shared.replaceThread(of: call) }
-            // Otherwise the thread that uses the sink discards it.
+            // In other cases, the thread that uses the sink discards it.
             guard call.isWithdrawn || hasCommitted && !call.isAbandoned else { return }
         }
         discardUnused()
@@ -186,14 +189,14 @@ final class SinkQueue {
     private func discardUnused() {
         guard isOpen else { return }
         isOpen = false
-        // A user's stream may take long to close, and so may a file.
+        // Closing a user's stream or a file may take long.
         if sink.closesImmediately { sink.discard() } else { BlockingWorkers.shared.perform { [sink] in sink.discard() } }
     }
 
     private struct Owner: @unchecked Sendable { let queue: SinkQueue }
 
-    /// Executes a command after all earlier ones: immediately if it does not block, otherwise on a worker thread.
-    /// Continues on the network thread.
+    /// Executes a command after all earlier commands, immediately if it does not block, otherwise on a worker thread.
+    /// The command's `then` runs on the network thread.
     private func append(_ command: Command) {
         guard !isDiscarded else { return }
         if !isBusy, command.closes ? sink.closesImmediately : sink.isImmediate {
@@ -217,12 +220,12 @@ final class SinkQueue {
             guard let failure else { return begin(command) }
             let isLast = commands.isEmpty
             command.then(failure)
-            // After the last one, the queue may belong to another thread.
+            // After the last command, the queue may belong to another thread.
             if isLast { return }
         }
     }
 
-    /// - Parameter waits: Whether to wait for a descriptor first.
+    /// - Parameter waits: Whether the command must first wait for a descriptor.
     private func begin(_ command: Command, waits: Bool = false) {
         struct Step: @unchecked Sendable {
             let queue: SinkQueue
@@ -248,7 +251,7 @@ final class SinkQueue {
 
     private func didEnd(_ failure: URLError?, _ offset: Int64, _ command: Command, _ claim: DescriptorClaim?) {
         call = nil
-        // The command returned just before it would have been abandoned.
+        // The queue was discarded while the command was returning, so the command was not abandoned.
         if isDiscarded {
             if command.closes { isOpen = false }
             return discardUnused()
@@ -263,7 +266,7 @@ final class SinkQueue {
         if self.failure == nil { self.failure = failure }
         let isLast = commands.isEmpty
         command.then(failure)
-        // A command added by `then` is already running.
+        // If the queue was empty, a command added by `then` is already running.
         if !isLast { beginNext() }
     }
 
