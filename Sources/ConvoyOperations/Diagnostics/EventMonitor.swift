@@ -3,8 +3,8 @@ import ConvoyTransport
 import Dispatch
 import Foundation
 
-/// Receives the events of operations: why they wait, what their requests do, the decisions about redirects and retries,
-/// and how they end.
+/// A monitor that receives the events of operations: their waits, their requests, the decisions about redirects and
+/// retries, and their outcomes.
 ///
 /// ```swift
 /// let monitor = EventMonitor { events in
@@ -24,7 +24,7 @@ public final class EventMonitor: Sendable {
         var isScheduled = false
         /// Whether the handler is running.
         var isRunning = false
-        /// Called when everything has been delivered.
+        /// The blocks to call when all events have been delivered.
         var waiters: [@Sendable () -> Void] = []
     }
 
@@ -37,14 +37,15 @@ public final class EventMonitor: Sendable {
     /// Creates a monitor.
     ///
     /// - Parameters:
-    ///   - capacity: The maximum number of events waiting for a slow queue. Further events are lost, and an event
-    ///     reports their number.
-    ///   - interval: The time for which events are gathered before they are delivered, in seconds. Waking a thread
-    ///     takes longer than all the work behind an event; use 0 for a monitor that needs each event immediately.
+    ///   - capacity: The maximum number of events that wait for a slow queue. Further events are lost, and a
+    ///     ``OperationEvent/Kind/lost(_:)`` event reports their number.
+    ///   - interval: The time for which events are gathered before they are delivered, in seconds. Gathering saves
+    ///     time, because waking a thread takes longer than processing an event. Use 0 for a monitor that needs each
+    ///     event immediately.
     ///   - queue: The queue on which the handler runs; nil for the monitor's own serial queue. Calls never overlap,
     ///     even on a concurrent queue.
-    ///   - handler: Receives the events. Events that occur together are delivered together. It may block; operations do
-    ///     not wait for it.
+    ///   - handler: The handler that receives the events. Events that occur together are delivered together. The
+    ///     handler may block; operations do not wait for it.
     public init(
         capacity: Int = 100_000, interval: TimeInterval = 0.005, on queue: DispatchQueue? = nil,
         handler: @escaping @Sendable ([OperationEvent]) -> Void
@@ -65,9 +66,9 @@ public final class EventMonitor: Sendable {
         queue.submit { self.deliver() }
     }
 
-    /// Adds all events that `tell` appends. `tell` is called with the monitor's lock held.
+    /// Adds the events that the closure appends to the intake. The closure is called with the monitor's lock held.
     ///
-    /// Events that are immediately followed by others wait for them before the queue is woken.
+    /// An event that is immediately followed by another event does not wake the queue.
     func gather(_ tell: (inout Intake) -> Void) {
         let isFirst = state.withLock { state in
             if state.intake.events.isEmpty { state.intake.prepare(capacity: capacity, likely: state.latestCount) }
@@ -84,7 +85,7 @@ public final class EventMonitor: Sendable {
         queue.submit(after: interval) { self.deliver() }
     }
 
-    /// Delivers the waiting events. If another delivery is running, it delivers them.
+    /// Delivers the waiting events. If another delivery is running, that delivery takes care of them.
     private func deliver() {
         let batch = state.withLock { state -> Intake? in
             guard !state.isRunning else { return nil }
@@ -104,7 +105,7 @@ public final class EventMonitor: Sendable {
         }
         switch next {
         case .none: break
-        // Let other work of the queue run in between.
+        // Let other work on the queue run in between.
         case .atOnce: queue.submit { self.deliver() }
         case .later: schedule()
         }
@@ -116,7 +117,7 @@ public final class EventMonitor: Sendable {
     /// The events that have not been delivered yet.
     struct Intake {
         fileprivate private(set) var events: [OperationEvent] = []
-        /// The last lost event.
+        /// The last event that was lost.
         private var lastLost: OperationEvent?
         private var lostCount = 0
         /// Whether the handler's queue must be woken.
@@ -148,12 +149,12 @@ public final class EventMonitor: Sendable {
 public enum EventLogLevel: Int, Sendable, Comparable, CaseIterable {
     case trace, debug, info, notice, warning, error
 
-    /// Whether one level is lower than the other.
+    /// Returns whether one level is lower than the other.
     public static func < (one: EventLogLevel, other: EventLogLevel) -> Bool { one.rawValue < other.rawValue }
 }
 
 extension EventMonitor {
-    /// Receives a message: its level, its text and its metadata.
+    /// A closure that receives the level, the text and the metadata of a message.
     public typealias Log = @Sendable (_ level: EventLogLevel, _ message: String, _ metadata: [String: String]) -> Void
 
     /// Creates a monitor that writes to a log, without secrets.
@@ -167,13 +168,14 @@ extension EventMonitor {
     /// When an operation finishes, one line shows the method, the URL, the status code, the size of the body and the
     /// time: `GET https://example.com/users: 200, 1406 bytes, 0.084 s`.
     ///
-    /// A failed operation is logged as an error; a wait caused by others, or giving up on retries, as a warning; a
-    /// retry as a notice; the end of an operation and redirects as information; everything else for debugging.
+    /// A failed operation is logged as `error`; waiting for a closed gate or for the network, giving up on retries, and
+    /// lost events as `warning`; a retry as `notice`; redirects and other ends of operations as `info`; all other
+    /// events as `debug` or `trace`.
     ///
     /// - Parameters:
     ///   - level: The minimum level to log.
     ///   - queue: The queue on which `log` is called; nil for the monitor's own serial queue.
-    ///   - log: Receives the messages.
+    ///   - log: The closure that receives the messages.
     public static func logging(
         at level: EventLogLevel = .info, on queue: DispatchQueue? = nil, _ log: @escaping Log
     ) -> EventMonitor {
@@ -192,7 +194,7 @@ extension EventMonitor {
 private struct LoggedRequest {
     /// The method and the URL.
     let name: String
-    /// The status code and the body length of the response; nil without one.
+    /// The status code and the body length of the response; nil without a response.
     let result: String?
 
     private init(_ head: ResponseHead?, _ metrics: TransactionMetrics) {
@@ -201,20 +203,20 @@ private struct LoggedRequest {
         result = head.map { "\($0.statusCode), \(metrics.countOfResponseBodyBytesReceived) bytes\(origin)" }
     }
 
-    /// Records the end of a request. At the end of its operation, returns and removes the latest one.
+    /// Records the end of a request. At the end of an operation, removes and returns its latest request.
     static func note(_ event: OperationEvent, in requests: inout [UInt64: LoggedRequest]) -> LoggedRequest? {
         switch event.kind {
         case .requestEnded(_, let head, let metrics?): requests[event.operationNumber] = LoggedRequest(head, metrics)
         case .servedFromCache(let head, let metrics): requests[event.operationNumber] = LoggedRequest(head, metrics)
         case .finished: return requests.removeValue(forKey: event.operationNumber)
-        // The end of its operation may be among them.
+        // The lost events may include the end of the operation.
         case .lost: requests[event.operationNumber] = nil
         default: break
         }
         return nil
     }
 
-    /// Returns the line logged at the end of the operation.
+    /// Returns the line to log at the end of the operation.
     func line(at end: OperationEvent) -> String {
         let time = String(format: "%.3f s", end.time)
         switch end.kind {
@@ -226,7 +228,7 @@ private struct LoggedRequest {
 }
 
 extension OperationEvent {
-    /// The level of the event.
+    /// The level at which the event is logged.
     public var logLevel: EventLogLevel {
         switch kind {
         case .finished(.failed): .error

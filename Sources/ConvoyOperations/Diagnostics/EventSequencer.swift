@@ -2,9 +2,10 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Creates ordered events from the reports about one operation. A value.
+/// A value that creates ordered events from the reports about one operation.
 ///
-/// It guarantees that everything that was started ends, and that nothing follows the end.
+/// The sequencer guarantees that each attempt and each request that has started also ends, and that no event follows
+/// the end of the operation.
 struct EventSequencer {
     typealias Emit = (OperationEvent.Kind, MonotonicTime) -> Void
 
@@ -13,13 +14,13 @@ struct EventSequencer {
     private var attempts = 0
     private var isAttempting = false
     private var requests = 0
-    /// The requests that have not ended, with their start times and whether their phases were reported.
+    /// The requests that have not ended.
     private var open = OpenRequests()
-    /// The current request of an operation that does its own work, if any.
+    /// The current request of an operation that performs a single transfer itself, if any.
     private var current: Int?
-    /// The reason why it waits; nil while it works, is paused, or the reason is unknown.
+    /// The reason why the operation waits; nil while it works, is paused, or the reason is unknown.
     private var waiting: WaitReason?
-    /// Whether a queue may report the reason why it waits.
+    /// Whether a queue may report the reason why the operation waits.
     private var isInQueue = true
     /// The reason of the next delay between two attempts; nil for a retry.
     private var delay: WaitReason?
@@ -31,7 +32,8 @@ struct EventSequencer {
         var arePhasesTold = false
     }
 
-    /// The open requests by number. Nearly always there is only one, which needs no dictionary.
+    /// The open requests by number. The first one is stored without a dictionary, because operations nearly always have
+    /// only one.
     private struct OpenRequests {
         private var one: (number: Int, request: Request)?
         private var others: [Int: Request] = [:]
@@ -64,7 +66,8 @@ struct EventSequencer {
         }
     }
 
-    /// Two threads may read the clock before they arrive here. No event is earlier than the previous one.
+    /// Emits an event. Its time is not earlier than that of the previous event, even if two threads have read the clock
+    /// in another order.
     private mutating func post(_ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ emit: Emit) {
         latest = max(latest, moment)
         emit(kind, latest)
@@ -131,12 +134,12 @@ struct EventSequencer {
         end(metrics.cacheUse == nil ? current.take() : nil, head, metrics, at: moment, emit)
     }
 
-    /// Returns the number of the request.
+    /// Reports the start of a request, and returns its number.
     @discardableResult
     mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ emit: Emit) -> Int {
         requests += 1
         guard !isOver else { return requests }
-        // The request was started again, and the end of its first start was not reported.
+        // If the current request is started again, report the end of its first start.
         if let current, open[current] != nil { end(current, nil, nil, at: moment, emit) }
         open[requests] = Request(began: moment)
         post(.requestStarted(request: requests, head), moment, emit)
@@ -151,7 +154,7 @@ struct EventSequencer {
         post(.responded(request: request, head), moment, emit)
     }
 
-    /// - Parameter request: The number of the request; nil if it was not reported.
+    /// - Parameter request: The number of the request; nil if its start was not reported.
     mutating func end(
         _ request: Int?, _ head: ResponseHead?, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ emit: Emit
     ) {
@@ -171,13 +174,13 @@ struct EventSequencer {
         for request in open.numbers { end(request, nil, nil, at: moment, emit) }
     }
 
-    /// Reports the phases that have ended, with their times.
+    /// Reports the phases of a request that have ended, with their times.
     private mutating func tell(_ phases: TransactionPhases, of request: Int, isShared: Bool, _ emit: Emit) {
         guard let began = open[request]?.began else { return }
         open[request]?.arePhasesTold = true
         func tell(_ phase: TransactionPhase, _ time: TimeInterval?) {
             guard let time else { return }
-            // The times of a shared request may precede this operation.
+            // The phases of a shared request may have ended before this operation began.
             post(.phaseEnded(phase, request: request), isShared ? began : began + UInt64(max(0, time) * 1e9), emit)
         }
         tell(.nameLookup, phases.nameLookup)

@@ -6,7 +6,7 @@ import FoundationNetworking
 /// An event of an operation, as received by an ``EventMonitor``.
 ///
 /// The events of one operation arrive in the order in which they happened, beginning with ``Kind/made``.
-/// ``Kind/finished(_:)`` is the last one, and everything that was started ends before it.
+/// ``Kind/finished(_:)`` is the last event. All attempts and requests that were started end before it.
 public struct OperationEvent: Sendable {
     /// The kind of an event.
     public enum Kind: Sendable {
@@ -14,23 +14,24 @@ public struct OperationEvent: Sendable {
         case made
         /// The operation was added to a queue.
         case enqueued
-        /// The operation waits, for example for a slot, its dependencies or a retry. Reported again when the reason
-        /// changes.
+        /// The operation waits, for example for a slot, its dependencies or a retry. The event is sent again when the
+        /// reason changes.
         case waiting(WaitReason)
-        /// An attempt begins. The first one is 1; each retry and each resumption after a pause is another attempt.
+        /// An attempt begins. Attempts are numbered from 1; each retry and each resumption after a pause is another
+        /// attempt.
         case attemptStarted(Int)
         /// A request is about to be sent, possibly after waiting for a connection. Each redirect and each part of a
         /// download is another request. Requests are numbered from 1.
         indirect case requestStarted(request: Int, RequestHead)
-        /// A phase of a request has ended. Reported together with the next event, with the time at which it ended; not
-        /// reported for phases that did not occur, such as those of an existing connection.
+        /// A phase of a request has ended. The event is sent together with the next event, but has the time at which
+        /// the phase ended. It is not sent for phases that did not occur, such as those of an existing connection.
         case phaseEnded(TransactionPhase, request: Int)
         /// The head of the response has arrived.
         case responded(request: Int, ResponseHead)
-        /// A request has ended, with or without a complete response. The head is nil if none arrived; the metrics are
-        /// nil if the request never reached libcurl.
+        /// A request has ended, with or without a complete response. The head is nil if no response arrived; the
+        /// metrics are nil if the request never reached libcurl.
         indirect case requestEnded(request: Int, ResponseHead?, TransactionMetrics?)
-        /// A cached response was served, without a request.
+        /// A cached response was served without a request.
         indirect case servedFromCache(ResponseHead?, TransactionMetrics)
         /// A decision about a redirect was made.
         indirect case redirected(RedirectEvent)
@@ -38,33 +39,34 @@ public struct OperationEvent: Sendable {
         indirect case retryDecided(RetryEvent)
         /// An attempt has ended.
         case attemptEnded(Int)
-        /// The operation was paused. Its attempt ends afterwards.
+        /// The operation was paused. Its attempt ends after this event.
         case paused
         /// The operation was resumed.
         case resumed
-        /// The operation was cancelled, or its `totalTimeout` has expired. It finishes afterwards.
+        /// The operation was cancelled, or its `totalTimeout` has expired. It finishes after this event.
         case stopped
         /// The operation has finished.
         case finished(OperationOutcome)
-        /// The monitor's queue was too slow: this many events, of this and other operations, were lost.
+        /// The given number of events, of this and other operations, were lost because the monitor's queue was too
+        /// slow.
         case lost(Int)
     }
 
     /// The kind of the event.
     public let kind: Kind
-    /// The time on the monotonic clock.
+    /// The time of the event on the monotonic clock.
     let moment: MonotonicTime
-    /// When the event log began. The event holds no reference to the log: events outlive it on other threads, which
-    /// would have to count references.
+    /// The time at which the event log began. An event does not refer to the log itself, to avoid reference counting on
+    /// the threads that process events.
     let origin: StartMoment
-    /// Decides what is secret in a cached response; nil for all other events.
+    /// The rules for secrets in a cached response; nil for all other events.
     let secrets: ResponseSecrets?
-    /// The number of the operation, which is unique in the process: its `operationNumber`.
+    /// The `operationNumber` of the operation, which is unique in the process.
     public let operationNumber: UInt64
 
     /// The time since ``Kind/made``, in seconds.
     public var time: TimeInterval { origin.seconds(until: moment) }
-    /// The date, computed from the date of ``Kind/made`` and a monotonic clock.
+    /// The date of the event, computed from the date of ``Kind/made`` and a monotonic clock.
     public var date: Date { origin.date.addingTimeInterval(time) }
 
     /// Returns another event of the same operation at the same time.
@@ -77,7 +79,7 @@ public struct OperationEvent: Sendable {
 extension OperationEvent.Kind {
     var isOfCache: Bool { if case .servedFromCache = self { true } else { false } }
 
-    /// Whether another event follows within moments and is delivered together with this one.
+    /// Whether another event follows immediately and is delivered together with this one.
     var isFollowedAtOnce: Bool {
         switch self {
         case .made, .enqueued, .phaseEnded, .requestEnded, .redirected, .attemptEnded: true
@@ -86,7 +88,7 @@ extension OperationEvent.Kind {
     }
 }
 
-/// Decides what is secret in a cached response, according to the settings of the operation.
+/// The rules for secrets in a cached response, according to the settings of the operation.
 final class ResponseSecrets: Sendable {
     let classifier: SecretClassifier
 
@@ -104,12 +106,12 @@ public enum OperationOutcome: Sendable {
 }
 
 extension OperationEvent: CustomStringConvertible {
-    /// One line without secrets: the number of the operation, the seconds since its creation, and the event.
+    /// A line without secrets that contains the number of the operation, the seconds since its creation, and the event.
     public var description: String { String(format: "#%llu %.3f s ", operationNumber, time) + kind.description }
 }
 
 extension OperationEvent.Kind: CustomStringConvertible {
-    /// The event in words, without secrets.
+    /// A description of the event without secrets.
     public var description: String {
         switch self {
         case .made: return "made"

@@ -3,22 +3,22 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// Reports the events of an operation to its monitors, in the order of its ``TransitionLog``. Operations without
-/// monitors have no event log.
+/// A log that reports the events of an operation to its monitors, in the order of its ``TransitionLog``. Operations
+/// without monitors have no event log.
 final class OperationEventLog: Sendable {
     /// The number of the operation, unique in the process.
     let number: UInt64
     let origin: StartMoment
     let monitors: [EventMonitor]
     private let log: TransitionLog
-    /// The event log of the operation that this one is a part of, if any.
+    /// The event log of the parent operation, if the operation is a part of another one.
     private let parent: OperationEventLog?
     private let state = Locked(SequencerState())
 
     private static let count = Atomic<UInt64>(0)
 
     /// A report about something other than a lifecycle change, before it becomes an event. Large values are boxed to
-    /// keep the others small.
+    /// keep the other cases small.
     enum Report {
         case wait(WaitReason)
         /// The reason of the next delay between two attempts.
@@ -30,12 +30,12 @@ final class OperationEventLog: Sendable {
     }
 
     private struct SequencerState {
-        /// The number of the last change before the log began; nil before that.
+        /// The number of the last change before the log began; nil until it has begun.
         var begun: UInt32?
         var sequencer = EventSequencer()
-        /// The number of this part's request in the log of the whole operation, if there is one.
+        /// The number of the part's current request in the log of the parent operation, if any.
         var partRequest: Int?
-        /// Decides what is secret in cached responses.
+        /// The rules for secrets in cached responses.
         var secrets: ResponseSecrets?
     }
 
@@ -47,19 +47,20 @@ final class OperationEventLog: Sendable {
         parent = nil
     }
 
-    /// Creates the event log of a part of another operation: only its requests are reported, in the other's log.
+    /// Creates the event log of a part of another operation. It reports only the part's requests and decisions, to the
+    /// parent's log.
     init(partOf parent: OperationEventLog) {
         (number, origin, monitors, log) = (parent.number, parent.origin, [], parent.log)
         self.parent = parent
     }
 
-    /// Sets what is secret in a cached response, before the response is reported.
+    /// Sets the rules for secrets in a cached response. Called before the response is reported.
     func noteSecrets(of configuration: ConnectionConfiguration) {
         let secrets = ResponseSecrets(configuration.secrets)
         (parent ?? self).state.withLock { $0.secrets = secrets }
     }
 
-    /// Begins with the operation's current state. Earlier changes are not reported.
+    /// Begins reporting with the operation's current state. Earlier changes are not reported.
     func begin(after number: UInt32, isFinished: Bool) {
         let now = origin.time
         state.withLock { state in
@@ -72,7 +73,7 @@ final class OperationEventLog: Sendable {
 
     // MARK: Reports
 
-    /// Reports a change of the lifecycle. Called in order.
+    /// Reports a change of the lifecycle. Must be called in the order of the changes.
     func read(_ change: TransitionLog.Change) {
         if let parent { return endPart(after: change, in: parent) }
         state.withLock { state in
@@ -81,7 +82,7 @@ final class OperationEventLog: Sendable {
         }
     }
 
-    /// Reports a wait in a queue, or a decision.
+    /// Reports a wait in a queue, or another event.
     func note(_ report: Report) {
         let now = StartMoment.timeNow
         if let parent {
@@ -91,7 +92,7 @@ final class OperationEventLog: Sendable {
         take(report, at: now) { $0.tell(report, at: now, $1) }
     }
 
-    /// Reports after all changes that were recorded earlier.
+    /// Posts a report after all changes that were recorded earlier.
     private func take(
         _ report: @autoclosure () -> Report, at moment: MonotonicTime,
         _ tell: (inout EventSequencer, EventSequencer.Emit) -> Void
@@ -99,13 +100,13 @@ final class OperationEventLog: Sendable {
         log.tellInOrder(TransitionLog.PendingReport(eventLog: self, report: report(), moment: moment)) { self.report(tell) }
     }
 
-    /// Reports what was held back.
+    /// Posts a report that was held back until earlier changes were delivered.
     func tell(_ held: TransitionLog.PendingReport) {
         report { $0.tell(held.report, at: held.moment, $1) }
     }
 
-    /// Reports in order. A report about a part's request needs no ordering: the attempt of the whole operation has
-    /// begun and not ended.
+    /// Posts a report immediately. Reports about a part's requests need no ordering, because the attempt of the parent
+    /// operation has begun and not ended.
     private func report(_ tell: (inout EventSequencer, EventSequencer.Emit) -> Void) {
         state.withLock { state in
             guard state.begun != nil else { return }
@@ -114,7 +115,7 @@ final class OperationEventLog: Sendable {
     }
 
     /// Passes events to the monitors. Called under the lock, which preserves the order; the handlers run later, without
-    /// it.
+    /// the lock.
     private func post(from state: inout SequencerState, _ tell: (inout EventSequencer, EventSequencer.Emit) -> Void) {
         let (number, origin, secrets) = (number, origin, state.secrets)
         func event(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) -> OperationEvent {

@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The measurements of an operation, from its creation to its end: its waits, and all its requests. The counterpart of
+/// The metrics of an operation, from its creation to its end: its waits, and all its requests. The counterpart of
 /// Foundation's `URLSessionTaskMetrics`, which is missing on Linux.
 ///
 /// All times are measured by a monotonic clock, relative to ``creationDate``. Like those of `TransactionMetrics`, they
@@ -12,47 +12,49 @@ public struct OperationMetrics: Sendable, Hashable {
     public struct Wait: Sendable, Hashable {
         /// The reason for the wait.
         public let reason: WaitReason
-        /// When the wait began, in seconds since ``OperationMetrics/creationDate``.
+        /// The time at which the wait began, in seconds since ``OperationMetrics/creationDate``.
         public let start: TimeInterval
         /// The duration of the wait, in seconds.
         public let duration: TimeInterval
     }
 
-    /// When the operation was created by a manager that collects metrics; otherwise, when its metrics were enabled.
+    /// The date at which the operation was created, if its manager collects metrics; otherwise the date at which its
+    /// metrics were enabled.
     public let creationDate: Date
-    /// The time until its work first began, in seconds; nil if it never did.
+    /// The time until the operation's work first began, in seconds; nil if it never began.
     public let start: TimeInterval?
-    /// The time until it finished, in seconds.
+    /// The time until the operation finished, in seconds.
     public let duration: TimeInterval
-    /// Its waits, in order. The rest of the time it worked: it sent requests, called handlers, and parsed responses.
+    /// The operation's waits, in order. In the remaining time, it was working: sending requests, calling handlers, and
+    /// parsing responses.
     public let waits: [Wait]
     /// The number of redirects followed in all attempts.
     public let redirectCount: Int
     /// The number of retries after failures, as in ``URLConnectionOperation/retryCount``. Requests that answer a
     /// challenge do not count.
     public let retryCount: Int
-    /// The metrics of all its requests, including cached responses, in the order in which they ended. A paused and
-    /// resumed request has two, and a download has those of all its parts. Requests that never reached the network are
-    /// not included.
+    /// The metrics of all requests of the operation, including cached responses, in the order in which they ended. A
+    /// request that was paused and resumed has two elements, and a download has elements for all its parts. Requests
+    /// that never reached the network are not included.
     public let transactions: [TransactionMetrics]
 
-    /// When its work first began; nil if it never did.
+    /// The date at which the operation's work first began; nil if it never began.
     public var startDate: Date? { start.map(creationDate.addingTimeInterval) }
-    /// When it finished.
+    /// The date at which the operation finished.
     public var endDate: Date { creationDate.addingTimeInterval(duration) }
-    /// The total time that it waited, in seconds.
+    /// The total time that the operation waited, in seconds.
     public var waitDuration: TimeInterval { waits.reduce(0) { $0 + $1.duration } }
-    /// The total time that it worked, in seconds: the time in which it did not wait.
+    /// The total time that the operation did not wait, in seconds.
     public var workDuration: TimeInterval { duration - waitDuration }
 
-    /// Returns the total time that it waited for this reason, in seconds.
+    /// Returns the total time that the operation waited for the given reason, in seconds.
     public func waitDuration(for reason: WaitReason) -> TimeInterval {
         waits.reduce(0) { $1.reason == reason ? $0 + $1.duration : $0 }
     }
 }
 
 extension OperationMetrics: CustomStringConvertible {
-    /// The total time and the waits on one line, and a line for each request, without secrets.
+    /// A description without secrets: a line with the total time and the waits, and a line for each request.
     public var description: String {
         var line = String(format: "%.3f s", duration)
         let reasons = WaitReason.allCases.filter { reason in waits.contains { $0.reason == reason } }
@@ -66,7 +68,7 @@ extension OperationMetrics: CustomStringConvertible {
     }
 }
 
-/// Collects the metrics of one operation, from any thread. Operations without metrics have no record.
+/// A record that collects the metrics of one operation, from any thread. Operations without metrics have no record.
 final class MetricsRecord: Sendable {
     private enum Activity: Equatable {
         case waiting(WaitReason)
@@ -76,7 +78,7 @@ final class MetricsRecord: Sendable {
 
     private struct Collected {
         var activity = Activity.waiting(.start)
-        /// When the current activity began.
+        /// The time at which the current activity began.
         var since: MonotonicTime
         var waits: [(reason: WaitReason, begin: MonotonicTime, end: MonotonicTime)] = []
         /// The reason of the next delay between two attempts; nil for a retry.
@@ -103,7 +105,7 @@ final class MetricsRecord: Sendable {
 
         mutating func turn(to next: Activity, at now: MonotonicTime) {
             guard next != activity, activity != .over else { return }
-            // Another thread may have read the clock later but arrived first.
+            // Another thread may have read the clock later but called this method first.
             let now = max(now, since)
             if case .waiting(let reason) = activity, now > since { waits.append((reason, since, now)) }
             activity = next
@@ -113,7 +115,7 @@ final class MetricsRecord: Sendable {
 
     private let created = StartMoment.now
     private let collected: Locked<Collected>
-    /// The record of the operation that this one is a part of, if any.
+    /// The record of the parent operation, if the operation is a part of another one.
     private let parent: MetricsRecord?
 
     init(partOf parent: MetricsRecord? = nil) {
@@ -123,8 +125,8 @@ final class MetricsRecord: Sendable {
 
     // MARK: Waits
 
-    /// Records that a queue holds the operation back; called with the queue's lock held. Does nothing for an operation
-    /// that has begun, is paused, or waits for another attempt.
+    /// Records the reason why a queue holds the operation back. Called with the queue's lock held. Has no effect if the
+    /// operation has begun, is paused, or waits for another attempt.
     func wait(for reason: WaitReason) {
         let now = StartMoment.timeNow
         collected.withLock { collected in
@@ -158,12 +160,12 @@ final class MetricsRecord: Sendable {
 
     /// Returns the final metrics of a finished operation.
     ///
-    /// - Parameter early: The changes that cannot be read in order yet.
+    /// - Parameter early: The changes that were recorded but not delivered, because an earlier change is missing.
     func metrics(retryCount: Int, before early: [TransitionLog.Change]) -> OperationMetrics {
         let now = StartMoment.timeNow
         return collected.withLock { collected in
             for change in early { collected.read(change) }
-            // The caller may be ahead of the thread that made the change.
+            // The thread that finished the operation may not have recorded that change yet.
             collected.turn(to: .over, at: now)
             let ended = collected.since
             return OperationMetrics(
@@ -180,7 +182,7 @@ final class MetricsRecord: Sendable {
 }
 
 extension WaitReason {
-    /// Whether this reason precedes a start, either the first one or a later one.
+    /// Whether an operation that waits for this reason is waiting for its first or a later start.
     fileprivate var isOfQueue: Bool {
         switch self {
         case .start, .dependencies, .barrier, .suspendedQueue, .slot, .hostLimit, .startRate, .closedGate: true

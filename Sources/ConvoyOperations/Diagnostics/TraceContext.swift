@@ -5,22 +5,22 @@ import Foundation
 /// The position of a request in a distributed trace: the `traceparent` and `tracestate` fields of W3C Trace Context,
 /// level 1.
 ///
-/// An operation with a context sends it with every request of its attempts, so that the services behind it can relate
-/// their work to it.
+/// An operation with a trace context sends it with every request of its attempts, so that the called services can
+/// relate their work to the trace.
 public struct TraceContext: Sendable, Hashable {
     /// The identifier of the whole trace: 16 bytes, not all of them zero.
     public let traceID: [UInt8]
-    /// The identifier of the caller's span in it: 8 bytes, not all of them zero.
+    /// The identifier of the caller's span in the trace: 8 bytes, not all of them zero.
     public let parentID: [UInt8]
     /// Whether the caller may have recorded the trace.
     public let isSampled: Bool
-    /// The state of tracing systems: the value of `tracestate`, if any.
+    /// The value of `tracestate`, the state of tracing systems, if any.
     public let state: String?
 
     /// Creates a context.
     ///
-    /// - Returns: nil for an identifier with the wrong length or only zeros, and for a state that is not a valid field
-    ///   value.
+    /// - Returns: The context; nil for an identifier with the wrong length or only zeros, and for a state that is not a
+    ///   valid field value.
     public init?(traceID: [UInt8], parentID: [UInt8], isSampled: Bool, state: String? = nil) {
         guard traceID.count == 16, parentID.count == 8, traceID.contains(where: { $0 != 0 }),
             parentID.contains(where: { $0 != 0 }), state.map(HTTPSyntax.isFieldValue) ?? true
@@ -51,12 +51,14 @@ public struct TraceContext: Sendable, Hashable {
         }
     }
 
-    /// Creates the context of an incoming request (section 3.2.2), for the requests that a server sends because of it.
+    /// Creates the context of an incoming request (section 3.2.2), for the requests that a server sends while handling
+    /// it.
     ///
     /// - Parameters:
-    ///   - traceparent: The field's value. Additions of later versions are ignored.
-    ///   - tracestate: The value of that field, with its lines joined by commas, if any. An invalid value is dropped.
-    /// - Returns: nil for an invalid `traceparent`.
+    ///   - traceparent: The value of the `traceparent` field. Additions of later versions are ignored.
+    ///   - tracestate: The value of the `tracestate` field, if any, with its lines joined by commas. An invalid value
+    ///     is ignored.
+    /// - Returns: The context; nil for an invalid `traceparent`.
     public init?(traceparent: String, tracestate: String? = nil) {
         let parts = traceparent.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
         guard parts.count >= 4, let version = Self.bytes(parts[0], count: 1), version != [0xFF],
@@ -67,7 +69,7 @@ public struct TraceContext: Sendable, Hashable {
         self.init(traceID: traceID, parentID: parentID, isSampled: flags[0] & 1 != 0, state: state)
     }
 
-    /// Returns the bytes for lowercase hexadecimal digits.
+    /// Returns the bytes encoded by lowercase hexadecimal digits; nil if the digits are invalid.
     private static func bytes(_ digits: Substring.UTF8View, count: Int) -> [UInt8]? {
         guard digits.count == 2 * count else { return nil }
         var bytes: [UInt8] = []

@@ -6,17 +6,17 @@ import Synchronization
 protocol LoggedOperation: ScheduledOperation {
     /// The record that collects the metrics; nil if they are not collected. Takes no lock.
     var metricsRecord: MetricsRecord? { get }
-    /// The log that reports to monitors; nil without any. Takes no lock.
+    /// The log that reports to the monitors; nil without monitors. Takes no lock.
     var eventLog: OperationEventLog? { get }
 }
 
-/// Passes all changes of an operation's lifecycle, in order, to observers, event monitors and metrics.
+/// A log that passes all changes of an operation's lifecycle, in order, to observers, event monitors and metrics.
 ///
-/// Changes are made by many threads and recorded here in any order. They are sorted by their numbers, once for all
-/// readers. A monitor receives other reports after the changes recorded before them: a report of the transport belongs
-/// to an attempt whose start is among those changes.
+/// Many threads make changes and record them in any order. The log sorts the changes by their numbers, once for all
+/// readers. A monitor receives each other report after the changes recorded before it, because a report of the
+/// transport belongs to an attempt whose start is one of those changes.
 ///
-/// An operation without readers has no log, and pays for one atomic read per change. When the last change, to
+/// An operation without readers has no log, and each of its changes costs one atomic read. When the last change, to
 /// `finished`, has been submitted to the observers' queues, all observers are released.
 final class TransitionLog: Sendable {
     typealias Receiver = @Sendable (any LoggedOperation, Lifecycle, Lifecycle) -> Void
@@ -34,7 +34,7 @@ final class TransitionLog: Sendable {
         fileprivate var isLast: Bool { transition.new.state == .finished }
     }
 
-    /// A report to a monitor, after a change.
+    /// A report to a monitor that must follow a change.
     struct PendingReport {
         let eventLog: OperationEventLog
         let report: OperationEventLog.Report
@@ -46,7 +46,7 @@ final class TransitionLog: Sendable {
         var last: UInt32?
         /// The number of the latest change that was recorded.
         var latest: UInt32 = 0
-        /// Changes that were recorded early, while an earlier one is missing.
+        /// The changes that were recorded while an earlier change is missing, by number.
         var early: [UInt32: Change] = [:]
         /// Pending reports, by the number of the change that they follow.
         var held: [UInt32: [PendingReport]] = [:]
@@ -59,13 +59,14 @@ final class TransitionLog: Sendable {
     /// Whether there are observers.
     var hasObservers: Bool { state.withLock { !$0.observers.isEmpty } }
 
-    /// The changes that were recorded but not delivered, because an earlier one is missing.
+    /// The changes that were recorded but not delivered, because an earlier change is missing.
     var early: [Change] { state.withLock { $0.early.values.sorted { Self.comes($1.number, after: $0.number) } } }
 
-    /// Whether one change was made after another. Numbers wrap around, so their distance is compared.
+    /// Returns whether one change was made after another. Compares the distance of their numbers, because the numbers
+    /// wrap around.
     static func comes(_ number: UInt32, after other: UInt32) -> Bool { Int32(bitPattern: number &- other) > 0 }
 
-    /// Lets a reader begin with the current state: `body` receives the state and the number of its last change.
+    /// Adds a reader that begins with the current state. `body` receives that state and the number of the last change.
     func begin(with operation: ScheduledOperation, _ body: (Lifecycle, UInt32) -> Void) {
         state.withLock { state in
             let (life, number) = operation.lifecycle.current
@@ -74,10 +75,10 @@ final class TransitionLog: Sendable {
         }
     }
 
-    /// Records a change, and passes on the changes that follow in order.
+    /// Records a change, and delivers all changes that are next in order.
     func note(_ change: Change, of operation: any LoggedOperation) {
         let released = state.withLock { state in
-            // The change was made before there was a reader.
+            // Ignore changes made before the first reader was added.
             guard let last = state.last, Self.comes(change.number, after: last) else { return [Int: Observer]() }
             if Self.comes(change.number, after: state.latest) { state.latest = change.number }
             guard change.number == last &+ 1 else {
@@ -99,8 +100,8 @@ final class TransitionLog: Sendable {
         withExtendedLifetime(released) {}
     }
 
-    /// Called under the lock, which preserves the order. No reader calls user code here: handlers run later, on their
-    /// queues.
+    /// Delivers a change to all readers. Called under the lock, which preserves the order. Readers call no user code
+    /// here, because handlers run later, on their queues.
     private func pass(_ change: Change, of operation: any LoggedOperation, _ state: inout State) {
         operation.metricsRecord?.read(change)
         operation.eventLog?.read(change)
@@ -109,7 +110,7 @@ final class TransitionLog: Sendable {
         for report in held { report.eventLog.tell(report) }
     }
 
-    /// Runs `tell` immediately if all recorded changes have been delivered; otherwise the report is kept until then.
+    /// Runs `tell` immediately if all recorded changes have been delivered; otherwise stores the report until then.
     func tellInOrder(_ report: @autoclosure () -> PendingReport, _ tell: () -> Void) {
         state.withLock { state in
             guard let last = state.last else { return }
@@ -120,14 +121,14 @@ final class TransitionLog: Sendable {
 
     // MARK: Observers
 
-    /// Calls a receiver for every change from now on, on its own queue with the given target.
+    /// Calls a receiver for every later change, on a separate serial queue with the given target.
     ///
     /// - Returns: A closure that ends the observation; nil if no further change can occur.
     func observe(
         _ operation: ScheduledOperation, on target: DispatchQueue, _ receiver: @escaping Receiver
     ) -> (@Sendable () -> Void)? {
-        // Without a target, each serial queue may get its own thread. With many observers, the threads and the memory
-        // that the allocator keeps for them would add up.
+        // The queue has a target because otherwise each serial queue may get its own thread. With many observers, the
+        // threads and the memory that the allocator keeps for them would add up.
         let serial = DispatchQueue(label: "Convoy.Observation", target: target)
         let key: Int? = state.withLock { state in
             let (life, number) = operation.lifecycle.current
@@ -151,7 +152,8 @@ final class TransitionLog: Sendable {
         private let first: UInt32
         private let receiver: Locked<Stored?>
 
-        /// A closure stored directly in the generic `Locked` would be wrapped again each time it is read.
+        /// A box for the receiver. A closure stored directly in the generic `Locked` would be wrapped again each time
+        /// it is read.
         private struct Stored { let call: Receiver }
 
         init(_ receiver: @escaping Receiver, on queue: DispatchQueue, after number: UInt32) {
@@ -167,7 +169,7 @@ final class TransitionLog: Sendable {
             }
         }
 
-        /// Drops all calls, including those already on the queue.
+        /// Discards all further calls, including those already submitted to the queue.
         func invalidate() {
             let released = receiver.withLock { $0.take() }
             withExtendedLifetime(released) {}
