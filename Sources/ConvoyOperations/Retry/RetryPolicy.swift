@@ -10,20 +10,20 @@ import FoundationNetworking
 /// is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download resumes
 /// where it stopped, under the rules of `resume()`.
 ///
-/// After a 429 or 503, or a refused connection, the queue closes the gate of that host for that time, but at most for
-/// `maximumGateDuration`. Other operations that have a retry policy wait, which does not count as a retry. Operations
-/// without a policy pass. After a refused connection, the gate then lets one operation through at a time, until the
-/// host has answered.
+/// After a 429 or 503, or a refused connection, the queue closes the gate of the host for the duration of the delay,
+/// but at most for `maximumGateDuration`. Other operations with a retry policy wait at the gate, which does not count
+/// as a retry; operations without a policy are not held back. When the gate opens after a refused connection,
+/// operations pass one by one until the host has answered.
 ///
-/// If the transport determines that nothing of a failed request was sent (`URLError.nothingWasSentKey`), no policy is
-/// needed: the request is sent again immediately, at most three times in a row, whatever its method. Such retries count
-/// neither against `maximumRetryCount` nor against the budget, because the server has not received anything.
+/// If the transport determines that nothing of a failed request was sent (`URLError.nothingWasSentKey`), the request is
+/// sent again immediately even without a policy, at most three times in a row, regardless of its method. Such retries
+/// count neither against `maximumRetryCount` nor against the budget, because the server has not received anything.
 ///
 /// A negative or NaN delay or multiplier counts as 0; `.infinity` means no limit.
 public struct RetryPolicy: Sendable {
-    /// The maximum number of consecutive retries without progress. Progress means receiving 16 KiB, or a 64th of the
-    /// body, more than in all earlier attempts. `maximumDuration` and the operation's `totalTimeout` limit the retries
-    /// of a transfer that advances in small steps.
+    /// The maximum number of consecutive retries without progress. An attempt makes progress if it receives at least 16
+    /// KiB, or a 64th of the body if that is less, more than all earlier attempts. `maximumDuration` and the
+    /// operation's `totalTimeout` limit the retries of a transfer that advances in small steps.
     public var maximumRetryCount = 3
     /// The maximum time between the start of the first attempt and the start of the last retry, in seconds; nil or NaN
     /// for no limit.
@@ -34,32 +34,32 @@ public struct RetryPolicy: Sendable {
     public var multiplier = 2.0
     /// The upper bound of every delay, in seconds, except for a delay requested by `Retry-After`.
     public var maximumDelay: TimeInterval = 60
-    /// The longest accepted `Retry-After`, in seconds: an hour by default, during which an operation waits without a
+    /// The longest accepted `Retry-After`, in seconds; an hour by default. During the delay, the operation holds no
     /// slot. If a server requests more, or more than the remaining `totalTimeout` of the operation, the request is not
     /// retried.
     public var maximumRetryAfter: TimeInterval = 3600
-    /// The longest time, in seconds, for which a 429, a 503 or a refused connection closes the gate of its host, so
-    /// that one response does not block everything else for an hour; 0 disables gates. The operation that received the
-    /// response itself waits for the full `Retry-After`.
+    /// The longest time, in seconds, for which a 429, a 503 or a refused connection closes the gate of its host; 0
+    /// disables gates. This limit prevents a single response from blocking all other requests for an hour. The
+    /// operation that received the response waits for the full `Retry-After`.
     public var maximumGateDuration: TimeInterval = 60
     /// Whether a wait for a retry ends as soon as a lost network returns. False by default.
     ///
     /// This applies to waits after a failed transfer; a wait caused by a server's response keeps its length. The
-    /// network counts as lost when the kernel has no route: for an address, to the host or the proxy; for a name, to
-    /// the Internet. This is checked when the request fails and later during the wait. A failure while the network is
-    /// lost is not a refusal by the host, and does not close its gate. The retry counts like one whose delay has
-    /// passed.
+    /// network counts as lost when the kernel has no route: to the host or proxy if it is given by address, or to the
+    /// Internet if it is given by name. The route is checked when the request fails and later during the wait. A
+    /// failure while the network is lost is not a refusal by the host, and does not close its gate. An early retry
+    /// counts like any other retry.
     ///
     /// With the alternative, `URLConnectionOperation.waitsForConnectivity`, the request waits for the network for as
     /// long as necessary, without using a retry of the policy.
     public var retriesWhenNetworkReturns = false
-    /// The status codes to retry: by default those that are likely to be temporary.
+    /// The status codes to retry; by default those of failures that are likely to be temporary.
     public var statusCodes = Self.temporaryStatusCodes
-    /// The transfer errors to retry: by default those that are likely to be temporary.
+    /// The codes of transfer errors to retry; by default those of failures that are likely to be temporary.
     public var errorCodes = Self.temporaryErrorCodes
-    /// Methods that can be repeated without harm (RFC 9110, section 9.2.2). Requests with other methods are retried
-    /// only if nothing of them was sent: if no connection could be established, or the transport determines it. A
-    /// redirected request has been sent.
+    /// The methods that can be repeated without harm (RFC 9110, section 9.2.2). A request with another method is
+    /// retried only if nothing of it was sent, that is, if no connection could be established or the transport reports
+    /// that no byte was sent. A redirected request counts as sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
     /// A budget that keeps the retries of all requests to a host from making an outage worse. After a redirect, it
     /// applies to the target host. With nil, the default, only `maximumRetryCount` limits the retries. If the budget
@@ -76,10 +76,10 @@ public struct RetryPolicy: Sendable {
     /// Creates a policy of three retries, with delays of at most 0.5, 1 and 2 seconds.
     public init() {}
 
-    /// Creates a policy like `init()`, with another number of retries.
+    /// Creates a policy with the default delays and the given number of retries.
     public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
 
-    /// A failed attempt, as the input of a decision.
+    /// The facts about a failed attempt that determine the decision.
     struct FailedAttempt {
         var host: String?
         var method: String
@@ -93,22 +93,23 @@ public struct RetryPolicy: Sendable {
         var elapsed: TimeInterval
         /// The response's `Retry-After`, in seconds from now.
         var retryAfter: TimeInterval?
-        /// The number of seconds that the operation has left; nil for no limit.
+        /// The time left until the operation's `totalTimeout` expires, in seconds; nil for no limit.
         var timeLeft: TimeInterval?
         var canSendBodyAgain: Bool
         /// Whether the server certainly received nothing of the request.
         var nothingWasSent: Bool
-        /// Whether the next attempt resumes where this one ended, so that nothing is done twice.
+        /// Whether the next attempt resumes where this one ended, so that the server does not process anything twice.
         var isResumable = false
     }
 
-    /// Evaluates a failure; returns nil if the policy does not cover it.
+    /// Returns the decision about a failed attempt; nil if the policy does not cover the failure.
     ///
     /// - Parameter random: A number from 0 to 1.
     func evaluate(_ failure: FailedAttempt, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
-            // The address guard refused the address. A retry would be refused again, or be misled to another blocked address.
+            // Do not retry if the address guard refused the address, because a retry would be refused again or use
+            // another blocked address.
             guard errorCodes.contains(error.code), error.addressRefusal == nil else { return nil }
             reason = .error(error)
         } else if let status = failure.statusCode, statusCodes.contains(status) {
@@ -128,7 +129,7 @@ public struct RetryPolicy: Sendable {
         var delay = longest * random
         if let retryAfter = failure.retryAfter {
             guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
-            // With a little jitter; otherwise all clients would retry at the same moment.
+            // Add a little jitter; otherwise all clients would retry at the same moment.
             delay = retryAfter + min(delay, 1)
         } else if case .status(429) = reason {
             delay = (longest + delay) / 2
@@ -136,7 +137,7 @@ public struct RetryPolicy: Sendable {
             delay = (longest + delay) / 2
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
-        // The policy's own delays may exceed the time left: the timeout then reports that itself.
+        // A delay chosen by the policy may exceed the time left, in which case the operation fails with its timeout.
         if failure.retryAfter != nil, let left = failure.timeLeft, delay >= left { return event(.giveUp(.tookTooLong)) }
         if let budget, let host = failure.host, !budget.withdraw(forHost: host) {
             return event(.giveUp(.budgetExhausted))
@@ -146,13 +147,14 @@ public struct RetryPolicy: Sendable {
 
     /// The maximum time until the last retry begins, in seconds.
     var longestWait: TimeInterval {
-        // Beyond some count, all delays are equal or grow ever more slowly.
+        // Add only the first 256 delays individually, and approximate each later delay by the one that follows.
         let count = min(max(0, maximumRetryCount), 256)
         let first = (0..<count).reduce(0) { $0 + longestDelay(before: $1) }
         return count < maximumRetryCount ? first + Double(maximumRetryCount - count) * longestDelay(before: count) : first
     }
 
-    /// The upper bound of the random delay: always a valid number of seconds, whatever the settings are.
+    /// Returns the upper bound of the random delay before a retry, in seconds. The result is a valid number for any
+    /// settings.
     private func longestDelay(before retry: Int) -> TimeInterval {
         func amount(_ value: Double) -> Double { value > 0 ? min(value, 1e9) : 0 }
         // 0 times an infinite factor is NaN, which counts as 0.
@@ -160,12 +162,13 @@ public struct RetryPolicy: Sendable {
     }
 }
 
-/// A limit on the retries per host: a fraction of the requests sent to it, plus a small reserve.
+/// A limit on the number of retries per host: a fraction of the number of requests sent to the host, plus a small
+/// reserve.
 ///
-/// In an outage every request fails, and retries would multiply the load. With a budget, they add at most that
-/// fraction.
+/// In an outage every request fails, and retries would multiply the load. With a budget, retries add at most that
+/// fraction to the load.
 public final class RetryBudget: Sendable {
-    /// A shared budget: a fifth of the requests, with a reserve of ten.
+    /// A shared budget, which allows retries for a fifth of the requests, with a reserve of ten.
     public static let shared = RetryBudget()
 
     private let share: Double
@@ -173,7 +176,8 @@ public final class RetryBudget: Sendable {
     private let balances = Locked<[String: Double]>([:])
 
     /// - Parameters:
-    ///   - share: The number of retries that each request earns its host; a negative number counts as 0.
+    ///   - share: The number of retries that each request adds to the balance of its host; a negative number counts as
+    ///     0.
     ///   - reserve: The initial and maximum balance of each host.
     public init(share: Double = 0.2, reserve: Int = 10) {
         self.share = share > 0 ? share : 0
@@ -184,7 +188,7 @@ public final class RetryBudget: Sendable {
     func deposit(forHost host: String) {
         balances.withLock { balances in
             guard let balance = balances[host] else { return }
-            // A full balance is removed, so that the table holds only hosts with recent retries.
+            // Remove a full balance, so that the table contains only hosts with recent retries.
             if balance + share >= reserve { balances[host] = nil } else { balances[host] = balance + share }
         }
     }
@@ -199,14 +203,14 @@ public final class RetryBudget: Sendable {
     }
 }
 
-/// A decision about a failed attempt, with its reason. An `EventMonitor` also receives one for each wait caused by the
-/// failure of another operation's request; a `retryHandler` does not.
+/// A decision about a failed attempt, with its reason. An `EventMonitor` also receives an event for each wait caused by
+/// the failure of another operation's request; a `retryHandler` does not.
 public struct RetryEvent: Sendable {
     /// The reason for the decision.
     public enum Reason: Sendable {
-        /// The server answered with this status code.
+        /// The server answered with the given status code.
         case status(Int)
-        /// The transfer failed.
+        /// The transfer failed with the given error.
         case error(URLError)
         /// The host has answered 429 or 503 to another operation, or refused its connection. Its gate in the
         /// `RequestOperationQueue` is closed.
@@ -215,15 +219,17 @@ public struct RetryEvent: Sendable {
 
     /// The consequence for the operation.
     public enum Decision: Sendable, Equatable {
-        /// The operation is retried after this many seconds; 0 means immediately. It is retried earlier if
-        /// ``RetryPolicy/retriesWhenNetworkReturns`` is set and a lost network returns.
+        /// The operation is retried after the given number of seconds, or immediately if it is 0. If
+        /// ``RetryPolicy/retriesWhenNetworkReturns`` is set and a lost network returns, the operation is retried
+        /// earlier.
         case retry(after: TimeInterval)
         /// The operation is not retried, and fails.
         case giveUp(Refusal)
-        /// The operation does not start before the gate of its host opens at this time. Sent once for each wait: the
-        /// gate may be closed for longer or opened earlier in the meantime (see `RequestOperationQueue.closedGates`).
+        /// The operation does not start before the gate of its host opens, which is expected at the given time. The
+        /// event is sent once for each wait, although the gate may be closed for longer or opened earlier in the
+        /// meantime (see `RequestOperationQueue.closedGates`).
         case waitAtGate(until: Date)
-        /// The host has no route. The request is retried as soon as a route exists: see
+        /// No route to the host exists. The request is retried as soon as a route exists; see
         /// `URLConnectionOperation.waitsForConnectivity`.
         case waitForNetwork
     }
@@ -244,7 +250,7 @@ public struct RetryEvent: Sendable {
 }
 
 extension RetryEvent: CustomStringConvertible {
-    /// One line without secrets: the URL, the failure, and the decision.
+    /// A line without secrets that contains the URL, the failure, and the decision.
     public var description: String {
         guard let url else { return sentence }
         return "\(Redaction.url(url.absoluteString)): \(sentence)"
@@ -257,7 +263,7 @@ extension RetryEvent: CustomStringConvertible {
         return event
     }
 
-    /// The line without the URL: "failed with status 503: retry 2 in 1.5 s".
+    /// The description without the URL, for example "failed with status 503: retry 2 in 1.5 s".
     var sentence: String {
         let follows =
             switch decision {
