@@ -172,6 +172,18 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
         #expect(!drafts.flatMap(\.draft.notes).isEmpty, "\(RequestDraft.manifest(drafts))")
     }
 
+    @Test(arguments: [
+        (#"/x.pem:pw"#, "/x.pem", true), (#"C\:/x.pem:pw"#, "C:/x.pem", true), (#"C\:/x.pem"#, "C:/x.pem", false),
+        (#"a\\:pw"#, #"a\"#, true), (#"a\b"#, #"a\b"#, false), (#"a\"#, #"a\"#, false), ("a:", "a", true),
+    ])
+    func `a passphrase follows the first unescaped colon of a certificate`(
+        value: String, path: String, isLeftOut: Bool
+    ) throws {
+        let drafts = try CurlCommandLine.drafts("curl --cert '\(value)' https://example.com/")
+        #expect(drafts.first?.draft.others["cert"] == .string(path))
+        #expect(drafts.flatMap(\.draft.notes).contains { $0.contains("passphrase") } == isLeftOut)
+    }
+
     @Test func `the table has 200 commands`() {
         let all = ImportedCommands.equal + ImportedCommands.equalBlocks + ImportedCommands.announced
         #expect(Set(all).count == all.count)

@@ -182,7 +182,8 @@ extension Authenticator: CustomReflectable {
 public struct AccessToken: Sendable, Hashable {
     /// The value after `Bearer`: letters, digits and `-._~+/`, with `=` at the end.
     public var value: String
-    /// The expiry date; nil if unknown. The token is refreshed before this date.
+    /// The expiry date; nil if unknown. The token is refreshed before this date. A token that has already expired when
+    /// it is set is used until a server rejects it, because clocks differ.
     public var expires: Date?
     /// A token for obtaining the next access token, for use by your `Refresh` closure.
     public var refreshToken: String?

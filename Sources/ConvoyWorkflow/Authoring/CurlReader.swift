@@ -224,6 +224,18 @@ struct CurlReader {
 
     // MARK: How it is sent
 
+    /// Splits a client certificate at the first colon, which precedes its passphrase. As in curl, a backslash escapes a
+    /// colon or a backslash of the path.
+    private static func certificate(_ value: String) -> (path: String, hasPassphrase: Bool) {
+        var path = "", rest = value[...]
+        while let character = rest.popFirst() {
+            if character == ":" { return (path, true) }
+            let isEscape = character == "\\" && (rest.first == ":" || rest.first == "\\")
+            path.append(isEscape ? rest.removeFirst() : character)
+        }
+        return (path, false)
+    }
+
     private mutating func takeSetting(
         _ name: String, _ value: String, _ shown: String
     ) throws(CurlCommandLine.Problem) {
@@ -238,10 +250,9 @@ struct CurlReader {
             others[name] = .string(URLUserInfo.removedFromAnySpelling(value))
         case "noproxy", "cacert", "key", "interface", "unix-socket", "netrc-file": others[name] = .string(value)
         case "cert":
-            // The passphrase follows the first colon.
-            let path = value.prefix { $0 != ":" }
-            others["cert"] = .string(String(path))
-            if path.count < value.count { notes.append("\(shown): the passphrase is left out; convoy run asks for it") }
+            let (path, hasPassphrase) = Self.certificate(value)
+            others["cert"] = .string(path)
+            if hasPassphrase { notes.append("\(shown): the passphrase is left out; convoy run asks for it") }
         case "crlfile": others["crl-file"] = .string(value)
         case "pinnedpubkey":
             guard value.hasPrefix("sha256//"), !value.contains(";") else {
