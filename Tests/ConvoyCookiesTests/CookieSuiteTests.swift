@@ -52,7 +52,7 @@ struct CookieSuiteTests {
         }
     }
 
-    @Test("Dates in all formats are parsed like in browsers")
+    @Test("Dates in all formats are parsed as in browsers")
     func dates() throws {
         let cases = try CookieSuite.dates()
         #expect(cases.count == 70)

@@ -63,7 +63,7 @@ import Testing
         #expect(error?.code == .damaged)
     }
 
-    @Test("Damage in the middle causes a typed error or a value, never a crash")
+    @Test("Reading a database damaged in the middle throws a typed error or returns a value, and never crashes")
     func pages() throws {
         try fill()
         let bytes = try Data(contentsOf: directory.file("store.db"))
@@ -128,7 +128,7 @@ import Testing
         #expect(try Database(path: "\(linked)/store.db", schema: .notes).integer("SELECT count(*) FROM note") == 1)
     }
 
-    @Test("A read-only directory causes a typed error")
+    @Test("Opening a database in a read-only directory throws a typed error")
     func readOnlyDirectory() throws {
         let place = directory.file("locked")
         try FileManager.default.createDirectory(at: place, withIntermediateDirectories: false)
@@ -146,7 +146,7 @@ import Testing
         #expect(error?.code == .readOnly)
     }
 
-    @Test("A full disk causes a typed error, and committed data is kept")
+    @Test("Writing to a full disk throws a typed error and keeps committed data")
     func full() throws {
         let database = try database()
         try database.run("INSERT INTO note (text) VALUES ('kept')")

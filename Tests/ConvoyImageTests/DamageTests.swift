@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: Samples.formats)
-    func `a false header causes an error or an image of consistent size`(format: ImageFormat) throws {
+    func `an image with a wrong header byte fails to decode or has a consistent size`(format: ImageFormat) throws {
         let body = try #require(try Samples.all()[format])
         // The directory of a TIFF follows the pixels.
         let header = format == .tiff ? body.indices.suffix(120) : body.indices.prefix(80)

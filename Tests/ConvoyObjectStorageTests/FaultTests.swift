@@ -78,7 +78,7 @@ import Testing
 
     // MARK: Checksums
 
-    @Test func `an entity tag that does not match the bytes causes an error`() async throws {
+    @Test func `an upload fails if the entity tag does not match the bytes`() async throws {
         let server = try TestServer()
         let other = Self.md5(Data("other bytes".utf8))
         server.route("PUT", "/bucket/a", .status(200, headers: ["ETag": "\"\(other)\""]))
@@ -205,7 +205,7 @@ import Testing
 
     // MARK: Documents
 
-    @Test func `an error document with status 200 causes an error or a retry`() async throws {
+    @Test func `a copy fails or is retried if an error document arrives with status 200`() async throws {
         let server = try TestServer()
         let result = TestServer.Response.bytes(
             Data(" \n<?xml version=\"1.0\"?><CopyObjectResult><ETag>\"x\"</ETag></CopyObjectResult>".utf8))
@@ -219,7 +219,7 @@ import Testing
         #expect(server.requests.count == 3)
     }
 
-    @Test func `endless, deeply nested and unexpected documents cause errors`() async throws {
+    @Test func `a listing fails if its document is endless, deeply nested or unexpected`() async throws {
         let server = try TestServer()
         let storage = try ObjectStorage(at: server) { ($0.maximumAnswerSize, $0.retryPolicy) = (1 << 20, nil) }
         let deep = String(repeating: "<a>", count: 20) + String(repeating: "</a>", count: 20)
@@ -240,7 +240,7 @@ import Testing
         }
     }
 
-    @Test func `a listing that repeats a page token causes an error`() async throws {
+    @Test func `a listing that repeats a page token fails`() async throws {
         let server = try TestServer()
         let text =
             "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken></ListBucketResult>"
@@ -288,7 +288,7 @@ import Testing
         #expect(try request.hasSignature() && request.headers["Cookie"] == nil)
     }
 
-    @Test func `a file that changes between two attempts causes an error`() async throws {
+    @Test func `an upload fails if the file changes between two attempts`() async throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let file = try directory.write(Self.data, to: "a")
@@ -306,7 +306,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a file that changes while it is read causes an error`() throws {
+    @Test func `a file stream fails if the file changes while it is read`() throws {
         let directory = try TemporaryDirectory()
         let url = try directory.write(Self.data, to: "a")
         let file = try SourceFile(url)

@@ -180,7 +180,7 @@ import Testing
         gate.open()
     }
 
-    @Test func `an error document in response to the completion causes an error`() async throws {
+    @Test func `an upload fails if the response to its completion is an error document`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in
@@ -207,7 +207,7 @@ import Testing
         #expect(uploads.state.withLock { !$0.isAborted && $0.completions == 2 })
     }
 
-    @Test func `a wrong entity tag of the complete object causes an error`() async throws {
+    @Test func `an upload fails if the entity tag of the complete object does not match`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in
@@ -219,7 +219,7 @@ import Testing
         #expect(error?.code == .checksumMismatch)
     }
 
-    @Test func `a changed source causes an error before any byte is sent`() async throws {
+    @Test func `an upload of a changed source fails before any byte is sent`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         let uploads = try Uploads()
@@ -266,7 +266,7 @@ import Testing
         #expect(numbers.sorted() == ["partNumber=1", "partNumber=3"])
     }
 
-    @Test func `an upload that is resumed until it succeeds stores the file, whichever step fails`() async throws {
+    @Test func `an upload that is resumed until it succeeds stores the file after a failure of any step`() async throws {
         let random = Locked(SplitMix64.printingSeed())
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
@@ -305,7 +305,7 @@ import Testing
         }
     }
 
-    @Test func `an endless list of parts causes an error`() async throws {
+    @Test func `an upload fails if the list of its parts never ends`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let uploads = try Uploads { request, _ in

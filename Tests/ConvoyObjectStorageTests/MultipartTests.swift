@@ -65,7 +65,7 @@ import Testing
         #expect(error?.code == .noSuchUpload)
     }
 
-    @Test func `a changed source causes an error, and the upload can be aborted`() async throws {
+    @Test func `resuming an upload of a changed source fails, and the upload can be aborted`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         let storage = try storage()
@@ -91,7 +91,7 @@ import Testing
         #expect(error?.code == .sourceTooLarge)
     }
 
-    @Test func `a damaged stored value causes an error`() async throws {
+    @Test func `decoding a damaged upload value fails`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
         let storage = try storage()

@@ -40,7 +40,7 @@ import Testing
         #expect(try await storage.list().objects.map(\.key) == ["copy"])
     }
 
-    @Test func `a missing object causes an error, except when it is deleted`() async throws {
+    @Test func `reading or copying a missing object fails with noSuchKey, but deleting it succeeds`() async throws {
         let storage = try SharedMoto.storage()
         var error = await storageError { _ = try await storage.get("none") }
         #expect(error?.code == .noSuchKey && error?.statusCode == 404 && error?.key == "none")
@@ -51,7 +51,7 @@ import Testing
         #expect(error?.code == .noSuchKey)
     }
 
-    @Test func `a missing bucket causes an error`() async throws {
+    @Test func `an upload to a missing bucket fails with noSuchBucket`() async throws {
         let storage = try SharedMoto.storage { $0.bucket = "there-is-none" }
         let error = await storageError { try await storage.put(Data(), key: "a") }
         #expect(error?.code == .noSuchBucket && error?.bucket == "there-is-none")

@@ -40,7 +40,7 @@ import Testing
         #expect(value == "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543")
     }
 
-    @Test func `a listing has the documented signature, whatever the order of its query`() throws {
+    @Test func `a listing has the documented signature regardless of the order of its query`() throws {
         for query in ["max-keys=2&prefix=J", "prefix=J&max-keys=2"] {
             let value = try signature("GET", "/", query)
             #expect(value == "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7")

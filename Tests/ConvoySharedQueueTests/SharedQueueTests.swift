@@ -295,7 +295,7 @@ import Testing
     }
 
     @Test(
-        "A worker respects its maximum number of concurrent entries, however many it claims in advance",
+        "A worker respects its maximum number of concurrent entries, even if it claims more in advance",
         arguments: StoreKind.available)
     func jobs(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

@@ -60,7 +60,7 @@ import Testing
 
     // MARK: Files
 
-    @Test func `a file is created for its owner only, whatever the umask`() throws {
+    @Test func `a file is created for its owner only, with any umask`() throws {
         for lost in [0, 0o022, 0o077, 0o277, 0o777] as [mode_t] {
             var calls = FileCalls()
             calls.open = { path, flags, mode in
@@ -88,7 +88,7 @@ import Testing
         #expect(names.isEmpty)
     }
 
-    @Test func `a file is judged by its open descriptor`() throws {
+    @Test func `a file is checked through its open descriptor`() throws {
         try put()
         #expect(opening() == nil)
         try put(mode: 0o644)

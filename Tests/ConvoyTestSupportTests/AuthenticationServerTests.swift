@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(.enabled(if: SquidProxy.isInstalled, squidHint))
-    func `Squid leaves nothing behind and removes nothing of others`() throws {
+    func `Squid removes its own shared memory files and keeps those of other processes`() throws {
         func memory() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: "/dev/shm") }
         let other = "convoy-neighbor-\(UUID().uuidString)"
         #expect(FileManager.default.createFile(atPath: "/dev/shm/\(other)", contents: Data()))

@@ -73,7 +73,7 @@ struct ServerTests {
     }
 
     @Test(.enabled(if: Httpbin.isInstalled, "not installed: \(Httpbin.installHint)"))
-    func `httpbin responds`() throws {
+    func `httpbin serves status codes and Brotli bodies until it is stopped`() throws {
         let httpbin = try Httpbin()
         #expect(try RawClient(port: httpbin.port).exchange("GET", "/status/418").status == 418)
         #expect(try RawClient(port: httpbin.port).exchange("GET", "/brotli")["Content-Encoding"] == "br")

@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM])
-    func `no escape sequences are written to a dumb terminal, however the program ends`(_ signal: Int32) async throws {
+    func `no escape sequences are written to a dumb terminal when a signal ends the program`(_ signal: Int32) async throws {
         let manifest = bench.scratch.url.appendingPathComponent("m.json").path
         try #require(mkfifo(manifest, 0o600) == 0)
         let command = """

@@ -24,7 +24,7 @@ import Testing
         #expect(!scratch.names.contains("file"), "\(what)")
     }
 
-    @Test func `--pin applies to URLs on the command line, whatever their spelling`() async throws {
+    @Test func `--pin applies to every spelling of a URL on the command line`() async throws {
         for text in texts {
             expectNothing(try await ToolProcess.run(["get", "--pin", pin, text], in: scratch.url), text)
         }

@@ -12,7 +12,7 @@ import Testing
         #expect(TransportLibraries.text.hasPrefix("libcurl \(version), OpenSSL 3."))
     }
 
-    @Test func `the headers and the loaded library have the requested version`() throws {
+    @Test func `the headers and the loaded library of curl have the expected version`() throws {
         let info = try #require(convoy_version())
         let version = String(cString: info.pointee.version)
         print("libcurl \(version), \(String(cString: curl_version()))")

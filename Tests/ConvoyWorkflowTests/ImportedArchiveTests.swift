@@ -17,7 +17,7 @@ import Testing
     ]
 
     @Test(arguments: ImportedArchives.equal.indices)
-    func `the run of an imported archive sends what the archive has`(index: Int) async throws {
+    func `an imported archive sends the requests that it contains`(index: Int) async throws {
         let entries = ImportedArchives.equal[index]
         let server = try TestServer()
         let responses = Locked(entries.filter { !$0.isLeftOut })

@@ -146,7 +146,7 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
     @Test(
         .enabled(if: curlIsInstalled, "there is no /usr/bin/curl here"),
         arguments: ImportedCommands.equal + ImportedCommands.equalBlocks)
-    func `an imported curl command sends what curl sends`(text: String) async throws {
+    func `an imported curl command sends the same request as curl`(text: String) async throws {
         let command = command(text)
         let originals = try curl(command)
         #expect(!originals.isEmpty)

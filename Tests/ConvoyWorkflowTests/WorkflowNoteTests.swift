@@ -47,7 +47,7 @@ import Testing
         ),
         ("{post: \"http://a.test\", text: \"{{\\\"a\\\": {}}}\"}", nil),
     ])
-    func `a manifest has notes about what has no effect`(request: String, note: String?) throws {
+    func `a manifest has notes about settings without effect`(request: String, note: String?) throws {
         let text = "requests:\n  r: \(request)\n"
         let workflow = try Workflow(
             parsing: Data(text.utf8), name: "m", inputs: WorkflowInputs(environment: ["X": "x"]))

@@ -6,7 +6,7 @@ import Testing
 /// The frames of real HTTP/2 servers, with one fault each: cut, reset or stalled at every byte, every byte damaged, and
 /// GOAWAY and RST_STREAM before each frame. See ``ReplayTests``.
 @Suite(.serialized) struct FrameReplayTests {
-    @Test func `a fault causes the specified outcome or an error and affects nothing else`() throws {
+    @Test func `a request with a fault ends as specified or fails, and other requests are unaffected`() throws {
         ProcessMeters.raiseDescriptorLimit()
         var random = SplitMix64(seed: ReplayTests.seed)
         let all = FrameCase.all(try FrameRecording.all())

@@ -16,7 +16,7 @@ import Testing
     .enabled(if: !Torture.isSanitized, "torture: a sanitizer must be the first library of a process")
 )
 struct TortureTests {
-    @Test(arguments: Torture.scenes) func `whichever call fails, every operation ends once with a correct result`(
+    @Test(arguments: Torture.scenes) func `every operation ends once with a correct result if any system call fails`(
         _ scene: String
     ) throws {
         let torture = try Torture(scene)

@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test("Of two concurrent responses, the newer one is kept, whichever arrives last")
+    @Test("Of two concurrent responses, the newer one is kept in any order of arrival")
     func race() async throws {
         for isInOrder in [true, false] {
             let setting = RuleSetting()
@@ -255,7 +255,7 @@ import Testing
         #expect(seen.fields.filter { $0.name == "Age" }.map(\.value) == ["12"])
     }
 
-    @Test("A head does not grow without limit, whatever fields the 304s of a server add")
+    @Test("A head does not grow without limit if each 304 of a server adds fields")
     func growth() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])

@@ -169,7 +169,7 @@ import Testing
         }
     }
 
-    @Test("A directory that cannot be created, or is not a directory, causes a typed error")
+    @Test("Opening a cache throws a typed error if its directory cannot be created or is not a directory")
     func unusable() throws {
         let disk = try CacheDisk()
         try Data("a file".utf8).write(to: URL(fileURLWithPath: disk.path))

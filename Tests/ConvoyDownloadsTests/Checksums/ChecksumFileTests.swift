@@ -23,7 +23,7 @@ struct ChecksumFileTests {
     @Test(arguments: [
         ("sha256sum", ChecksumAlgorithm.sha256), ("sha512sum", .sha512), ("sha1sum", .sha1), ("md5sum", .md5),
     ])
-    func `coreutils checksum files are parsed, whatever the file names`(
+    func `coreutils checksum files are parsed with any file names`(
         _ program: String, _ algorithm: ChecksumAlgorithm
     ) throws {
         let directory = try TemporaryDirectory()

@@ -21,7 +21,7 @@ import Testing
     ].map { ByteRanges($0) }
 
     /// A contradiction of the server may cause one error.
-    @Test(arguments: Self.totals) func `a download completes, whatever numbers its journal contains`(
+    @Test(arguments: Self.totals) func `a download completes even if its journal contains extreme numbers`(
         _ total: Int64
     ) async throws {
         for claim in Self.claims where claim.ranges.last.map({ $0.upperBound <= total }) ?? true {

@@ -35,7 +35,7 @@ struct MetalinkAttackTests {
         }
     }
 
-    @Test func `empty, foreign and malformed documents cause distinct errors`() {
+    @Test func `empty, foreign and malformed documents are rejected with distinct errors`() {
         let empty: [(String, MetalinkError)] = [
             ("<metalink xmlns='http://www.metalinker.org/' version='3.0'><files/></metalink>", .noFiles),
             ("<metalink version='3.0'><files/></metalink>", .noFiles),

@@ -173,7 +173,7 @@ struct MetalinkTests {
         }
     }
 
-    @Test func `invalid sizes and hashes cause errors that report their line`() {
+    @Test func `invalid sizes and hashes are rejected with their line`() {
         let (sha256, md5) = (MetalinkText.sha256, MetalinkText.md5)
         let refused: [(String, MetalinkError)] = [
             ("<size>-1</size>", .invalidValue(element: "size", value: "-1", line: 3)),

@@ -227,7 +227,7 @@ struct DownloadOperationTests {
         #expect(fixture.contents() == bytes)
     }
 
-    @Test func `an existing file causes an error before anything is sent`() async throws {
+    @Test func `a download to an existing file fails before anything is sent`() async throws {
         serve(bytes)
         try Data("old".utf8).write(to: fixture.file())
         let download = await fixture.run(fixture.download())

@@ -103,7 +103,7 @@ import Testing
         #expect(download.computedChecksums.isEmpty)
     }
 
-    @Test func `pieces that no source sends correctly cause an error`() async throws {
+    @Test func `a download fails if no source sends the correct pieces`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let wrong = try Checksum(parsing: "sha-256=\(String(repeating: "0", count: 64))")
         let download = await fixture.run(

@@ -117,7 +117,7 @@ struct ExistingFileTests {
         }
     }
 
-    @Test func `a file with an aria2 control file is incomplete, whatever its length`() async throws {
+    @Test func `a file of any length with an aria2 control file is incomplete`() async throws {
         try Data("control".utf8).write(to: fixture.file("file.bin.aria2"))
         let operation = try await run(.resume, whole.prefix(50_000) + Data(count: 50_000))
         #expect(operation.error == nil && operation.hasReplacedUnprovenFile)
@@ -152,7 +152,7 @@ struct ExistingFileTests {
         #expect(fixture.contents() == whole.prefix(10))
     }
 
-    @Test func `a file created during the download is skipped or causes an error`() async throws {
+    @Test func `a download that finds a file created in the meantime skips it or fails`() async throws {
         for existing in [ExistingFilePolicy.skip, .fail] {
             let gate = TestServer.Gate()
             fixture.server.serve(whole, at: "/file", etag: "\"1\"") { _, response in response.held(by: gate) }

@@ -79,7 +79,7 @@ struct ForeignBytesTests {
         #expect(fixture.server.requests("/file").first?.headers["Range"] != nil)
     }
 
-    @Test(arguments: [true, false]) func `piece checksums that do not cover the file cause an error`(
+    @Test(arguments: [true, false]) func `a download fails if the piece checksums do not cover the file`(
         isLengthTold: Bool
     ) async throws {
         let longer = Data(bytes.prefix(150_000))

@@ -199,7 +199,7 @@ import Testing
     }
 
     @Test(arguments: ["open unnamed", "write", "name"])
-    func `a directory removed during the download causes an error`(_ call: String) async throws {
+    func `a download fails if its directory is removed while it runs`(_ call: String) async throws {
         serve()
         let folder = fixture.file("folder")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
@@ -214,7 +214,7 @@ import Testing
         #expect(fixture.names == [])
     }
 
-    @Test func `a missing directory causes an error before anything is sent`() async throws {
+    @Test func `a download into a missing directory fails before anything is sent`() async throws {
         serve()
         let download = await fixture.run(fixture.download(to: "folder/file.bin"))
         #expect((download.error as? URLError)?.code == .cannotWriteToFile)
@@ -261,7 +261,7 @@ import Testing
         #expect(fixture.contents() == bytes)
     }
 
-    @Test(.needsSmallDisk) func `a full disk causes an error and leaves no file`() async throws {
+    @Test(.needsSmallDisk) func `a download to a full disk fails and leaves no file`() async throws {
         serve()
         let disk = try #require(try SmallDisk(bytes: 1 << 20))
         try disk.fill(leaving: 4096)

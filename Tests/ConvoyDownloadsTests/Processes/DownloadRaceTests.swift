@@ -80,7 +80,7 @@ import Testing
     }
 
     /// One download discards its partial file while others open it.
-    @Test func `a partial file removed by another download causes no file error`() async throws {
+    @Test func `a download reports no file error if another one removes its partial file`() async throws {
         let fixture = try DownloadFixture()
         // Without a validator nothing is kept, so each download removes its partial file at the end.
         fixture.server.serve(Data(repeating: 7, count: 50_000), at: "/file") { _, response in

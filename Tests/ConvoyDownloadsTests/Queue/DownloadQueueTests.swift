@@ -224,7 +224,7 @@ struct DownloadQueueTests {
     }
 
     @Test(arguments: ["waiting", "running", "paused", "failed", "finished"])
-    func `a cancelled entry is removed, whatever its state`(_ state: String) async throws {
+    func `a cancelled entry is removed in any state`(_ state: String) async throws {
         let gate = TestServer.Gate()
         defer { gate.open() }
         fixture.server.route("POST", "/hold", .text("late").held(by: gate))

@@ -64,7 +64,7 @@ import Testing
         #expect(late.responseString == "late" && tokens.refreshes == 1)
     }
 
-    @Test func `a failed refresh reports the URL that rejected it, and what the response lacks`() async throws {
+    @Test func `a failed refresh reports the URL that rejected it and the missing key of the response`() async throws {
         struct Grant: Decodable, Sendable { var token: String }
         tokens.server.route("/grant", .json(text: #"{"error": "no"}"#))
         let manager = manager

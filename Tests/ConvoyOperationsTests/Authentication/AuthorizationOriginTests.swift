@@ -36,7 +36,7 @@ import Testing
     private static let all = ["Bearer secret", "key", "harmless"]
     private static let harmless = [nil, nil, "harmless"]
 
-    @Test func `with a base URL, the token is not sent to another origin, however it is spelled`() async throws {
+    @Test func `with a base URL, the token is not sent to another origin in any spelling`() async throws {
         let manager = manager(baseURL: home.url("/v1/"))
         for text in [
             "//127.0.0.1:\(other.port)/x", "http://127.0.0.1:\(other.port)/x", "HTTP://127.0.0.1:\(other.port)/x",

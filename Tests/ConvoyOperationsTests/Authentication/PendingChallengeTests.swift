@@ -78,7 +78,7 @@ import Testing
         #expect(asking.server.requests.count == 2)
     }
 
-    @Test func `a reply given while the next attempt is running is kept and ends nothing`() async throws {
+    @Test func `a reply given while the next attempt is running is kept and does not end that attempt`() async throws {
         let asking = try AskingServer()
         let gate = TestServer.Gate()
         asking.route("/") { request, number in
@@ -212,7 +212,7 @@ import Testing
         }
     }
 
-    @Test func `a token for many thousands of waiting operations costs each of them the same`() async throws {
+    @Test func `operations waiting for a token end in linear time`() async throws {
         // Nothing is sent: the token cannot be sent.
         func seconds(_ count: Int) async throws -> Double {
             let signal = Signal()

@@ -124,7 +124,7 @@ import Testing
         #expect(try await get("/slow").cacheUse == nil)
     }
 
-    @Test func `a response with a missing end does not poison the cache`() async throws {
+    @Test func `a response shorter than its Content-Length does not poison the cache`() async throws {
         server.route("/lies", .text("short").header("Cache-Control", "max-age=600").contentLength(500))
         await #expect(throws: URLError.self) { try await get("/lies") }
         server.route("/lies", .text("honest").header("Cache-Control", "max-age=600"))
@@ -164,7 +164,7 @@ import Testing
         #expect(stream.bytes == PatternBytes.data(count: 3_000_000))
     }
 
-    @Test func `concurrent identical requests cause one transfer and one entry`() async throws {
+    @Test func `concurrent identical requests share one transfer and store one entry`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/shared",

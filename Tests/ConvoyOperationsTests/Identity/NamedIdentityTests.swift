@@ -41,7 +41,7 @@ import Testing
         return operation
     }
 
-    @Test func `replacing a token keeps the cache, which another identity cannot see`() async throws {
+    @Test func `replacing a token keeps the cache, and another identity cannot read it`() async throws {
         let (ada, eve) = (manager("ada"), manager("eve"))
         ada.authenticator = Authenticator(token: AccessToken("t1")) { _ in AccessToken("x") }
         eve.authenticator = ada.authenticator

@@ -90,7 +90,7 @@ import Testing
     }
 
     /// Ends an attempt internally and externally, in several ways at once.
-    @Test func `an attempt ends once, whatever ends it concurrently`() {
+    @Test func `an attempt that is ended by several events concurrently ends once`() {
         for round in 0..<300 {
             let network = ThreadedTransport()
             let operation = operation(over: network)

@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func `observers see every change in order`() throws {
+    @Test func `observers receive every change in order`() throws {
         let network = SimulatedTransport(SimulatedTransport.Resource(body: Self.body(0)))
         let operation = HTTPRequestOperation(request: URLRequest(url: Self.url), transport: network)
         let queue = DispatchQueue(label: "observer")

@@ -207,7 +207,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `however late its action, no stop is lost and none affects another attempt`(isHeldByPauses: Bool) {
+    func `a stop whose action runs late is never lost and never affects another attempt`(isHeldByPauses: Bool) {
         var seen: Set<World> = []
         var frontier: [World] = [World(isHeldByPauses: isHeldByPauses)]
         for _ in 0..<12 {

@@ -57,7 +57,7 @@ import Testing
         #expect(operation.transitionLog?.hasObservers != true)
     }
 
-    @Test func `monitors and metrics see the same order, and a late change does not alter the metrics`() throws {
+    @Test func `monitors and metrics record the same order, and a late change does not alter the metrics`() throws {
         let operation = operation()
         let events = Locked<[OperationEvent]>([])
         let monitor = EventMonitor(interval: 0) { some in events.withLock { $0 += some } }

@@ -21,7 +21,7 @@ import Testing
         manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
     }
 
-    @Test func `a trailing closure is the success handler, whatever its number of parameters`() {
+    @Test func `a trailing closure with any number of parameters is the success handler`() {
         let done = Signal()
         manager.get("text") { operation, object in
             _ = (operation, object)
@@ -90,7 +90,7 @@ import Testing
         #expect(members.allSatisfy { ($0.error as? URLError)?.code == .cancelled })
     }
 
-    @Test func `cancelling a task cancels its batch, whatever its body waits for`() async throws {
+    @Test func `cancelling a task cancels its batch even if the task waits for something else`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("late").held(by: gate))
         defer { gate.open() }

@@ -67,7 +67,7 @@ import Testing
         await #expect(throws: HTTPError.self) { try await manager.get("user", as: User.self) }
     }
 
-    @Test func `the error for a missing value reports what is missing`() async throws {
+    @Test func `the error for a missing value names the missing key`() async throws {
         let operation = manager.enqueue(try manager.makeOperation(.get, "other"))
         let error = await #expect(throws: HTTPError.self) { try await operation.value(as: User.self) }
         #expect(error?.localizedDescription.contains(#"The key "firstName" is missing."#) == true)

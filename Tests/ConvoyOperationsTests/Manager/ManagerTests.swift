@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `the manager's progress includes running transfers, whichever queue it uses`(
+    func `the manager's progress includes running transfers in any queue`(
         isFoundations: Bool
     ) async throws {
         if isFoundations { manager.operationQueue = OperationQueue() }

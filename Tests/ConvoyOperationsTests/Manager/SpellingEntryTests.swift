@@ -46,7 +46,7 @@ import Testing
         } catch { return (error as? URLError)?.code }
     }
 
-    @Test func `a pinned server receives no plain text, however the URL is passed`() async throws {
+    @Test func `a pinned server receives no plain text, for any spelling of its URL`() async throws {
         let refused = URLError.Code.appTransportSecurityRequiresSecureConnection
         for text in texts {
             let url = try #require(URLReference.url(text))

@@ -50,7 +50,7 @@ import Testing
         #expect(evaluate(policy, retryCount: 0, retryAfter: 3, elapsed: 0)?.decision == .retry(after: 3))
     }
 
-    @Test(arguments: odd) func `a failed attempt is retried or waits, whatever the delays are`(number: Double) throws {
+    @Test(arguments: odd) func `a failed attempt is retried or waits for any configured delay`(number: Double) throws {
         let server = try TestServer()
         server.route("GET", "/x", inTurn: [.status(503), .text("at last")])
         let probe = Probe(server.url("/x"))

@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: ["4294967296", "9223372036854775807", "9223372036854775808", String(repeating: "9", count: 400)])
-    func `a Retry-After that is too long prevents a retry, whatever its number of digits`(value: String) throws {
+    func `a Retry-After that is too long prevents a retry, with any number of digits`(value: String) throws {
         #expect(try retrying(value).operation.retryCount == 0)
         #expect(server.requests.count == 1)
     }

@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `a batch completes after its members' handlers, whatever ends them`() throws {
+    @Test func `a batch completes after its members' handlers, including those of failed members`() throws {
         for _ in 0..<50 {
             let record = Record(expecting: 9)
             let members = (0..<8).map { number in

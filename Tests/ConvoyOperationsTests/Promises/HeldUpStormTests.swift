@@ -105,7 +105,7 @@ import Testing
         return probe
     }
 
-    @Test func `each operation finishes once with all bytes or an error, whatever delays it`() throws {
+    @Test func `each delayed operation finishes once, with all bytes or an error`() throws {
         let count = Int(ProcessInfo.processInfo.environment["CONVOY_STORM_OPERATIONS"] ?? "") ?? 500
         var random = SplitMix64.printingSeed()
         let queue = RequestOperationQueue()

@@ -156,7 +156,7 @@ import Testing
 
     // MARK: 3: results are final before isFinished
 
-    @Test func `a dependent always sees its dependency's results`() throws {
+    @Test func `a dependent can always read its dependency's results`() throws {
         for _ in 0..<200 {
             let first = Probe(server.url("/json"))
             first.operation.responseSerializer = JSONResponseSerializer()

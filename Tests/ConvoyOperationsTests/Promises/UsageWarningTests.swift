@@ -86,7 +86,7 @@ import Testing
         queue.isSuspended = false
     }
 
-    @Test func `a setting changed after its attempt has read it is reported`() async throws {
+    @Test func `changing a setting after the attempt has read it is reported`() async throws {
         let server = try TestServer()
         server.route("/", .redirect(to: "/end"))
         server.route("/end", .text("text"))

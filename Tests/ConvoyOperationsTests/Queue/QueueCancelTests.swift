@@ -141,7 +141,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test func `cancelling everything starts nothing, whatever the order, priorities and dependencies`() {
+    @Test func `cancelling everything starts nothing, for any order, priorities and dependencies`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 2
         let gauge = Gauge()

@@ -56,7 +56,7 @@ struct QueueGateTests {
     }
 
     @Test(arguments: [[3.0, 1.0], [1.0, 3.0]])
-    func `of two closing times, the later one counts, whichever comes first`(deadlines: [Double]) {
+    func `the later of two closing times applies, regardless of their order`(deadlines: [Double]) {
         for deadline in deadlines { close(until: deadline) }
         let operation = waiting()
         queue.addOperation(operation)
@@ -309,7 +309,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `every waiting operation is notified, however many, but not a cancelled one`() {
+    @Test func `each of many waiting operations is notified, but not a cancelled one`() {
         let operations = (0..<1_000).map { number in
             let operation = waiting()
             operation.queuePriority = number % 3 == 0 ? .low : .normal

@@ -44,7 +44,7 @@ struct QueueLengthTests {
     }
 
     @Test(arguments: OperationKind.allCases)
-    func `with dropOldest, the oldest waiting operation is cancelled, whatever its kind`(kind: OperationKind) {
+    func `with dropOldest, the oldest waiting operation of any kind is cancelled`(kind: OperationKind) {
         let (queue, running) = full(.dropOldest)
         let gauge = Gauge()
         let first = kind.make { gauge.enter() }

@@ -142,7 +142,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test func `nothing else evaluates isReady: no dependent, no barrier, not the operation itself`() {
+    @Test func `dependents, barriers and the operation itself do not evaluate isReady`() {
         let queue = OperationQueue()
         let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
         let dependency = BlockOperation {}
@@ -222,7 +222,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test func `a chain of twenty thousand operations runs, and so does a foreign one`() {
+    @Test func `chains of twenty thousand operations run, including foreign operations`() {
         for kind in OperationKind.allCases {
             let queue = RequestOperationQueue()
             queue.isSuspended = true

@@ -16,7 +16,7 @@ import Testing
 
     private func deadline(hours: UInt64) -> UInt64 { clock.now + hours * Self.hour }
 
-    @Test func `timers fire on time, whatever timers were set before or cancelled`() {
+    @Test func `timers fire on time regardless of earlier and cancelled timers`() {
         var timers: [any ClockTimer] = []
         let wrong = Atomic<Int>(0)
         for hours: UInt64 in [3, 2, 1, 4] {

@@ -102,7 +102,8 @@ import Testing
         #expect(operation.redirects.map(\.body) == [becomesGet ? .dropped : .sentAgain])
     }
 
-    @Test(arguments: [301, 302, 303, 307, 308]) func `a HEAD stays a HEAD`(status: Int) async throws {
+    @Test(arguments: [301, 302, 303, 307, 308])
+    func `a redirected HEAD request stays a HEAD request`(status: Int) async throws {
         server.redirect("/start", to: "/end", status: status)
         let operation = try await run(manager.makeOperation(.head, "start"))
         #expect(server.requests.map(\.method) == ["HEAD", "HEAD"] && operation.redirects.map(\.method) == ["HEAD"])

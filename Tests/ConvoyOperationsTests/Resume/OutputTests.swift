@@ -314,7 +314,7 @@ import Testing
     }
 
     @Test(arguments: [("HEAD", 200), ("GET", 304)])
-    func `a response without a body is never too long, whatever length it announces`(method: String, status: Int) throws {
+    func `a bodiless response never exceeds the limit, even if it announces a length`(method: String, status: Int) throws {
         server.route(method, "/large", .raw("HTTP/1.1 \(status) X\r\nContent-Length: 1000000\r\n\r\n"))
         let probe = Probe(server.url("/large"), method: method)
         probe.operation.maximumBodySize = 1000

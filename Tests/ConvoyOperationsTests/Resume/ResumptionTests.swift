@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func `the same strong tag with another length is rejected, and then an error`() throws {
+    @Test func `a strong tag with a changed length is rejected, and fails in a complete response`() throws {
         for length in ["0", "1", "999", "1001"] {
             let answer = try head(200, [("ETag", "\"a\""), ("Content-Length", length)])
             #expect(try tagged().evaluate(answer) == .askForWhole, "\(length)")
@@ -149,13 +149,13 @@ import Testing
     }
 
     @Test(arguments: [201, 202, 204, 205, 207, 208, 299])
-    func `a success that is not the file is rejected as the response to a range`(status: Int) throws {
+    func `a success status other than 200 and 206 is rejected in response to a range request`(status: Int) throws {
         #expect(try tagged().evaluate(head(status, [("ETag", "\"a\"")])) == .askForWhole)
         #expect(try tagged().evaluateWhole(head(status, [])) == .startOver)
     }
 
     @Test(arguments: [(200, true), (299, true), (300, false)])
-    func `the known length is kept until a success replaces it`(status: Int, endsIt: Bool) throws {
+    func `the known length is kept until a successful response replaces it`(status: Int, endsIt: Bool) throws {
         let request = TransferRequest.foundation(URLRequest(url: try #require(URL(string: Self.place))))
         let first = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])
         var body = ReceivedBody()
@@ -172,7 +172,7 @@ import Testing
         #expect(verdict == (endsIt ? .startOver : .contradiction))
     }
 
-    @Test func `multiple ranges in one body are not spliced in`() throws {
+    @Test func `a multipart/byteranges response is not appended`() throws {
         for type in ["multipart/byteranges; boundary=x", "Multipart/ByteRanges", "multipart/byteranges;x=y"] {
             let answer = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Content-Type", type)])
             #expect(try tagged().evaluate(answer) == .askForWhole, "\(type)")

@@ -93,7 +93,7 @@ import Testing
         #expect(server.requests("PUT", "/x").map(\.body) == [data, data])
     }
 
-    @Test func `the handler receives the reason`() throws {
+    @Test func `the retry handler receives each decision with its reason`() throws {
         server.route("GET", "/x", .status(502))
         let events = RetryEvents()
         let probe = Probe(server.url("/x"))
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test(arguments: [100, 15_000, 1_500_000])
-    func `retries without progress count`(length: Int) throws {
+    func `retries without progress count towards the maximum`(length: Int) throws {
         let content = PatternBytes.data(count: 2_000_000)
         // Without a validator, each attempt starts over.
         server.serve(content, at: "/file", etag: nil) { _, response in response.truncated(afterBytes: length) }

@@ -100,7 +100,7 @@ import Testing
         #expect(attempt.decisions.last == .giveUp(.tooManyRetries))
     }
 
-    @Test func `a non-idempotent request that was sent is never repeated, whatever the policy`() {
+    @Test func `a non-idempotent request that was sent is never repeated under any policy`() {
         let attempt = Attempt(url, "POST", [.unsent, .lost], policy: policy(5))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 2)

@@ -9,7 +9,7 @@ import Testing
 
 /// A stream of events is a request like any other.
 @Suite struct EventSourceSpellingTests {
-    @Test func `a source with pinned keys never connects over plain HTTP, however its URL is written`() async throws {
+    @Test func `a source with pinned keys never connects over plain HTTP, for any spelling of its URL`() async throws {
         let server = try TestServer()
         server.route("/x", inTurn: [.events("data: a\n\n"), .noMore])
         var policy = SecurityPolicy()

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(.enabled(if: EventVector.isThere, Comment(rawValue: EventVector.hint)))
-    func `the streams of the web platform tests yield their events, however they are split`() async throws {
+    func `the streams of the web platform tests yield their events for any division of the bytes`() async throws {
         for (number, vector) in try EventVector.all().enumerated() {
             for (index, pieces) in vector.chunkings.enumerated() {
                 let path = "/\(number)/\(index)"

@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test(.enabled(if: EventVector.isThere, Comment(rawValue: EventVector.hint)))
-    func `the streams of the web platform tests yield their events, however they are split`() throws {
+    func `the streams of the web platform tests yield their events for any division of the bytes`() throws {
         let vectors = try EventVector.all()
         #expect(vectors.count >= 27)
         for vector in vectors {
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `an endless line is rejected at the limit, however it is split`() throws {
+    @Test func `an endless line is rejected at the limit for any division of the bytes`() throws {
         for size in [1, 7, 100] {
             var parser = EventStreamParser(maximumLineLength: 100)
             #expect(try parser.parse(Data("data: x\n\n".utf8)).count == 1)

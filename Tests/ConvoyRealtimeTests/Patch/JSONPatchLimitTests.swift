@@ -6,7 +6,7 @@ import Testing
 
 /// Patches that would exhaust the memory or the stack, or take too long.
 @Suite struct JSONPatchLimitTests {
-    @Test func `a pointer of 200,000 tokens causes an error`() throws {
+    @Test func `operations fail with a short error for a pointer of 200,000 tokens`() throws {
         let pointer = String(repeating: "/a", count: 200_000)
         for operation in [
             "{\"op\":\"add\",\"path\":\"\(pointer)\",\"value\":1}", "{\"op\":\"remove\",\"path\":\"\(pointer)\"}",
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func `a patch that is nested too deeply causes a syntax error`() throws {
+    @Test func `parsing a patch that is nested too deeply fails with a syntax error`() throws {
         for depth in [511, 100_000, 1_000_000] {
             let value = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
             #expect(throws: JSONSyntaxError.self) { try patch("[{\"op\":\"add\",\"path\":\"\",\"value\":\(value)}]") }

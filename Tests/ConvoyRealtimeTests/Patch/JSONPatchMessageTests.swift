@@ -50,7 +50,7 @@ import Testing
         session.invalidate(cancellingTasks: true)
     }
 
-    @Test func `a response that is not a patch causes an error`() async throws {
+    @Test func `decoding a response that is not a patch fails`() async throws {
         let server = try makeServer()
         let manager = HTTPRequestOperationManager(baseURL: server.url("/"))
         await #expect(throws: JSONPatchError.self) { try await manager.get("other", as: JSONPatch.self) }

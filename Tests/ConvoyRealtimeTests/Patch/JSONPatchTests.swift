@@ -47,7 +47,7 @@ import Testing
             (##"[{"op":"add","path":"#/a","value":1}]"##, .invalidPointer, 0),
             (#"[{"op":"copy","path":"/a","from":"b"}]"#, .invalidPointer, 0),
         ] as [(String, JSONPatchError.Reason, Int?)])
-    func `an invalid patch causes an error`(text: String, reason: JSONPatchError.Reason, index: Int?) {
+    func `an invalid patch is rejected with reason and index`(text: String, reason: JSONPatchError.Reason, index: Int?) {
         #expect {
             try patch(text)
         } throws: { error in
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: [#"[{"op":"add","op":"remove","path":"/a"}]"#, #"[{"op":"test","path":"/\ud800","value":1}]"#, "[", ""])
-    func `invalid JSON causes a syntax error`(text: String) {
+    func `parsing a patch that is invalid JSON fails with a syntax error`(text: String) {
         #expect(throws: JSONSyntaxError.self) { try patch(text) }
     }
 
@@ -145,7 +145,7 @@ import Testing
             (#"{"\u00e9":1}"#, #"{"op":"test","path":"/e\u0301","value":1}"#, .notFound, "/e\u{301}"),
             (#"{"a":"\u00e9"}"#, #"{"op":"test","path":"/a","value":"e\u0301"}"#, .testFailed, "/a"),
         ] as [(String, String, JSONPatchError.Reason, String)])
-    func `an operation that cannot be applied causes an error and changes nothing`(
+    func `a patch fails and changes nothing if one of its operations cannot be applied`(
         before: String, operation: String, reason: JSONPatchError.Reason, pointer: String
     ) throws {
         // The operations before it are undone.

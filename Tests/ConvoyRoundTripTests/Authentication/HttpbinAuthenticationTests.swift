@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `a bearer token is requested`() async throws {
+    @Test func `a bearer token from the handler answers the challenge`() async throws {
         let manager = try manager()
         manager.authenticationChallengeHandler = { _, challenge, answer in
             #expect(challenge.protectionSpace.method == .bearer && challenge.proposedCredential == nil)

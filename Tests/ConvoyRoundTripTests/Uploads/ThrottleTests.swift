@@ -87,7 +87,7 @@ struct ThrottleTests {
             (100, -.infinity), (100, -1), (100, 0), (100, .nan), (0, 1), (-1, 1), (.max, 1), (1_000, 1e-300),
             (.max - 1, .leastNonzeroMagnitude),
         ] as [(Int, Double)])
-    func `packet sizes and delays that define no rate do not limit`(packetSize: Int, delay: Double) async throws {
+    func `packet sizes and delays that define no rate do not limit an upload`(packetSize: Int, delay: Double) async throws {
         let operation = upload(OddStream(packetSize, delay))
         try await manager.enqueue(operation).finished()
         #expect(server.requests.last?.bodyLength == 1_000)

@@ -18,7 +18,7 @@ struct MessageDigestTests {
     ]
 
     @Test(arguments: abc)
-    func `each algorithm computes the digest of its standard, however the bytes are split`(
+    func `each algorithm computes the digest of its standard for any division of the bytes`(
         _ algorithm: ChecksumAlgorithm, _ expected: String
     ) throws {
         let digest = MessageDigest(algorithm)

@@ -72,7 +72,7 @@ import Testing
             try reason(Constraints(permittedDNSNames: [permitted]), [name], host) == (isRight ? nil : .nameConstraints))
     }
 
-    @Test func `other names of the certificate do not help, and addresses match as addresses`() throws {
+    @Test func `constraints apply only to the requested name, and networks only to addresses`() throws {
         let excluded = Constraints(excludedDNSNames: ["evil.example.com"], excludedNetworks: ["10.0.0.0/8"])
         let names = ["good.example.com", "*.example.com", "192.0.2.1"]
         #expect(try reason(excluded, names, "evil.example.com") == .nameConstraints)

@@ -204,7 +204,7 @@ import Testing
         }
     }
 
-    @Test func `a file that cannot be read or written causes an error`() throws {
+    @Test func `opening an unreadable file and saving to an unwritable one fail`() throws {
         try withFile { file in
             try FileManager.default.createDirectory(at: file, withIntermediateDirectories: false)
             #expect(throws: HSTSStoreError.self) { try HSTSStore(file: file) }

@@ -101,7 +101,7 @@ import Testing
         #expect(server.totalConnectionCount == connections)
     }
 
-    @Test func `a server that never asked has not rejected the certificate`() async throws {
+    @Test func `a handshake that fails before a certificate request does not report a rejected certificate`() async throws {
         var tls = TestServer.TLS(server)
         tls.maximumVersion = .tls12
         tls.cipherList = "ECDHE-ECDSA-AES128-GCM-SHA256"

@@ -18,7 +18,7 @@ struct NginxTrustTests {
         ]
     }()
 
-    @Test func `each certificate is judged by the table, and a rejected server sees no request`()
+    @Test func `each certificate is evaluated as in the table, and a rejected server receives no request`()
         async throws
     {
         let made = try SpecimenAuthorities()

@@ -135,7 +135,7 @@ import Testing
         #expect(server.totalConnectionCount == 0)
     }
 
-    @Test func `concurrent requests are each judged by their own policy`() async throws {
+    @Test func `concurrent requests are each evaluated by their own policy`() async throws {
         let url = server.url("/", host: "localhost")
         let (good, bad) = (try pinned(certificate), try pinned(TestCertificate.root()))
         let results = await withTaskGroup(of: Bool.self) { group in

@@ -8,7 +8,7 @@ import Testing
     /// Evaluating all cells would take minutes. For each specimen, a few are used, which differ between specimens.
     static let stride = PolicyCell.isWholeAsked ? 1 : 13
 
-    @Test func `a server that is not trusted sees no byte of a request`() async throws {
+    @Test func `an untrusted server receives no byte of a request`() async throws {
         let made = try SpecimenAuthorities()
         let authorities = try made.trusted
         let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))

@@ -138,7 +138,7 @@ import Testing
     }
 
     /// Above a number of keys, they are no longer looked up one by one.
-    @Test func `an object with many members decodes like in Foundation`() {
+    @Test func `an object with many members decodes as in Foundation`() {
         let members = (0..<1000).map { #""k\#($0)":\#($0)"# }.joined(separator: ",")
         expectSame([String: Int].self, "{\(members)}")
         struct Backwards: Decodable {

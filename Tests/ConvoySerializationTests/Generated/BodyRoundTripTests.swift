@@ -83,7 +83,7 @@ import Testing
         #expect(try Gzip.compress(Data()) == nil)
     }
 
-    @Test func `every form has its announced length, however it is read`() throws {
+    @Test func `every form has its announced length for any division into reads`() throws {
         var random = RandomParameters(seed: 14)
         random.allowsControlCharacters = false
         for _ in 0..<500 {

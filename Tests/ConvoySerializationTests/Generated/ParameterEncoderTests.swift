@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct ParameterEncoderTests {
-    @Test func `a container requested twice is the same one`() throws {
+    @Test func `requesting a container twice returns the same container`() throws {
         struct Twice: Encodable {
             enum Key: CodingKey { case map, list, one, two }
             func encode(to encoder: any Encoder) throws {

@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `a query in a URL is the encoded one`() throws {
+    @Test func `the query of a URL equals the encoded parameters`() throws {
         var random = RandomParameters(seed: 5)
         let serializer = HTTPRequestSerializer()
         for _ in 0..<2_000 {

@@ -116,7 +116,7 @@ import Testing
         #expect((stream.streamError as NSError?)?.code == Int(ENOENT))
     }
 
-    @Test func `a stream part that ends early or fails causes an error, and bytes beyond its length are not read`() throws {
+    @Test func `a form fails if a stream part ends early or fails, and does not read bytes beyond its length`() throws {
         func part(_ stream: InputStream, _ length: Int64) throws -> MultipartBodyStream {
             try self.stream {
                 $0.appendPart(inputStream: stream, name: "s", fileName: "s", length: length, mimeType: "a/b")

@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(arguments: [1, 7, 1000])
-    func `parts are framed exactly, however they are read`(block: Int) throws {
+    func `parts are framed exactly for reads of any size`(block: Int) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(bytes("[1]"), to: "note.json")
         let request = try request(["b": ["x", "é"], "a": .null, "raw": .data(Data([0x41]))]) { form in

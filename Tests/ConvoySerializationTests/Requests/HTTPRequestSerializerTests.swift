@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "HEAD", "DELETE", "get", "Delete"])
-    func `GET, HEAD and DELETE have their parameters in the URL`(method: String) throws {
+    func `GET, HEAD and DELETE send their parameters in the URL`(method: String) throws {
         let request = try serializer.request(method: HTTPMethod(method), url: exampleURL, parameters: ["k": 1])
         #expect(request.url?.absoluteString == "http://example.com/path?k=1")
         #expect(request.httpBody == nil)
@@ -80,7 +80,7 @@ import Testing
 
     // MARK: Form bodies
 
-    @Test func `the parameters of a POST are a form`() throws {
+    @Test func `the parameters of a POST are sent as a form`() throws {
         let request = try serializer.request(method: .post, url: exampleURL, parameters: ["b": [1, 2], "a": "x y"])
         #expect(text(request.httpBody) == "a=x%20y&b%5B%5D=1&b%5B%5D=2")
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/x-www-form-urlencoded")

@@ -74,7 +74,7 @@ import Testing
         #expect(tree["kind"] == "big")
     }
 
-    @Test func `slices and other ordered collections are arrays`() throws {
+    @Test func `slices and other ordered collections are encoded as arrays`() throws {
         let numbers = [1, 2, 3, 4]
         let slices: [any Collection<Int>] = [numbers.prefix(3), [3, 2, 1].reversed(), numbers.lazy.map { $0 }.dropLast()]
         for slice in slices { #expect(try ParameterValue.converting(slice) == [1, 2, 3], "\(type(of: slice))") }

@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct PropertyListRequestSerializerTests {
-    @Test func `parameters are the body`() throws {
+    @Test func `parameters are encoded as the body`() throws {
         let parameters: ParameterValue = [
             "a": [1, 2.5, true, "é"], "d": .data(Data([1])), "t": .date(Date(timeIntervalSince1970: 5)),
         ]

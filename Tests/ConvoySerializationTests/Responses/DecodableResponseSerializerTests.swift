@@ -39,7 +39,7 @@ import Testing
         #expect(failure { try user("[1,]") }?.code == 3840)
     }
 
-    @Test func `an error response has a validation error, whatever its body`() {
+    @Test func `an error response with any body has a validation error`() {
         let fitting = failure { try user(#"{"id":1,"first_name":"Ada"}"#, 409) }
         #expect(fitting?.code == -1011)
         #expect(fitting?.serializedResponseObject as? User == User(id: 1, firstName: "Ada"))

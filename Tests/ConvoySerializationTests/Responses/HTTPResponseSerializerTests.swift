@@ -91,7 +91,7 @@ import Testing
         #expect(!JSONResponseSerializer().acceptsWithoutHeaders(statusCode: 200))
     }
 
-    @Test func `status codes are a set`() {
+    @Test func `a StatusCodeSet supports set operations`() {
         #expect(StatusCodeSet(200..<300) == StatusCodeSet(200...299))
         #expect(StatusCodeSet(200..<250).union(StatusCodeSet(240..<300)) == .successful)
         #expect([201, 200, 202] as StatusCodeSet == StatusCodeSet(200...202))

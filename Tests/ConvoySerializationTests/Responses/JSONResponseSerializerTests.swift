@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: [204, 205])
-    func `a status without content succeeds without an object, whatever follows`(status: Int) throws {
+    func `a status without content succeeds without an object and ignores the body`(status: Int) throws {
         #expect(try parse(nil, status: status) == nil)
         #expect(try parse(bytes("junk"), status: status) == nil)
     }

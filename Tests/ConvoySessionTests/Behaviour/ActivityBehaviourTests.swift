@@ -31,7 +31,7 @@ import Testing
         try eventually { monitor.activityCount == 0 }
     }
 
-    @Test func `a download counts once, however many connections it has`() async throws {
+    @Test func `a download over several connections counts once`() async throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let gate = TestServer.Gate()

@@ -97,7 +97,7 @@ import Testing
         #expect(other.connectionConfiguration == manager.connectionConfiguration && other.networkThreadCount == 2)
     }
 
-    @Test func `a session posts no operation notifications, whatever its settings`() async throws {
+    @Test func `a session posts no operation notifications with any settings`() async throws {
         let server = try TestServer()
         server.route("/name", .json(text: "{}"))
         let session = HTTPSessionManager(baseURL: server.url)

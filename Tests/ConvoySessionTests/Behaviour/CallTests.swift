@@ -236,7 +236,7 @@ import Testing
     // MARK: Time
 
     @Test(arguments: ManagerKind.allCases)
-    func `each timeout limits what its name says`(kind: ManagerKind) async throws {
+    func `each kind of timeout limits the idle time, the connection or the total time`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
         server.route("/never", .text("x").stalls(afterBytes: 0))

@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the completion group is balanced however a request ends`(kind: ManagerKind) async throws {
+    func `the completion group is balanced for every outcome of a request`(kind: ManagerKind) async throws {
         let group = DispatchGroup()
         func check(_ api: some HTTPManager) async throws {
             api.completionGroup = group

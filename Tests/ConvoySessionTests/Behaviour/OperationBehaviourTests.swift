@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `the redirect handler decides`(kind: ManagerKind) async throws {
+    func `the redirect handler can change or refuse a redirect`(kind: ManagerKind) async throws {
         server.redirect("/api/a", to: "/api/echo")
         let api = api(kind)
         api.responseSerializer = HTTPResponseSerializer()

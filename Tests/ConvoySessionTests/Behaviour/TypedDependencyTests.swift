@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `an operation can use several values, and prepare sees the changed request`(
+    func `an operation can use several values, and prepare receives the changed request`(
         kind: ManagerKind
     ) async throws {
         let api = kind.make(server.url)

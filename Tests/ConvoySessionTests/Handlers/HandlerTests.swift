@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: ["/text", "/empty"])
-    func `a task suspended before the decision asks again`(path: String) async throws {
+    func `a task suspended before the decision calls the handler again`(path: String) async throws {
         fixture.server.route("/empty", .status(204))
         let (asked, decided) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let count = Locked(0)
@@ -161,7 +161,7 @@ import Testing
     // MARK: Challenges
 
     @Test(arguments: ["use", "default", "cancel", "reject"])
-    func `a challenge has the chosen one of four outcomes`(outcome: String) async throws {
+    func `a challenge handler can choose any of four outcomes`(outcome: String) async throws {
         fixture.server.route("/secret") { request in
             request.headers["Authorization"] == "Basic dXNlcjpwYXNz"
                 ? .text("in") : .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""])
@@ -215,7 +215,7 @@ import Testing
         #expect(fixture.server.requests.last?.text == "again")
     }
 
-    @Test func `the handler decides what is cached`() async throws {
+    @Test func `the cache handler can prevent a response from being stored`() async throws {
         let fixture = try SessionFixture { $0.cache = HTTPCache() }
         fixture.server.route("/cached", .text("body").header("Cache-Control", "max-age=600"))
         fixture.manager.dataTaskWillCacheResponseHandler = { task, candidate in

@@ -190,7 +190,7 @@ import Testing
         #expect(try scratch.text("here/file") == "changed")
     }
 
-    @Test func `an error message says if the option comes from the configuration`() async throws {
+    @Test func `an error message states whether the option comes from the configuration`() async throws {
         try configure(#"{"jobs": 0, "jobs-per-host": 3}"#)
         let result = try await get()
         #expect(result.status == 2)

@@ -150,7 +150,7 @@ import Testing
         #expect((table.responseObject as? [[String]]) == [["1", "2"], ["3", "4"]])
     }
 
-    @Test func `an error describes what happened`() async throws {
+    @Test func `an error describes the failure`() async throws {
         server.route("POST", "/busy", inTurn: [.status(503), .json(["a": 1])])
         let post = try manager.makeOperation(.post, "busy")
         ArticleCode.retryPost(post)

@@ -180,7 +180,7 @@ import Testing
         """#
 
     @Test(.enabled(if: SwiftCompiler.isInstalled, "swiftc is not installed"))
-    func `the compiler explains what replaces each AFNetworking name`() throws {
+    func `the compiler names the replacement of each AFNetworking name`() throws {
         let said = try SwiftCompiler.diagnostics(of: Self.port)
         #expect(!said.contains { $0.text.contains("no member") || $0.text.contains("cannot find") }, "\(said)")
         for (index, line) in Self.port.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {

@@ -84,7 +84,7 @@ import Testing
         #expect(plain > 10)
     }
 
-    @Test func `any input either parses as a list or throws an error`() {
+    @Test func `any input is parsed as a list or rejected`() {
         var generator = SplitMix64.printingSeed()
         let pieces = [
             "http://a.test/", "\n", "\t", " ", "out=", "=", "#", "x", "..", "/", "\u{301}", "\0", "split=2", "dir=", "\r",

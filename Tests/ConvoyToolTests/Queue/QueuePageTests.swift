@@ -120,7 +120,7 @@ struct QueuePage {
         try await end()
     }
 
-    @Test func `values are always escaped as text, whatever their source`() async throws {
+    @Test func `values from all sources are escaped as text`() async throws {
         let evil = "<script>alert('1')</script>\"&"
         ground.bench.server.route("/bad", .text(evil).status(404, reason: "<script>"))
         var request = SharedRequest(URLRequest(url: try #require(URL(string: ground.bench.url("/bad?q='<script>\"")))))

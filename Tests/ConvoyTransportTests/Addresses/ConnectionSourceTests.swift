@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `an unavailable source is an error`() throws {
+    @Test func `a connection from an unavailable source fails`() throws {
         let server = try PeerServer()
         defer { server.stop() }
         let url = "http://127.0.0.1:\(server.port)/"

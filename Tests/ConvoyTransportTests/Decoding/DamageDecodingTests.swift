@@ -91,7 +91,7 @@ import Testing
         #expect(!probe.decoder.hasPending && text.starts(with: probe.output))
     }
 
-    @Test func `a zstd frame has the same outcome however it is split`() throws {
+    @Test func `a zstd frame has the same outcome for any division of its bytes`() throws {
         // A compressed block of no bytes, which is invalid. The library treats it as empty, unless it sees the complete
         // frame.
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 5, 0, 0]

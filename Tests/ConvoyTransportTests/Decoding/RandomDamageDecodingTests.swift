@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `random damage has the same outcome however the body is split`() throws {
+    @Test func `random damage has the same outcome for any division of the body`() throws {
         print("random damage: \(Self.rounds) bodies, seed \(Self.seed)")
         var generator = SplitMix64(seed: Self.seed)
         var samples: [Sample] = []

@@ -104,7 +104,7 @@ import Testing
         return (head + pick(["\r\n", "\n"])).unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
     }
 
-    @Test func `10,000 generated heads are parsed like by an independent parser`() throws {
+    @Test func `10,000 generated heads are parsed as by an independent parser`() throws {
         var random = SplitMix64.printingSeed()
         var refused = 0
         for _ in 0..<10_000 {

@@ -45,7 +45,7 @@ import Testing
         Case("http://0x7f.1:3128", .http, "127.0.0.1", 3128),
         Case("http://proxy.example:65535", .http, "proxy.example", 65535),
     ])
-    func `a proxy is parsed like in curl`(_ expected: Case) throws {
+    func `a proxy is parsed as in curl`(_ expected: Case) throws {
         let proxy = try Proxy(expected.text)
         #expect(proxy.kind == expected.kind)
         #expect(proxy.host == expected.host)

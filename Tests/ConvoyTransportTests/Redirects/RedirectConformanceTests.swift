@@ -39,7 +39,7 @@ struct RedirectConformanceTests {
         server.route(nil, "/end", .text("there"))
     }
 
-    @Test func `methods, bodies and their fields are handled like in browsers`() throws {
+    @Test func `methods, bodies and their fields are handled as in browsers`() throws {
         #expect(suite.method.count == 14)
         for given in suite.method {
             server.forgetRequests()

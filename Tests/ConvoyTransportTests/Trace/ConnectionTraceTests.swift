@@ -97,7 +97,7 @@ import Testing
         #expect(!listener.texts.contains { $0.contains("s3cret") })
     }
 
-    @Test func `a failure is reported`() throws {
+    @Test func `a failed transfer is reported without secrets`() throws {
         let listener = Listener()
         server.stop()
         let heard = try #require(

@@ -78,7 +78,7 @@ import Testing
         #expect(trusted.server.requests.count == 1)
     }
 
-    @Test func `a wrong passphrase is an error, and the next transfer asks again`() throws {
+    @Test func `a wrong passphrase is an error, and the next transfer requests the passphrase again`() throws {
         let trusted = try TrustedServer()
         let ada = try trusted.root.issue(.client("ada"))
         let answers = Locked(["wrong", "secret"])

@@ -116,7 +116,7 @@ struct TusUploadTests {
         #expect(server.stored(upload.uploadURL)?.data == fixture.bytes && server.state.withLock { $0.uploads.count } == 1)
     }
 
-    @Test func `a changed source causes an error before any byte is sent`() async throws {
+    @Test func `an upload of a changed source fails before any byte is sent`() async throws {
         let fixture = try UploadFixture(100_000)
         let server = try UploadServer { request, _ in
             request.method == "PATCH" && request.number("upload-offset") ?? 0 > 0 ? .reset(after: 0) : nil
