@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyCookies
 @testable import ConvoyDatabase
 
-/// Cookies outlive their process and are shared with other processes.
+/// Cookies that outlive their process and are shared with other processes.
 @Suite struct CookieFileTests {
     let directory: TemporaryDirectory
     var file: URL { directory.file("cookies.db") }
@@ -65,7 +65,7 @@ import Testing
         one.setCookie(cookie("a", "old"))
         other.setCookie(cookie("b"))
         other.setCookie(cookie("a", "new"))
-        // Regardless of which process writes first.
+        // The result does not depend on which store writes first.
         try other.flush()
         try one.flush()
         #expect(names(one) == ["a", "b"])
@@ -74,7 +74,7 @@ import Testing
         #expect(other.cookies.first { $0.name == "a" }?.value == "new")
         other.remove(cookie("a"))
         try other.flush()
-        // The store has no changes of its own to write.
+        // This store has no changes of its own to write.
         try one.flush()
         #expect(names(one) == ["b"])
         one.setCookie(cookie("c"))
@@ -134,7 +134,7 @@ import Testing
         let store = try CookieStore(file: file)
         for number in 0..<100 { store.setCookie(cookie("n\(number)", String(repeating: "v", count: 200))) }
         try store.flush()
-        // Overwrite pages of a live database, without its connection's knowledge.
+        // Overwrite pages of an open database behind the back of its connection.
         do { try Database(path: file.path, schema: CookieFile.schema).run("PRAGMA wal_checkpoint(TRUNCATE)") }
         let handle = try FileHandle(forWritingTo: file)
         let size = try handle.seekToEnd()

@@ -21,7 +21,7 @@ import Testing
         Cookie(name: "e", value: "x", domain: "xn--bcher-kva.example", isHostOnly: false, isHTTPOnly: true),
     ]
 
-    /// Everything that the format can represent.
+    /// Returns everything about the cookies that the format can represent.
     private func kept(_ store: CookieStore) -> Set<String> {
         Set(store.cookies.map { "\($0) \($0.value)" })
     }
@@ -84,7 +84,7 @@ import Testing
         for cookie in cookies { #expect(store.setCookie(cookie)) }
         try store.writeNetscape(to: file)
         let copy = directory.file("curl.txt")
-        // No server is listening there. curl reads one file, and writes the other when it exits.
+        // No server listens at this port. curl reads one file, and writes the other when it exits.
         let result = try ProcessRunner.run(
             "curl", ["-s", "--noproxy", "*", "-b", file.path, "-c", copy.path, "http://127.0.0.1:1/"])
         try #require(result.status == 7, "\(result.errorText)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyDatabase
 
-/// External damage to the file causes a typed error, and a new database if the owner requests one.
+/// Damages database files externally, which causes a typed error, and a new database if the owner requests one.
 @Suite struct DamageTests {
     let directory: TemporaryDirectory
     var path: String { directory.file("store.db").path }
@@ -48,7 +48,7 @@ import Testing
         #expect(try Database.quarantine(file, at: path))
         #expect(try readAll() == 0)
         #expect(try Data(contentsOf: directory.file("store.db.damaged")) == bytes)
-        // A process that detected the damaged file, but acts later, does not rename the new file.
+        // A process that detected the damage but acts later does not rename the new file.
         #expect(try !Database.quarantine(file, at: path))
         #expect(try readAll() == 0)
     }
@@ -98,7 +98,7 @@ import Testing
         #expect(error?.code == .replaced)
         let new = try database()
         try new.run("INSERT INTO note (text) VALUES ('new')")
-        // This also applies if the old one is written without a transaction and closed last.
+        // The new database is also unaffected if the old one is written without a transaction and closed last.
         _ = try? old.run("INSERT INTO note (text) VALUES ('old')")
         _ = consume old
         #expect(FileManager.default.fileExists(atPath: "\(path)-wal"))

@@ -228,7 +228,7 @@ final class RunningGallery: Sendable {
         directory = try TemporaryDirectory(prefix: "convoy-gallery")
         downloads = directory.file("downloads")
         var environment = display.environment(scale: scale)
-        // Do not use pictures from an earlier run.
+        // Keep the program from using pictures of an earlier run.
         environment["XDG_CACHE_HOME"] = directory.file("cache").path
         process = try ChildProcess(
             Programs.path("Gallery"), [url.absoluteString, "--downloads", downloads.path] + options,

@@ -10,7 +10,7 @@ import Testing
         #expect(seen.isTrue("mainActor"))
         #expect(seen.isTrue("isInOrder"))
         #expect(seen.number("floods") > 1)
-        // 100 ms of work in portions of 4 ms.
+        // The inbox has 100 ms of work, in portions of 4 ms.
         #expect(seen.number("inboxTicks") >= 10)
         #expect(seen.isTrue("inboxIsInOrder"))
         #expect(seen.double("idleMilliseconds") < 30, "an idle loop keeps turning")
@@ -79,8 +79,7 @@ import Testing
         let seen = try Programs.run("scroll", count, timeout: 300)
         #expect(seen.number("wrong") == 0)
         #expect(seen.number("finished") > 100)
-        // The duration of a frame in milliseconds depends on the machine, so compare the longest callback with the
-        // total.
+        // The duration of a frame depends on the machine, so compare the longest callback with the total.
         #expect(seen.double("longestMilliseconds") < seen.double("totalMilliseconds") / 30)
         if ProcessInfo.processInfo.environment["CONVOY_QUIET_MACHINE"] == "1" {
             #expect(seen.double("longestMilliseconds") < 8)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// Misbehaving servers and changing files.
+/// The reaction to misbehaving servers and changing files.
 @Suite struct FaultTests {
     private static let data = Data("some bytes".utf8)
     /// The response to a PUT of `data`.
@@ -25,7 +25,7 @@ import Testing
 
     @Test func `a request to an overloaded server is retried with a new signature`() async throws {
         let server = try TestServer()
-        // On a reused connection, libcurl would send the request again itself.
+        // On a reused connection, libcurl itself would send the request again.
         server.route(
             "PUT", "/bucket/a",
             inTurn: [errorDocument("SlowDown", status: 503).closing(), .status(200).resetBeforeHead(), Self.stored])

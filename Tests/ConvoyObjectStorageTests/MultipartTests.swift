@@ -30,8 +30,8 @@ import Testing
         #expect(try await storage.head("a/large file").metadata == ["a": "b"])
     }
 
-    /// With checksums, a part is accepted only if its checksum is listed, which moto does not support; without them,
-    /// its entity tag is used.
+    /// With checksums, the upload accepts a stored part only if the server lists its checksum, which moto does not
+    /// support. Without checksums, it compares the entity tag.
     @Test(arguments: [(ObjectStorage.ChecksumField.sha256, [2, 3]), (.md5, [3]), (.none, [3])])
     func `an upload resumes from its stored value and sends only the missing parts`(
         _ checksum: ObjectStorage.ChecksumField, _ missing: [Int]

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// The signature, compared with the examples in Amazon's documentation ("Signature Calculations for the Authorization
+/// Compares signatures with the examples in Amazon's documentation ("Signature Calculations for the Authorization
 /// Header") and with botocore.
 @Suite struct SignatureTests {
     private static let signer = SignatureV4(

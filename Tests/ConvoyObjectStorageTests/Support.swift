@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// The shared moto of this run.
+/// The moto server shared by all tests of this run.
 enum SharedMoto {
     private static let server = Result {
         let server = try Moto()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoySharedQueue
 
-/// Features of PostgreSQL only: schemas of several versions, roles, and lost connections.
+/// The behaviour specific to PostgreSQL: schema versions, roles and lost connections.
 @Suite(.enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason)) struct PostgresStoreTests {
     private func server() throws -> PostgresServer { try #require(PostgresServer.shared) }
 
@@ -21,7 +21,7 @@ import Testing
             CREATE TABLE \(test.schema).later (id uuid);
             UPDATE \(test.schema).version SET number = 7, minimum = 1
             """)
-        // One store was connected before, and one connects now.
+        // One store connected before the change, and the other connects now.
         for store in [store, try test.open()] {
             let worker = try store.worker(), next = WorkItem.plain()
             try store.enqueue([next])

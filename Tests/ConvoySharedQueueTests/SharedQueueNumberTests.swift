@@ -61,7 +61,7 @@ import Testing
                 let good = try await queue.enqueue(SharedRequest(URLRequest(url: server.url("/good"))))
                 try await queue.resume()
                 try await waitUntil("the next entry after \(table) \(change)") { try await queue.entry(good).state == .done }
-                // Everything that users look at and do.
+                // Call everything that users can call.
                 _ = (try await queue.entries(), try await queue.counts(), try await queue.hosts(), try await queue.workers())
                 let only = SharedQueue.Filter(id: changed)
                 try await queue.openGate(host: host)

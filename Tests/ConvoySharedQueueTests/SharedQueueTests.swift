@@ -144,7 +144,7 @@ import Testing
         #expect(try await queue.result(of: id)?.place == file.absoluteString)
     }
 
-    /// A length that a download otherwise keeps in memory, and a longer one.
+    /// The arguments are a length that a download usually keeps in memory, and a longer one.
     @Test(
         "A download that has lost its lease does not write its file, even if its worker does not know yet",
         arguments: StoreKind.available, [1000, 200_000])

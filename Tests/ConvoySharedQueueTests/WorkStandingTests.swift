@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    /// Ten workers, entries that depend on each other, kills, pauses, cancels and a clock, all random.
+    /// Ten workers, and entries that depend on each other, with random kills, pauses, cancels and times.
     @Test("In random histories of ten workers every entry ends once, and never has two leases", arguments: 0..<40)
     func histories(number: Int) throws {
         let seed = UInt64(ProcessInfo.processInfo.environment["CONVOY_SEED"] ?? "") ?? 0x5EED
@@ -219,7 +219,7 @@ private struct WorkModel {
         for id in 0..<count { enqueue(id) }
         for _ in 0..<steps { step(count) }
         check()
-        // From here on, nothing goes wrong.
+        // From here on, no step fails.
         for id in entries.keys where entries[id]?.state == .paused { _ = apply(.resume, to: id) }
         for id in entries.keys where entries[id]?.state == .leased { _ = apply(.expire, to: id) }
         var rounds = 0
@@ -268,7 +268,7 @@ private struct WorkModel {
                 believed[worker, default: [:]][id] = lease
             }
         case 6..<12:
-            // The worker reports an entry that it assumes to have, even if it has lost it.
+            // The worker reports an entry that it assumes to have leased, even if it has lost the lease.
             guard let (claimed, lease) = believed[worker]?.randomElement(using: &random) else { return }
             let end: WorkReport.End = [.succeeded, .failed, .failedForNow(delay: .random(in: 0...40, using: &random))][
                 Int.random(in: 0..<3, using: &random)]

@@ -113,7 +113,7 @@ import Testing
         let worker = try store.worker()
         let work = try store.claim(worker: worker, limit: 1, tags: nil).entries[0]
         _ = try store.report([WorkReport(work, by: worker, .failed)])
-        // A failed entry does not prevent another one.
+        // A failed entry does not prevent another entry with the same unique key.
         #expect(try store.enqueue([copy]) == [copy.id])
         var filter = WorkFilter()
         filter.ids = [original.id]

@@ -6,7 +6,7 @@ public struct StoryChecker {
     private struct Story {
         var events: [OperationEvent] = []
         var isFinished = false
-        /// The running attempt.
+        /// The number of the running attempt.
         var attempt: Int?
         var attempts = 0
         var requests = 0

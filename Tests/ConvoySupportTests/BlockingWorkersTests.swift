@@ -42,7 +42,7 @@ import Testing
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)
         let most = Locked(0)
-        // Each job adds the next two, so that the queue is not empty until the end.
+        // Each job adds the next two, so that the queue stays non-empty until the end.
         @Sendable func add(_ left: Int) {
             let token = Token(counter)
             workers.perform {
@@ -75,7 +75,7 @@ import Testing
                 }
             }
             for _ in calls { #expect(entered.wait(timeout: .now() + 100) == .success) }
-            // No job behind these runs until they are abandoned.
+            // No job behind the blocked ones runs until they are abandoned.
             let (other, ran) = (BlockingCall(), DispatchSemaphore(value: 0))
             workers.perform(other) { if other.finish() { ran.signal() } }
             for call in calls {
@@ -171,7 +171,7 @@ import Testing
     @Test func `starting a thread that cannot be created fails`() {
         final class Flag: Sendable { let isSet = Atomic<Bool>(false) }
         let flag = Flag()
-        // A stack that is larger than the address space.
+        // The stack size exceeds the address space.
         let failure = #expect(throws: SystemError.self) {
             try SystemThread.start(name: "Convoy.Test", stackSize: 1 << 50) { flag.isSet.store(true, ordering: .relaxed) }
         }

@@ -59,7 +59,7 @@ struct FileWorkersTests {
         }
         #expect(tally.group.wait(timeout: .now() + 60) == .success)
         #expect(Set(tally.order.withLock { $0 }) == Set(0..<1000))
-        // There is never one thread per job.
+        // The workers never use one thread per job.
         #expect(tally.threads.withLock { $0.count } < 50)
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySupport
 
-/// Partial files if system calls fail.
+/// Partial files when system calls fail.
 @Suite struct FileWriterTests {
     let directory: TemporaryDirectory
 

@@ -5,9 +5,9 @@ import Testing
 @testable import ConvoySupport
 
 struct HTTPDateTests {
-    /// 6 November 1994, 08:49:37: the example of RFC 9110, section 5.6.7.
+    /// The time of the example in RFC 9110, section 5.6.7: 6 November 1994, 08:49:37.
     static let example: Int64 = 784_111_777
-    /// 1 January 2026.
+    /// The time of 1 January 2026.
     static let now: Int64 = 1_767_225_600
 
     @Test(arguments: [

@@ -5,7 +5,7 @@ import Testing
 
 /// Files and directories that another user has prepared or can change.
 @Suite struct PrivateFileTests {
-    /// `nobody`.
+    /// The user ID of `nobody`.
     private static let other: uid_t = 65534
     let directory: TemporaryDirectory
     var path: String { directory.file("file").path }
@@ -64,7 +64,7 @@ import Testing
         for lost in [0, 0o022, 0o077, 0o277, 0o777] as [mode_t] {
             var calls = FileCalls()
             calls.open = { path, flags, mode in
-                // Directories are opened as well, to be synchronized.
+                // Directories are also opened, in order to synchronize them.
                 if flags & O_CREAT != 0 { #expect(mode == 0o600, "the mode is never wider") }
                 return Glibc.open(path, flags, mode & ~lost)
             }
@@ -110,7 +110,7 @@ import Testing
         try #require(symlink("file.target", path) == 0)
         #expect(opening() == .link)
         try #require(unlink(path) == 0 && mkfifo(path, 0o600) == 0)
-        // Opening does not wait.
+        // Opening a pipe does not wait for its other end.
         #expect(opening(O_RDWR) == .notRegularFile)
         #expect(opening() == .notRegularFile)
         try #require(unlink(path) == 0 && mkdir(path, 0o700) == 0)

@@ -2,7 +2,7 @@ import ConvoySupport
 import Testing
 
 @Suite struct SafeFieldValueTests {
-    /// The bytes after a round trip through text.
+    /// Returns the bytes after a round trip through text.
     private func roundTrip(_ bytes: [UInt8]) -> [UInt8]? {
         SafeFieldValue(bytes).map { SafeFieldValue.bytes(of: $0.text) }
     }

@@ -21,7 +21,7 @@ struct TargetTests {
                 let address = try #require(HTTPAddress(text), "\(text)")
                 #expect(address.target == target, "\(text)")
                 #expect(address.text == "\(target)/a?b#c" && !address.hasUserInfo, "\(text)")
-                // The form that a program has after Foundation has parsed the text.
+                // A program has this URL after Foundation has parsed the text.
                 if let url = URL(string: text) { #expect(Target(url) == target, "\(text): \(url)") }
                 if let url = URLReference.url(text) { #expect(Target(url) == target, "\(text): \(url)") }
             }

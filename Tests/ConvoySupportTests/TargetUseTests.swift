@@ -1,7 +1,8 @@
 import Foundation
 import Testing
 
-/// All decisions about a URL are based on its `Target`. Only the sources that parse URLs look at their text.
+/// Checks that all decisions about a URL are based on its `Target`. Only the sources that parse URLs may examine their
+/// text.
 struct TargetUseTests {
     /// The sources that read schemes and hosts, and the expressions they need.
     private static let readers: [String: Set<String>] = [

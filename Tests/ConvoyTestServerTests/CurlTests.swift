@@ -5,7 +5,7 @@ import Testing
 
 private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
-/// curl as an independent client. Skipped if it is not installed.
+/// Uses curl as an independent client. Skipped if curl is not installed.
 @Suite(.enabled(if: curlIsInstalled, "/usr/bin/curl is not installed"))
 struct CurlTests {
     private func curl(_ arguments: String...) throws -> ProcessRunner.Result {

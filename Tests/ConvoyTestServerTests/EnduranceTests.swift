@@ -57,7 +57,7 @@ struct EnduranceTests {
     @Test func `stopping during transfers, delays, stalls, gates and handlers leaks no descriptors`()
         throws
     {
-        // Open descriptors that the process opens only once.
+        // Start a server once, for descriptors that the process opens only once.
         try TestServer().stop()
         let before = ProcessMeters.openDescriptors
         for _ in 0..<5 {

@@ -8,7 +8,7 @@ import Testing
 struct Malformed: Sendable, CustomTestStringConvertible {
     let text: String
     let status: Int
-    // Escaped, so that it takes one line in the log.
+    // The text is escaped so that it takes one line in the log.
     var testDescription: String { text.debugDescription }
 
     init(_ text: String, _ status: Int) {

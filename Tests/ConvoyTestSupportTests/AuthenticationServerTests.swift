@@ -2,9 +2,9 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Servers and proxies that request authentication, called by curl.
+/// Sends requests with curl to servers and proxies that request authentication.
 @Suite struct AuthenticationServerTests {
-    /// The output of curl, followed by the status.
+    /// Returns the output of curl, followed by the status.
     private func curl(_ arguments: [String], environment: [String: String] = [:]) throws -> String {
         let result = try ProcessRunner.run(
             "curl", ["-sS", "--max-time", "20", "--noproxy", "", "-o", "-", "-w", " %{http_code}"] + arguments,
@@ -63,7 +63,7 @@ import Testing
     func `a paused key distribution center hangs, and a halted one refuses connections`() throws {
         let realm = try KerberosRealm()
         realm.pause()
-        // The connection is accepted, but nothing is sent.
+        // The paused server accepts the connection, but sends nothing.
         let client = try RawClient(port: realm.port, timeout: 0.2)
         try client.send(Data([0, 0, 0, 1, 0]))
         #expect(throws: RawClient.Failure.timedOut) { try client.read(1) }
@@ -84,7 +84,7 @@ import Testing
         let result = try curl(tunnel + ["--proxy-\(scheme)", "-U", "ada:secret", url])
         #expect(result.hasSuffix(" 200"), "\(result)")
         #expect(try curl(tunnel + ["--proxy-\(scheme)", "-U", "ada:wrong", url]).hasSuffix(" 000"))
-        // No server listens there, so Squid responds.
+        // No server listens at this URL, so Squid responds itself.
         let plain = "http://127.0.0.1:1/"
         #expect(try curl(["-x", proxy.address, plain]).hasSuffix(" 407"))
         #expect(try curl(["-x", proxy.address, "--proxy-\(scheme)", "-U", "ada:secret", plain]).hasSuffix(" 503"))

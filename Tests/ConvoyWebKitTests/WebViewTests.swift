@@ -10,7 +10,7 @@ enum WebViews {
     #endif
 }
 
-/// Web views in a separate program on a virtual display.
+/// The web views of a separate program on a virtual display.
 @Suite(.serialized, .enabled(if: WebViews.areRunnable, "WebKitGTK, Xvfb, xdotool or ImageMagick is not installed"))
 struct WebViewTests {
     @Test func `a page is loaded through Convoy, and its content can be changed before display`() throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Failure messages are written for the authors of manifests, who do not know the engine.
+/// Failure messages, which address the authors of manifests.
 @Suite struct FailureTextTests {
     let bench: WorkflowBench
     var server: TestServer { bench.server }
@@ -126,7 +126,7 @@ import Testing
               poll: {get: x, poll: {until: "status > 300", every: 10ms, for: 20ms}}
               follow: {get: json, follow: "json:/a"}
             """)
-        // A request that succeeds would test nothing.
+        // A request that succeeds would not test anything.
         let expected: Set = ["value"]
         let succeeded = Set(finished.states.filter { $0.value == "succeeded" }.keys)
         #expect(succeeded == expected)

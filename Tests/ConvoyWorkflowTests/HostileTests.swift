@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Servers may send anything.
+/// Values from servers, which may send anything.
 @Suite struct HostileTests {
     let bench: WorkflowBench
     var server: TestServer { bench.server }
@@ -135,7 +135,7 @@ import Testing
         let password = "p/4\"s&s w", token = "t<0>k\"en"
         let body = String(decoding: try JSONEncoder().encode(["token": token]), as: UTF8.self)
         server.route("POST", "/login", .json(text: body))
-        // Echoes everything it was sent: in the body, in a header and in the error.
+        // The route echoes everything it was sent: in the body, in a header and in the error.
         server.route("/echo/*") { request in
             .json(
                 ["echo": [request.target, request.text, request.headers["Authorization"] ?? "", token, password]],

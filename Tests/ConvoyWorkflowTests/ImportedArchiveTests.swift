@@ -7,10 +7,10 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Compares what the run of an imported archive sends with what the archive says was sent.
+/// Compares the requests sent by an imported archive with the requests recorded in it.
 ///
-/// Not compared are the fields of the connection and `Accept-Encoding`, and those that the archive does not have and Convoy
-/// sends with any request.
+/// The comparison excludes the connection's fields, `Accept-Encoding`, and fields that Convoy sends with any request
+/// but the archive does not contain.
 @Suite struct ImportedArchiveTests {
     private static let own: Set<String> = [
         "host", "content-length", "connection", "accept-encoding", "expect", "transfer-encoding",

@@ -1,21 +1,21 @@
 import ConvoySerialization
 
-/// Entries of archives for ``ImportedArchiveTests``: each row is an archive.
+/// The archives for ``ImportedArchiveTests``. Each row contains the entries of one archive.
 enum ImportedArchives {
-    /// A request of an archive, and its response.
+    /// A request of an archive with its response.
     struct Entry {
         var method = "GET"
         var target: String
         var fields: [(String, String)] = []
-        /// `postData` of the archive.
+        /// The `postData` of the request.
         var body: JSON?
         var status = 200
         var responseFields: [(String, String)] = []
-        /// The body that was sent, if it is not the text of the archive.
+        /// The body that is sent, if it differs from the text in the archive.
         var sent: String?
-        /// Whether the archive has a request that is not sent.
+        /// Whether the imported manifest omits the request.
         var isLeftOut = false
-        /// Whether the run has the recorded cookies itself.
+        /// Whether the run receives the recorded cookies from its own requests.
         var hasOwnCookies = false
 
         init(_ text: String, _ fields: [(String, String)] = [], _ body: JSON? = nil) {
@@ -47,7 +47,7 @@ enum ImportedArchives {
             return entry
         }
 
-        /// The entry as an archive has it, with a server in place of the one that it was recorded at.
+        /// Returns the entry as JSON, with the given server instead of the recorded one.
         func json(_ server: String) -> JSON {
             var request = JSONObject()
             request["method"] = .string(method)
@@ -77,7 +77,7 @@ enum ImportedArchives {
         ["mimeType": .string(type), "params": .array(pairs.map { ["name": .string($0.0), "value": .string($0.1)] })]
     }
 
-    /// The run sends what the archive has.
+    /// Archives whose requests the run sends exactly.
     static let equal: [[Entry]] = [
         [Entry("GET /x")], [Entry("GET /x?a=b&c=d")], [Entry("GET /a%20b?q=%C3%A9")], [Entry("GET /é|{x}")],
         [Entry("HEAD /x")], [Entry("DELETE /x")], [Entry("OPTIONS /x")], [Entry("PROPFIND /x")], [Entry("POST /x")],
@@ -147,7 +147,7 @@ enum ImportedArchives {
         ],
     ]
 
-    /// The run cannot send what the archive has, and a note says so.
+    /// Archives whose requests the run cannot send exactly, as a note states.
     static let announced: [[Entry]] = [
         [Entry("GET /x", [json], text(json, "{}"))],
         [Entry("HEAD /x", [json], text(json, "{}"))],

@@ -1,6 +1,6 @@
 /// Command lines of curl for ``ImportedRequestTests``. `URL` and `DIR` are replaced by the server and a directory with files.
 enum ImportedCommands {
-    /// Convoy sends what curl sends. One command a line.
+    /// Commands, one per line, for which Convoy sends the same request as curl.
     static let equal = lines(
         #"""
         curl URL/x
@@ -238,7 +238,7 @@ enum ImportedCommands {
         curl -H 'Expect:' -d a=b URL/x
         """#)
 
-    /// Commands of several lines, of which Convoy sends what curl sends.
+    /// Commands of several lines for which Convoy sends the same request as curl.
     static let equalBlocks = [
         "curl URL/x \\\n  -H 'X-A: b' \\\n  -d a=b",
         "# fetch\ncurl URL/a\ncurl -d a=b URL/b\n",
@@ -260,7 +260,8 @@ enum ImportedCommands {
         """,
     ]
 
-    /// Convoy cannot send what curl sends, and says so: in a note, or by refusing the command.
+    /// Commands for which Convoy cannot send the same request as curl, and therefore adds a note or rejects the
+    /// command.
     static let announced = lines(
         #"""
         curl -X GET -d a=b URL/x

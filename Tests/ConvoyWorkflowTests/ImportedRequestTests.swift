@@ -9,11 +9,11 @@ import Testing
 
 private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
-/// Compares what imported requests send with what the original sends.
+/// Compares the requests sent by imported commands with those sent by curl.
 ///
-/// Not compared are `User-Agent` and `Accept` where curl sends its own, and the fields of the connection and of the encoding of
-/// messages. JSON and forms are compared by their values, multipart bodies without their boundary, and several fields of one
-/// name as one.
+/// The comparison excludes `User-Agent` and `Accept` if curl sends its own, and the fields of the connection and of
+/// message encoding. JSON and forms are compared by their values, multipart bodies without their boundary, and repeated
+/// fields as one field.
 @Suite(.serialized) struct ImportedRequestTests {
     private struct Sent: Equatable, CustomStringConvertible {
         var target = "", fields: [String: String] = [:], body = ""
@@ -51,7 +51,7 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
             }
         }
 
-        /// A target whose bytes that a URL must encode are encoded, with digits in one case.
+        /// Returns a target with percent-encoded bytes where a URL requires them, with digits in one case.
         private static func encoded(_ target: String) -> String {
             var text = ""
             for byte in target.utf8 {
@@ -98,7 +98,7 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
             .replacing("DIR", with: directory.url.path)
     }
 
-    /// What a run of drafts sends, with the values of the variables in its environment.
+    /// Returns the requests sent by a run of drafts, with the values of the variables in its environment.
     private func run(_ drafts: [(name: String, draft: RequestDraft)], hidesSecrets: Bool) async throws -> [RecordedRequest] {
         var drafts = drafts, secrets = SecretVariables()
         if hidesSecrets { secrets.hide(in: &drafts) }
@@ -120,7 +120,7 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
         return received
     }
 
-    /// The requests without those that only ask for a challenge, which a client may know already.
+    /// The requests except those that only fetch a challenge, which a client may already have.
     private var received: [RecordedRequest] {
         server.requests.filter { $0.path != "/digest" || $0.headers["Authorization"] != nil }
     }
@@ -134,7 +134,7 @@ private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr
         return received
     }
 
-    /// The fields that both must send alike although each has its own.
+    /// Returns the fields of a request that must match.
     private func compared(_ request: RecordedRequest) -> Set<String> {
         var names: Set<String> = []
         if request.headers["User-Agent"].map({ !$0.hasPrefix("curl/") }) == true { names.insert("user-agent") }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// Captures decode text in the same way as the serializers.
+/// Captures, which decode text in the same way as the serializers.
 @Suite struct ResponseCharsetTests {
     private func response(_ body: Data, _ label: String?) -> ReceivedResponse {
         ReceivedResponse(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// A server named only by a response receives no secrets.
+/// Servers named only by a response, which receive no secrets.
 @Suite struct SecretServerTests {
     let bench: WorkflowBench
     let other: TestServer

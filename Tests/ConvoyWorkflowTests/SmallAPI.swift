@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTestServer
 import Foundation
 
-/// Counts, starting at 1.
+/// A thread-safe counter that starts at 1.
 final class Counter: Sendable {
     private let count = Locked(0)
 

@@ -49,7 +49,7 @@ import Testing
         var rows: Int
     }
 
-    /// Checks all texts of the page, and searches it.
+    /// A script that checks all texts of the page and uses its search.
     private static let script = """
         (function(){
         var d=document.querySelector('iframe').contentDocument,w=d.createTreeWalker(d.body,4),t=[],n;

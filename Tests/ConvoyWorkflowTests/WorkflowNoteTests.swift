@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyWorkflow
 
-/// What a manifest contains without an effect.
+/// Notes about parts of a manifest without effect.
 @Suite struct WorkflowNoteTests {
     @Test(arguments: [
         (

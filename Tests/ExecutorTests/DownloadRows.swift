@@ -2,7 +2,7 @@ import ConvoyDownloads
 import ConvoyOperations
 import Foundation
 
-/// Downloads that survive the process.
+/// The functions of downloads that survive the process.
 enum DownloadRows {
     static let all = [
         row("DownloadQueue.enqueue(_:)", [.success, .error]) { actor, attempt in

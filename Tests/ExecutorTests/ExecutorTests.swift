@@ -54,7 +54,7 @@ extension TestServer {
         for bucket in ["/success/storage/bucket", "/success/storage/bucket/*"] {
             route(bucket, .bytes(Data(Samples.storageResult.utf8), type: "application/xml").header("ETag", "\"a\""))
         }
-        // A plain upload starts and then its bytes are rejected, so that there is an upload to terminate.
+        // A plain upload starts before its bytes are rejected, so that there is an upload to terminate.
         for ending in Ending.allCases {
             let upload = "/\(ending)/tus/1"
             route("POST", "/\(ending)/tus", .status(201, headers: ["Location": "\(upload)", "Tus-Resumable": "1.0.0"]))

@@ -4,7 +4,7 @@ import ConvoySession
 import Foundation
 import FoundationNetworking
 
-/// The verbs of both managers.
+/// The functions for the HTTP verbs of both managers.
 enum HTTPManagerRows {
     static let all =
         rows { HTTPRequestOperationManager(baseURL: $0) } + rows { HTTPSessionManager(baseURL: $0) } + batches

@@ -1,7 +1,7 @@
 import ConvoyObjectStorage
 import Foundation
 
-/// Object storage.
+/// The functions of object storage.
 enum ObjectStorageRows {
     static let all = objects + uploads
 

@@ -1,7 +1,7 @@
 import ConvoyOperations
 import Foundation
 
-/// Operations and their queues.
+/// The functions of operations and their queues.
 enum OperationRows {
     static let all = [
         row("URLConnectionOperation.finished()") { actor, attempt in

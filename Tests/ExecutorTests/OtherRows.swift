@@ -8,7 +8,7 @@ import ConvoyWorkflow
 import Foundation
 import FoundationNetworking
 
-/// Modules with one or two async functions.
+/// The functions of modules that have only one or two async functions.
 enum OtherRows {
     static let all = store + bodies + images + testServer
 

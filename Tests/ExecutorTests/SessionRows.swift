@@ -1,7 +1,7 @@
 import ConvoySession
 import Foundation
 
-/// Tasks of a session.
+/// The functions of session tasks.
 enum SessionRows {
     static let all = [
         row("SessionTask.finished()") { actor, attempt in

@@ -3,7 +3,7 @@ import ConvoySharedQueue
 import ConvoySupport
 import Foundation
 
-/// The queue shared by processes.
+/// The functions of the queue shared by processes.
 enum SharedQueueRows {
     static let all = entries + worker
 

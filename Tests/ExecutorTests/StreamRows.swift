@@ -4,7 +4,7 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Sequences, in a loop (which calls `next(isolation:)`) and by `next()`.
+/// The sequences, called by a loop (which uses `next(isolation:)`) and with `next()`.
 enum StreamRows {
     static let all = bodies + events
 

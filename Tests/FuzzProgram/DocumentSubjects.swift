@@ -30,7 +30,7 @@ private struct Probe: Codable, Equatable {
     var decimal: Decimal?
 }
 
-/// A manifest that is printed must be one that is read.
+/// Checks that a printed manifest can be parsed.
 private func expectReadable(_ manifest: String) throws {
     do {
         _ = try ManifestDocument(parsing: Data(manifest.utf8), name: "fuzz.yaml")
@@ -40,7 +40,7 @@ private func expectReadable(_ manifest: String) throws {
 }
 
 extension FuzzSubject {
-    /// Whole documents: bodies, and files of a user.
+    /// The parsers of complete documents: bodies and user files.
     static let documents: [FuzzSubject] = [
         FuzzSubject(
             "json",
@@ -70,7 +70,7 @@ extension FuzzSubject {
             }
             var (ours, foundations) = decode(Data(bytes))
             if ours != nil, foundations == nil {
-                // Foundation refuses 0e5, which it takes as 0e+5.
+                // Foundation rejects 0e5, but accepts 0e+5.
                 (ours, foundations) = decode(Data(text(bytes).replacing(/0[eE](?=[0-9])/, with: "0e+").utf8))
             }
             try expect(ours == foundations, "\(ours as Any) here, \(foundations as Any) by Foundation")
@@ -212,7 +212,7 @@ extension FuzzSubject {
             let method = request.httpMethod ?? ""
             guard HTTPSyntax.isToken(method), method != "GET" || end == nil else { return }
             let command = HTTPRequestOperation(request: request).curlCommand(includingSecrets: true)
-            // Bytes that are no text come from another command.
+            // Bytes that are not text are written with a different command.
             guard command.hasPrefix("curl "), !command.contains("\"$(printf ") else { return }
             let draft: RequestDraft
             do {

@@ -9,7 +9,7 @@ import Foundation
 @testable import ConvoyWorkflow
 
 extension FuzzSubject {
-    /// Files of users, and what uploads read and leave behind.
+    /// The parsers of user files, and of the files that uploads read and store.
     static let files: [FuzzSubject] = [
         FuzzSubject(
             "hsts-file",
@@ -23,7 +23,7 @@ extension FuzzSubject {
             let again = try file.read(HSTSFile.bytes(of: found, as: format))
             try expect(again.format == format || found.records.isEmpty, "a file is not read as it is written")
             try expect(again.records.records.count == found.records.count, "a host is not read as it is written")
-            // A host that is known answers, and a file that has changed meanwhile is merged.
+            // Simulate the response of a known host, and merge a file that has changed in the meantime.
             var merged = found
             merged.limit = 4
             for host in found.records.keys.prefix(3) {
@@ -35,7 +35,7 @@ extension FuzzSubject {
             try expect(merged.records.count <= max(4, found.records.count), "more hosts than there may be")
         },
         FuzzSubject("upload-journal", seeds: [uploadRecord]) { bytes in
-            // The digest is right, as that of a file that somebody has written on purpose.
+            // The digest is correct, as in a file that was forged on purpose.
             let json = Data(bytes)
             guard let digest = UploadJournal.digest(of: json),
                 let entry = UploadJournal.entry(UploadJournal.text(7, json, digest)[...])
@@ -99,7 +99,7 @@ extension FuzzSubject {
         return UploadJournal.text(3, json, UploadJournal.digest(of: json) ?? "")
     }()
 
-    /// A journal with one request, as SQLite writes it.
+    /// A journal with one request, as written by SQLite.
     private static let workflowJournal: [UInt8] = {
         let written = try? ShortFile.with([]) { path in
             try {
@@ -117,11 +117,11 @@ extension FuzzSubject {
     }()
 }
 
-/// A file with some bytes, for as long as it is read by its path.
+/// A temporary file with given bytes, for parsers that read a path.
 enum ShortFile {
     static func with<Value>(_ bytes: [UInt8], _ body: (String) throws -> Value) throws -> Value {
         let path = NSTemporaryDirectory() + "fuzz-" + UUID().uuidString
-        // What SQLite writes beside it goes, too.
+        // Remove the files that SQLite creates beside it as well.
         defer { for suffix in ["", "-wal", "-shm", "-journal", ".lock"] { unlink(path + suffix) } }
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw POSIXError(.EIO) }

@@ -1,14 +1,15 @@
-// All subjects need internal declarations, which a release build shows only on request.
+// All subjects need internal declarations, which a release build includes only on request.
 #if DEBUG || FUZZ
 import Foundation
 
-/// What reads bytes from outside, as a function that a fuzzer can call: any bytes must be read or refused, without a trap, in
-/// time that grows with their number.
+/// A parser of external bytes, as a function that a fuzzer can call. Any bytes must be parsed or rejected without a
+/// trap, in time proportional to their number.
 struct FuzzSubject: Sendable {
     let name: String
-    /// Valid input to begin with.
+    /// Valid inputs with which the fuzzer starts.
     let seeds: [[UInt8]]
-    /// Throws ``FuzzFinding`` if a property does not hold. Other errors are refusals.
+    /// Parses the bytes. Throws ``FuzzFinding`` if a property does not hold, and any other error if the bytes are
+    /// rejected.
     let read: @Sendable ([UInt8]) throws -> Void
 
     init(_ name: String, seeds: [String], read: @escaping @Sendable ([UInt8]) throws -> Void) {
@@ -19,14 +20,15 @@ struct FuzzSubject: Sendable {
         (self.name, self.seeds, self.read) = (name, seeds, read)
     }
 
-    /// Inputs that reach new code, and inputs of earlier defects: a line of Base64 each in `Corpora`.
+    /// Inputs that reach new code, and inputs that revealed earlier defects. `Corpora` contains each as a line of
+    /// Base64.
     var kept: [[UInt8]] { corpus.inputs }
 
     private var file: URL {
         URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Corpora/\(name).txt")
     }
 
-    /// The kept inputs, and how long a processor has looked for them, which is in a first line of its own.
+    /// The stored inputs, and the processor time spent on finding them, which is stored in the first line.
     private var corpus: (inputs: [[UInt8]], seconds: Int) {
         guard let text = try? String(contentsOf: file, encoding: .utf8) else { return ([], 0) }
         let lines = text.split(separator: "\n")
@@ -34,7 +36,7 @@ struct FuzzSubject: Sendable {
         return (lines.compactMap { Data(base64Encoded: String($0)).map(Array.init) }, seconds ?? 0)
     }
 
-    /// Adds inputs that lead elsewhere to those that are kept, and returns all of them.
+    /// Stores new inputs beside the existing ones, and returns all of them.
     func keep(_ inputs: [[UInt8]], seconds: Int) throws -> (inputs: [[UInt8]], seconds: Int) {
         var corpus = corpus
         var known = Set(seeds + corpus.inputs)
@@ -47,7 +49,7 @@ struct FuzzSubject: Sendable {
 
     static let all: [FuzzSubject] = messages + documents + records + files
 
-    /// Reads bytes, and returns what has been found.
+    /// Parses bytes, and returns the violated property, if any.
     func finding(_ bytes: [UInt8]) -> FuzzFinding? {
         do {
             try read(bytes)
@@ -58,7 +60,7 @@ struct FuzzSubject: Sendable {
     }
 }
 
-/// A property that does not hold for some bytes.
+/// A property that does not hold for certain bytes.
 struct FuzzFinding: Error, CustomStringConvertible {
     let description: String
 }
@@ -68,7 +70,7 @@ func expect(_ condition: @autoclosure () throws -> Bool, _ text: @autoclosure ()
     guard try condition() else { throw FuzzFinding(description: text()) }
 }
 
-/// Changes bytes at random, as libFuzzer does, for a run without it. The same seed makes the same changes.
+/// Mutates bytes at random in the manner of libFuzzer, for runs without it. Equal seeds produce the same mutations.
 struct Mutator {
     private var state: UInt64
 
@@ -79,7 +81,7 @@ struct Mutator {
         return Int((state >> 33) % UInt64(max(1, bound)))
     }
 
-    /// Bytes at the edges of classes, and texts that mean something to several parsers.
+    /// Bytes at the edges of character classes, and texts with a meaning in several formats.
     private static let tokens: [[UInt8]] =
         [
             "\r\n", "\n", "\"", "\\", ";", ",", "=", "/", "%00", "%", "9223372036854775807", "18446744073709551616", "-1",
@@ -108,10 +110,10 @@ struct Mutator {
     }
 }
 
-/// A text without what is not UTF-8.
+/// Returns the bytes as text, with invalid UTF-8 replaced.
 func text(_ bytes: some Collection<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
 
-/// The fields of lines such as `Name: value`.
+/// Parses lines such as `Name: value` and returns their fields.
 func fields(_ bytes: [UInt8]) -> [(name: String, value: String)] {
     text(bytes).split(separator: "\n").compactMap { line in
         guard let colon = line.firstIndex(of: ":") else { return nil }

@@ -13,7 +13,7 @@ import FoundationNetworking
 @testable import ConvoyTransport
 
 extension FuzzSubject {
-    /// The contents of the heads and bodies of messages.
+    /// The parsers of the heads and bodies of messages.
     static let messages: [FuzzSubject] = [
         FuzzSubject(
             "head",
@@ -149,7 +149,7 @@ extension FuzzSubject {
                 "retry: 99999999999999999999\nid: a\0b\n\n",
             ]
         ) { bytes in
-            // However the bytes are cut, the events are the same.
+            // The events are the same for any division of the bytes.
             func events(_ size: Int) -> [ServerSentEvent]? {
                 var parser = EventStreamParser(maximumLineLength: 4096, maximumEventLength: 8192)
                 var all: [ServerSentEvent] = []
@@ -234,7 +234,7 @@ extension FuzzSubject {
                 try expect(
                     url.absoluteString.utf8.allSatisfy { (0x21...0x7E).contains($0) }, "a byte that no URL has: \(url)")
             }
-            // Reading in one pass gives the result of all rules.
+            // Parsing in one pass has the same result as applying all rules.
             guard let plain = SimpleURLReference(text(bytes), under: plainBase), let address = plain.address(appending: "")
             else { return }
             try expect(url?.absoluteString == address.text, "\(address.text) in one pass, \(url as Any) by the rules")
@@ -252,7 +252,7 @@ extension FuzzSubject {
                 Array("euc-jp\n".utf8) + [0xAD, 0xA1, 0x8E, 0xB1, 0x8F, 0xB0, 0xA1], Array("big5\n".utf8) + [0x87, 0x40],
             ]
         ) { bytes in
-            // The first line is what the server calls the charset.
+            // The first line is the charset label sent by the server.
             let line = bytes.prefix { $0 != 0x0A }
             let body = Data(bytes.dropFirst(line.count + 1))
             let charset = Charset.ofText(body, label: text(line))
@@ -268,7 +268,7 @@ extension FuzzSubject {
             let host = text(bytes.dropFirst(line.count + 1))
             let exceptions = ProxyExceptions(text(line))
             let isException = exceptions.contains(host)
-            // Capitals make no other host.
+            // Host names are case-insensitive.
             if host.utf8.allSatisfy({ $0 < 0x80 }) {
                 try expect(exceptions.contains(host.uppercased()) == isException, "capitals make another host of \(host)")
             }
@@ -288,7 +288,8 @@ extension FuzzSubject {
             var known: JSON?
             for event in try parser.parse(bytes) {
                 state.received(event)
-                // A server that answers each fetch at once, with the version of this event or none.
+                // Simulate a server that responds to each fetch immediately, with the version of this event or without
+                // one.
                 for _ in 0..<8 {
                     let outcome = state.takeOutcome()
                     for change in outcome.changes {

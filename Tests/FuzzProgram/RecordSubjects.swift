@@ -14,7 +14,7 @@ import FoundationNetworking
 @testable import ConvoySharedQueue
 
 extension FuzzSubject {
-    /// Records that this library has written and reads again: perhaps cut off, damaged, or made by another program.
+    /// The parsers of records written by this library, which may be truncated, damaged or forged.
     static let records: [FuzzSubject] = [
         FuzzSubject("journal", seeds: [journal]) { bytes in
             guard let entry = JournalEntry(text: bytes[...]) else { return }
@@ -39,7 +39,7 @@ extension FuzzSubject {
             let written = RecordCoding.encode(record)
             let again = written.withUnsafeBytes { RecordCoding.decode($0, id: 1, address: "a", partition: "", used: 0) }
             try expect(again.map(RecordCoding.encode) == written, "a record is not read as it is written")
-            // No clock of a system is further away.
+            // No system clock exceeds these times.
             _ = record.freshness(at: CacheTime(wall: .max / 8, up: .max / 8), boot: 0)
         },
         FuzzSubject("cookie-line", seeds: [".example.com\tTRUE\t/\tFALSE\t99\ta\tb", "#HttpOnly_h\tFALSE\t/\tTRUE\t0\ta\t"])
@@ -80,7 +80,7 @@ extension FuzzSubject {
         },
         FuzzSubject(
             "netlink",
-            // RTM_NEWROUTE with RTA_OIF and RTA_PREFSRC, and RTM_NEWLINK with IFLA_IFNAME.
+            // The bytes contain RTM_NEWROUTE with RTA_OIF and RTA_PREFSRC, and RTM_NEWLINK with IFLA_IFNAME.
             bytes: [
                 NetlinkMessage.request(
                     type: 24, sequence: 1, structure: [UInt8](repeating: 1, count: 12),
@@ -140,7 +140,7 @@ extension FuzzSubject {
             requested: CacheTime(wall: 1, up: 1), received: CacheTime(wall: 2, up: 2), boot: 3, length: 4,
             userInfo: ["k": "v"]))
 
-    /// The smallest ones of each kind that begin as they should.
+    /// The smallest images of each format with a valid header.
     private static let images: [[UInt8]] = [
         [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13] + Array("IHDR".utf8) + [
             0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0,

@@ -1,14 +1,14 @@
-// Feeds bytes to everything that reads bytes from outside.
+// Passes bytes to every parser of external bytes.
 //
 //     FuzzProgram list                      prints the names of the subjects
-//     FuzzProgram SUBJECT seeds FOLDER      writes the valid and the kept inputs of a subject into a folder
-//     FuzzProgram SUBJECT keep FOLDER N     keeps the inputs in a folder, which took N seconds of a processor to find
-//     FuzzProgram SUBJECT replay FILE…      reads these files, and prints what is found
+//     FuzzProgram SUBJECT seeds FOLDER      writes the valid and the stored inputs of a subject into a folder
+//     FuzzProgram SUBJECT keep FOLDER N     stores the inputs in a folder, which took N seconds of processor time to find
+//     FuzzProgram SUBJECT replay FILE…      parses these files, and prints violated properties
 //     FuzzProgram SUBJECT fuzz ARGUMENT…    runs libFuzzer with these arguments; only in a build for it (Tests/long fuzz)
 import Foundation
 
 #if DEBUG || FUZZ
-/// What libFuzzer's callback reads with, as a C function has no context.
+/// The subject that libFuzzer's callback uses, because a C function has no context.
 nonisolated(unsafe) private var fuzzed: FuzzSubject?
 
 let arguments = CommandLine.arguments.dropFirst()
@@ -49,7 +49,7 @@ case "replay":
     }
     exit(findings == 0 ? 0 : 1)
 case "fuzz":
-    // The fuzzer is in the program only if it was linked for it.
+    // The program contains the fuzzer only if it was linked for it.
     guard let symbol = dlsym(nil, "LLVMFuzzerRunDriver") else {
         print("This build has no libFuzzer in it: Tests/long fuzz makes one that has.")
         exit(2)
@@ -61,7 +61,7 @@ case "fuzz":
         ) -> Int32
     fuzzed = chosen
     let run = unsafeBitCast(symbol, to: Driver.self)
-    // To merge, libFuzzer starts this program again, by a shell.
+    // To merge inputs, libFuzzer starts this program again through a shell.
     let words = ["'\(CommandLine.arguments[0])' \(chosen.name) fuzz"] + rest
     let table = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: words.count + 1)
     for (index, word) in words.enumerated() { table[index] = strdup(word) }

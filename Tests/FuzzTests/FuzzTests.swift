@@ -3,8 +3,8 @@ import Testing
 
 @testable import FuzzProgram
 
-/// Everything that parses external bytes, with the stored inputs and thousands of mutated ones. `Tests/long fuzz` does
-/// the same with libFuzzer and the address sanitizer.
+/// Passes the stored inputs and thousands of mutated ones to every parser of external bytes. `Tests/long fuzz` does the
+/// same with libFuzzer and the address sanitizer.
 @Suite struct FuzzTests {
     private static let subjects = FuzzSubject.all + FuzzSubject.ofTool
     private static let names = subjects.map(\.name)
@@ -40,7 +40,7 @@ import Testing
                 Issue.record("\(name), CONVOY_SEED=\(seed): \(finding), of \(Data(input).base64EncodedString())")
                 return
             }
-            // Mutations accumulate.
+            // Mutated inputs are mutated further.
             if inputs.count < 64 { inputs.append(input) } else { inputs[mutator.number(below: 64)] = input }
         }
     }

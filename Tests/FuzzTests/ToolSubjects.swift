@@ -42,7 +42,7 @@ extension FuzzSubject {
                 let parts = item.name?.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) ?? []
                 try expect(!parts.contains { ["", ".", ".."].contains(text($0)) }, "a path that leaves the directory")
             } catch is ToolError {
-                // The next call continues after the line.
+                // The next call to the reader continues after the invalid line.
             }
         }
     }

@@ -12,9 +12,9 @@ struct ModelTable {
     private(set) var arrays: [(name: String, type: String, text: String)] = []
     private(set) var stateCount = 0
 
-    /// The file included by a model, in Promela.
+    /// The Promela file that a model includes.
     var definitions: String { constants.map { "#define \($0.name) \($0.value)\n" }.joined() }
-    /// The tables, in C.
+    /// The C declarations of the arrays.
     var tables: String { arrays.map { "static const \($0.type) \($0.name) = \($0.text);\n" }.joined() }
 
     mutating func define(_ name: String, _ value: Int) { constants.append((name, value)) }
@@ -69,7 +69,7 @@ struct ModelTable {
 // MARK: - The lifecycle of an operation
 
 extension ModelTable {
-    /// Changes the result of the code's function, to break a promise on purpose.
+    /// A function that changes the result of the code's function, to break a promise on purpose.
     typealias LifecycleBreak =
         @Sendable (_ old: Lifecycle, _ event: Lifecycle.Event, inout Lifecycle, inout Lifecycle.Action) -> Void
 
@@ -83,13 +83,13 @@ extension ModelTable {
         ("WORK_WILL_RETRY", { .workWillRetry($0) }), ("RETRY_DUE", { .retryDue($0) }),
     ]
 
-    /// - Parameter maximumAttempts: More than the callers of the model can cause.
+    /// - Parameter maximumAttempts: A limit that the callers of the model cannot reach.
     static func lifecycle(maximumAttempts: Int = 8, breaking: LifecycleBreak? = nil) -> ModelTable {
         var table = ModelTable()
         var events = plainEvents.map(\.1)
         for (index, event) in plainEvents.enumerated() { table.define("EVENT_\(event.0)", index) }
         for (name, make) in numberedEvents {
-            // The number of the attempt, starting at 1, is added.
+            // The model adds the number of the attempt, starting at 1.
             table.define("EVENT_\(name)", events.count - 1)
             events += (1...maximumAttempts).map { make(Lifecycle.AttemptNumber($0)) }
         }
@@ -122,7 +122,7 @@ extension ModelTable {
         table.add("life_work", states.map { Int($0.work.rawValue) })
         table.add("life_startable", states.map { $0.isStartable ? 1 : 0 })
         table.add("life_backing_off", states.map { $0.isBackingOff ? 1 : 0 })
-        // Cancelled or expired before its end, even if it commits.
+        // The bits mark an operation that was cancelled or expired before its end, even if it commits.
         table.add("life_wants_end", states.map { ($0.bits & (1 << 5 | 1 << 7)) != 0 ? 1 : 0 })
         table.add("action_kind", kinds.map { parts(of: $0).kind })
         table.add("action_attempt", kinds.map { parts(of: $0).attempt })
@@ -229,10 +229,10 @@ extension ModelTable {
         add("PAUSE", [.pause])
         add("RESUME", [.resume])
         add("DEPENDENCY_DONE", [.dependencies(open: -1, failed: 0)])
-        // The number of the worker is added.
+        // The model adds the number of the worker.
         add("CLAIM", workers.map { .claim(worker: $0) })
-        // The number of the lease is added, starting at 1; for the following events, both numbers: (lease - 1) * 2 +
-        // worker.
+        // The model adds the number of the lease, starting at 1. For the following events it adds both numbers: (lease
+        // - 1) * 2 + worker.
         add("BEGIN", (1...maximumLease).map { .begin(lease: $0) }, base: 1)
         func both(_ change: (UUID, Int64) -> WorkStanding.Change) -> [WorkStanding.Change] {
             (1...maximumLease).flatMap { lease in workers.map { change($0, lease) } }

@@ -20,7 +20,7 @@ struct ModelTests {
     private static let transferClaims = ["ends", "once", "stops"]
     private static let entryClaims = ["unsent", "final", "ends"]
 
-    /// Returns the claims that do not hold.
+    /// Returns the claims that the model violates.
     private func violations(
         _ model: String, _ table: ModelTable, _ claims: [String], _ defines: [String: Int] = [:],
         showsTrail: Bool = true
@@ -210,7 +210,7 @@ struct Spin {
         try run("spin \(flags) -a \(model).pml && cc -O1 -w -DNFAIR=3 -DVECTORSZ=2048 -DCOLLAPSE -o pan pan.c")
     }
 
-    /// Checks all interleavings.
+    /// Checks a claim in all interleavings.
     func check(_ claim: String) throws -> (errors: Int, states: Int) {
         let text = try run("./pan -a -f -m2000000 -w24 -N \(claim)")
         guard let errors = text.firstMatch(of: /errors: (\d+)/)?.1,

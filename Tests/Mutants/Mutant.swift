@@ -1,34 +1,35 @@
-/// One change of the library, which the tests should notice.
+/// One change of the library that the tests should detect.
 struct Mutant: Codable {
     enum Shape: String, Codable {
         /// An expression that is replaced by another of the same type.
         case expression
-        /// A statement that is replaced by another, or by none.
+        /// A statement that is removed or replaced by another.
         case statement
-        /// A condition that fails, put before those that bind.
+        /// A failing condition that is inserted before conditions that bind values.
         case condition
     }
 
-    /// The place among all mutants of the sources that it was drawn from, from 1 on.
+    /// The index among all mutants of the sources, starting at 1.
     var number = 0
-    /// The place among the mutants that are built into the program, from 1 on.
+    /// The index among the mutants that are built into the program, starting at 1.
     var slot = 0
-    /// The file below the package's folder.
+    /// The path of the file, relative to the package.
     let file: String
     var line: Int
     var column: Int
-    /// What its line says, and how many like it are before it in its file: that finds it when the sources have changed.
+    /// The text of its line and the number of equal lines before it, which locate the mutant after the sources have
+    /// changed.
     let context: String
     var occurrence = 0
-    /// What is changed, in a word or two.
+    /// A short description of the change.
     let change: String
     let shape: Shape
-    /// The bytes of the file that are replaced.
+    /// The range of bytes in the file that is replaced.
     var start: Int
     var end: Int
     let original: String
     let replacement: String
-    /// The lines of the built file that hold it, which identify the cause of the compiler's errors.
+    /// The lines of the built file that contain the mutant, which identify it in the compiler's errors.
     var builtLines: [Int] = []
 
     /// Its identity, independent of its position in the file.

@@ -17,7 +17,7 @@ final class MutantFinder: SyntaxVisitor {
         "&&": [("connective", "||")], "||": [("connective", "&&")], "+": [("arithmetic", "-")], "-": [("arithmetic", "+")],
         "&+": [("arithmetic", "&-")], "&-": [("arithmetic", "&+")],
     ]
-    /// Calls that end the program, that only make a check or save memory, or that the compiler asks for.
+    /// Calls that end the program, only check something or save memory, or are required by the compiler.
     private static let keptCalls: Set<String> = [
         "fatalError", "preconditionFailure", "assertionFailure", "assert", "exit", "withExtendedLifetime", "super.init",
         "self.init", "reserveCapacity",
@@ -184,7 +184,7 @@ final class MutantFinder: SyntaxVisitor {
 
     // MARK: Context
 
-    /// The type that the function or the property around a statement returns; nil in a closure, or if it returns none.
+    /// Returns the result type of the function or property around a statement; nil in a closure or without a result.
     private func returnType(around node: Syntax) -> String? {
         var current = node.parent
         while let this = current {
@@ -199,7 +199,7 @@ final class MutantFinder: SyntaxVisitor {
                 !node.is(ReturnStmtSyntax.self),
                 let owner = statement.parent?.parent, !owner.is(FunctionDeclSyntax.self), !owner.is(AccessorDeclSyntax.self)
             {
-                // The end of an inner block is not what the function returns.
+                // The end of an inner block is not the result of the function.
                 return nil
             }
             current = this.parent

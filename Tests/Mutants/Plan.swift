@@ -1,30 +1,31 @@
 import Foundation
 
-/// The mutants that a seed chooses, and the package that has them built in.
+/// The mutants chosen by a seed, and the package that contains them.
 struct Plan: Codable {
     /// The modules whose mutants are tried.
     static let modules = ["ConvoyOperations", "ConvoyTransport", "ConvoyDownloads", "ConvoySecurity", "ConvoyCache"]
-    /// Where the package says that warnings are errors, which is not so for a mutant that never reads a value.
+    /// The line of the package manifest that turns warnings into errors, which is removed because a mutant may never
+    /// read a value.
     static let strictness = "    .treatAllWarnings(as: .error),\n"
 
     let seed: UInt64
-    /// Identifies the sources, to check that they are still those that the mutants' places are of.
+    /// A hash of the sources, to check that the positions of the mutants are still valid.
     var fingerprint: UInt64
-    /// How many are tried.
+    /// The number of mutants to try.
     let count: Int
-    /// How many the sources have.
+    /// The number of mutants in the sources.
     let total: Int
-    /// Those that are built in: some more than are tried, as not all compile.
+    /// The mutants that are built in: more than are tried, because some do not compile.
     var mutants: [Mutant]
-    /// How many did not compile.
+    /// The number of mutants that did not compile.
     var dropped = 0
 
-    /// Those to try, in the order in which the seed drew them.
+    /// The mutants to try, in the order in which the seed drew them.
     var tried: [Mutant] { Array(mutants.prefix(count)) }
 
     /// Draws from all mutants of the sources.
     ///
-    /// - Parameter chosen: the numbers of some that are built in beside them.
+    /// - Parameter chosen: The numbers of additional mutants to build in.
     static func make(sources root: URL, seed: UInt64, count: Int, with chosen: Set<Int> = []) throws -> Plan {
         let (all, fingerprint) = try all(in: root)
         var random = SplitMix64(state: seed)
@@ -35,7 +36,8 @@ struct Plan: Codable {
         return Plan(seed: seed, fingerprint: fingerprint, count: count, total: all.count, mutants: drawn)
     }
 
-    /// Finds the mutants again in sources that have changed, and takes out those whose line is gone; returns how many.
+    /// Locates the mutants in changed sources, and removes those whose line no longer exists. Returns the number
+    /// removed.
     mutating func follow(sources root: URL) throws -> Int {
         let (all, fingerprint) = try Self.all(in: root)
         guard fingerprint != self.fingerprint else { return 0 }
@@ -51,7 +53,7 @@ struct Plan: Codable {
         return before - mutants.count
     }
 
-    /// All mutants of the sources, numbered, and the sources' fingerprint.
+    /// Returns all mutants of the sources, numbered, and the fingerprint of the sources.
     static func all(in root: URL) throws -> (mutants: [Mutant], fingerprint: UInt64) {
         var all: [Mutant] = []
         var fingerprint: UInt64 = 0xCBF2_9CE4_8422_2325
@@ -72,7 +74,8 @@ struct Plan: Codable {
         return (all, fingerprint)
     }
 
-    /// Writes the package with the mutants into a folder. Files that are already correct are kept, for the build.
+    /// Writes the package with the mutants into a folder. Files that are already correct are kept to speed up the
+    /// build.
     mutating func write(package root: URL, into folder: URL) throws {
         let byFile = Dictionary(grouping: mutants, by: \.file)
         var placed: [Int: [Int]] = [:]
@@ -100,7 +103,7 @@ struct Plan: Codable {
         for index in mutants.indices { mutants[index].builtLines = placed[mutants[index].slot] ?? [] }
     }
 
-    /// Takes out the mutants that a compiler's messages are about; returns how many.
+    /// Removes the mutants to which a compiler's messages refer. Returns the number removed.
     mutating func drop(messages: String, package folder: URL) -> Int {
         var blamed: Set<Int> = []
         for line in Set(messages.split(separator: "\n")) where line.contains(": error: ") {
@@ -110,7 +113,8 @@ struct Plan: Codable {
             let here = mutants.filter { $0.file == path && $0.builtLines.count == 2 }
             let exact = here.filter { $0.builtLines[0] <= number && number <= $0.builtLines[1] }
             if exact.isEmpty {
-                // A function that lacks a return has its error at its end, a `switch` that lacks a case at its beginning.
+                // A missing return is reported at the end of the function, and a missing case at the start of the
+                // `switch`.
                 let before =
                     line.contains("exhaustive") ? nil : here.filter { $0.builtLines[0] <= number }.map(\.builtLines[0]).max()
                 let nearest = before ?? here.map(\.builtLines[0]).filter { $0 > number }.min()

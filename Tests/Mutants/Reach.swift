@@ -1,13 +1,13 @@
 import Foundation
 
-/// Which suites reach which mutants, and how long they take.
+/// The mutants that each suite reaches, and the duration of each suite.
 struct Reach: Codable {
     struct Suite: Codable {
         let name: String
         let usesXCTest: Bool
         let seconds: TimeInterval
         let passed: Bool
-        /// The slots of the mutants that it reaches.
+        /// The slots of the mutants that the suite reaches.
         let slots: Set<Int>
 
         var module: Substring { name.prefix { $0 != "." } }
@@ -15,14 +15,14 @@ struct Reach: Codable {
 
     var suites: [Suite] = []
 
-    /// A suite that takes longer is left out.
+    /// The time in seconds after which a suite is excluded.
     static let limit: TimeInterval = 60
 
     static func load(_ folder: URL) throws -> Reach {
         try JSONDecoder().decode(Reach.self, from: Data(contentsOf: folder.appendingPathComponent("reach.json")))
     }
 
-    /// Runs every suite once without a mutant, two at a time. Those that were measured stay.
+    /// Runs every suite once without a mutant, two at a time. Suites that were already measured are skipped.
     static func measure(plan: Plan, folder: URL, binary: URL) throws {
         let file = folder.appendingPathComponent("reach.json")
         let shared = Shared((try? load(folder)) ?? Reach())
@@ -49,7 +49,7 @@ struct Reach: Codable {
         }
     }
 
-    /// The suites that reach a mutant, those of its own module first, and of these the quickest.
+    /// Returns the suites that reach a mutant: first those of its own module, each group sorted by duration.
     func suites(for mutant: Mutant) -> [Suite] {
         let module = mutant.file.split(separator: "/")[1] + "Tests"
         return suites.filter { $0.passed && $0.slots.contains(mutant.slot) }
@@ -80,7 +80,7 @@ final class Shared<Value>: @unchecked Sendable {
     func with<Result>(_ body: (inout Value) -> Result) -> Result { lock.withLock { body(&value) } }
 }
 
-/// Does something for each of these, by two workers.
+/// Calls a closure for each item, with two workers.
 func twoAtATime<Item: Sendable>(_ items: [Item], _ body: @escaping @Sendable (_ worker: Int, Item) -> Void) {
     let next = Shared(0)
     DispatchQueue.concurrentPerform(iterations: 2) { worker in

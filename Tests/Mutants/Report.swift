@@ -1,6 +1,6 @@
 import Foundation
 
-/// What was found, for people.
+/// A readable summary of the outcomes.
 enum Report {
     static func write(plan: Plan, folder: URL) throws {
         let outcomes = Trial.outcomes(folder)
@@ -17,5 +17,5 @@ enum Report {
     }
 }
 
-/// Prints a line at once, also into a file.
+/// Prints a line immediately, even to a file.
 func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }

@@ -1,14 +1,14 @@
 import Foundation
 
-/// Writes files in which every mutant is behind a question whether it is the one to try.
+/// Writes files in which each mutant is guarded by a condition that selects the mutant to try.
 enum Schemata {
-    /// The module that the question stands in. All that are changed depend on it.
+    /// The module that declares the condition. All mutated modules depend on it.
     static let module = "ConvoySupport"
 
-    /// One file with its mutants in it, and the mutants with the lines where they are now.
+    /// Returns a file with its mutants, and the mutants with their line numbers in it.
     static func write(_ mutants: [Mutant], into text: String) -> (text: String, mutants: [Mutant]) {
         let source = Array(text.utf8)
-        // What holds another comes before it, and a condition before what it is put before.
+        // An outer mutant precedes the mutants in it, and an inserted condition precedes the following one.
         let sorted = mutants.sorted {
             ($0.start, $0.shape == .condition ? 0 : 1, $1.end, $0.slot) < (
                 $1.start, $1.shape == .condition ? 0 : 1, $0.end, $1.slot
@@ -32,7 +32,8 @@ enum Schemata {
 
     private static func question(_ mutant: Mutant) -> String { "ConvoyMutants.isTried(\(mutant.slot))" }
 
-    /// The bytes of a range with these mutants, which all lie in it. Of two that overlap, the first holds the second.
+    /// Returns the bytes of a range with the given mutants, which all lie in it. Of two that overlap, the first
+    /// contains the second.
     private static func render(_ range: Range<Int>, of source: [UInt8], with mutants: ArraySlice<Mutant>) -> String {
         var result = ""
         var position = range.lowerBound
@@ -54,7 +55,7 @@ enum Schemata {
         return result + String(decoding: source[position..<range.upperBound], as: UTF8.self)
     }
 
-    /// Imports the question's module, on a line that is there, so that the others keep their numbers.
+    /// Imports the module of the condition in an existing line, so that line numbers do not change.
     private static func importing(_ text: String) -> String {
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         if let index = lines.firstIndex(where: { $0.contains("import ") && !$0.hasPrefix("//") && !$0.hasPrefix(" ") }) {
@@ -65,8 +66,8 @@ enum Schemata {
         return lines.joined(separator: "\n")
     }
 
-    /// What answers the question, by a variable of the environment; or notes that it was asked, in a file that all processes
-    /// of a run share and that stays when they are killed.
+    /// The source of the condition, which compares a slot with an environment variable, or records that a mutant was
+    /// reached in a file that all processes of a run share and that survives them.
     static let answer = """
         import Glibc
 

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A run of the tests in a process of its own, of which nothing is left.
+/// A run of the tests in a separate process that leaves nothing behind.
 enum TestProcess {
     enum End {
         case passed(reachedEnd: Bool)
@@ -9,17 +9,18 @@ enum TestProcess {
         case hung
     }
 
-    /// Runs suites, all of one library, until the first failure.
+    /// Runs suites of one testing library until the first failure.
     static func run(
         _ binary: URL, _ suites: [String], usesXCTest: Bool, environment: [String: String], log: URL, limit: TimeInterval
     ) -> (end: End, seconds: TimeInterval) {
-        // All that a run starts has this in its environment, so that it can be found.
+        // All processes of a run have this variable in their environment, so that they can be found.
         let mark = "CONVOY_MUTANT_RUN=\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
         var variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        // It is that of the mutants. The tests draw their own.
+        // The variable sets the seed of the mutants. The tests draw their own seeds.
         variables["CONVOY_SEED"] = nil
         variables["SWIFT_BACKTRACE"] = "enable=no"
-        // It ends with this program, and a mutant that takes all memory fails before the machine does.
+        // The tests end with this program, and a mutant that allocates too much memory fails before the machine runs
+        // out.
         var words = ["setpriv", "--pdeathsig", "KILL", "prlimit", "--data=6000000000", "--core=0", binary.path]
         if usesXCTest {
             words.append(suites.joined(separator: ","))
@@ -74,7 +75,7 @@ enum TestProcess {
         }
     }
 
-    /// The first line that says that a test failed.
+    /// Returns the first line that reports a failed test.
     private static func failure(in text: String) -> String? {
         guard text.contains("✘") || text.contains(": error: ") else { return nil }
         return text.split(separator: "\n").first { line in

@@ -1,12 +1,12 @@
 import Foundation
 
-/// What became of a mutant.
+/// The outcome of a mutant.
 struct Outcome: Codable {
     enum Kind: String, Codable, CaseIterable { case failed, crashed, hung, unnoticed, unreached }
 
     let number: Int
     let kind: Kind
-    /// The first line that reported it, or the number of suites that did not.
+    /// The first line that reported the mutant, or the number of suites that did not.
     let detail: String
     let seconds: TimeInterval
 
@@ -19,7 +19,7 @@ final class Trial: Sendable {
     private let folder: URL
     private let binary: URL
     private let reach: Reach
-    /// How many seconds of tests, by their usual time, a mutant has to survive.
+    /// The duration of the tests, in seconds of their usual time, that a mutant must survive.
     private let budget: TimeInterval
 
     init(plan: Plan, folder: URL, binary: URL) throws {
@@ -36,13 +36,13 @@ final class Trial: Sendable {
         return Dictionary(all.map { ($0.number, $0) }) { $1 }
     }
 
-    /// The numbers of those that were tried and went unnoticed.
+    /// The numbers of the mutants that were tried and not detected.
     var unnoticed: [Int] {
         let known = Self.outcomes(folder)
         return plan.tried.map(\.number).filter { known[$0]?.isNoticed == false }
     }
 
-    /// Tries all that have no outcome yet, or those with these numbers.
+    /// Tries all mutants without an outcome, or those with the given numbers.
     func run(only numbers: [Int]) throws {
         let known = Self.outcomes(folder)
         let mutants =
@@ -76,7 +76,7 @@ final class Trial: Sendable {
         var planned: TimeInterval = 0
         var tried = 0
         while !rest.isEmpty, planned < budget || tried == 0 {
-            // Some suites at once, as a process takes its time to start.
+            // Run several suites per process, because starting a process takes time.
             var batch: [Reach.Suite] = []
             var usual: TimeInterval = 0
             while let suite = rest.first,

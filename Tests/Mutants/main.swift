@@ -1,17 +1,17 @@
-// Changes one thing of the library at a time, and looks whether the tests notice.
+// Changes the library in one place at a time, and checks whether the tests detect the change.
 //
-//     mutants plan PACKAGE FOLDER SEED COUNT [NUMBER…]   draws COUNT mutants, and some beside them, for those that do not
-//                                                        compile; builds these, too
-//     mutants write PACKAGE FOLDER                       writes the package with them, beside the folder, and finds them
-//                                                        again if the sources have changed since
-//     mutants drop FOLDER LOG                            takes out those that the compiler complains of; fails if it is
-//                                                        another's fault
-//     mutants reach FOLDER PROGRAM                       runs each suite once, and notes which mutants it reaches
-//     mutants try FOLDER PROGRAM [NUMBER…|unnoticed]     tries those without an outcome, or these once more
-//     mutants report FOLDER                              counts, and names those that went unnoticed
-//     mutants all PACKAGE                                names all
+//     mutants plan PACKAGE FOLDER SEED COUNT [NUMBER…]   draws COUNT mutants, some spare ones in case some do not compile, and
+//                                                        the given ones
+//     mutants write PACKAGE FOLDER                       writes the package with the mutants beside the folder, and locates
+//                                                        them again if the sources have changed
+//     mutants drop FOLDER LOG                            removes the mutants named in compiler errors; fails if an error has
+//                                                        another cause
+//     mutants reach FOLDER PROGRAM                       runs each suite once, and records which mutants it reaches
+//     mutants try FOLDER PROGRAM [NUMBER…|unnoticed]     tries the mutants without an outcome, or the given ones again
+//     mutants report FOLDER                              counts the outcomes, and names the undetected mutants
+//     mutants all PACKAGE                                names all mutants
 //
-// Tests/long mutants does all of this, one after the other.
+// Tests/long mutants runs all of these commands in order.
 import Foundation
 
 let arguments = Array(CommandLine.arguments.dropFirst())
@@ -23,7 +23,7 @@ func argument(_ index: Int) -> String {
     return arguments[index]
 }
 func folder(_ index: Int) -> URL { URL(fileURLWithPath: argument(index)).standardizedFileURL }
-/// The package with the mutants, which all seeds share, so that little is built anew.
+/// Returns the folder of the package with the mutants, which all seeds share to avoid rebuilding.
 func package(_ folder: URL) -> URL { folder.deletingLastPathComponent().appendingPathComponent("package") }
 func load(_ folder: URL) throws -> Plan {
     try JSONDecoder().decode(Plan.self, from: Data(contentsOf: folder.appendingPathComponent("plan.json")))

@@ -37,7 +37,7 @@ struct CacheChurn {
     }
 
     mutating func store(_ cache: HTTPCache, key: Int, length: Int) {
-        // The number begins with the key, so that a body under a wrong key is found, too.
+        // The number begins with the key, so that a body under a wrong key is detected as well.
         let number = UInt64(key) << 32 | random.next() >> 32
         let body = SelfDescribingBody.make(number: number, length: length)
         let exchange = cache.exchange(for: Self.request(key, .reload))
@@ -64,7 +64,7 @@ struct CacheChurn {
             guard let stored = answer.wait() else { continue }
             let body = Box<[UInt8]?>(nil)
             stored.read(at: 0, count: stored.length) { result in body.set(try? result.get()) }
-            // A body that cannot be read is a miss.
+            // An unreadable body counts as a miss.
             guard let bytes = body.wait() else { continue }
             report.reads += 1
             if SelfDescribingBody.number(bytes).map({ $0 >> 32 }) != UInt64(key) { report.torn += 1 }
@@ -78,7 +78,7 @@ struct CacheChurn {
             hasBody: false)
     }
 
-    /// A value that is waited for.
+    /// A value that another thread waits for.
     private final class Box<Value: Sendable>: Sendable {
         private let value: Locked<Value>
         private let isSet = DispatchSemaphore(value: 0)

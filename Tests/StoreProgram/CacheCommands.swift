@@ -3,7 +3,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// Fills a cache, and reads it, as an engine does.
+/// Commands that fill and read a cache like an engine.
 enum CacheCommands {
     struct Usage: Error {}
 
@@ -52,14 +52,14 @@ enum CacheCommands {
             }
         }
         group.wait()
-        // Another process may hold the lock for a moment, which `flush` reports.
+        // Another process may briefly hold the lock, which `flush` reports as an error.
         var told: String?
         try eventually(timeout: 60, "a cache that can be flushed") {
             do throws(HTTPCacheError) {
                 try cache.flush()
                 return true
             } catch {
-                // Once, and not where the figures go.
+                // Print each error once, to standard error rather than with the results.
                 let text = "\(error)"
                 if text != told { FileHandle.standardError.write(Data("\(text)\n".utf8)) }
                 told = text
@@ -70,7 +70,7 @@ enum CacheCommands {
         say("\(all.reduce(0) { $0 + $1.reads }) read, \(all.reduce(0) { $0 + $1.torn }) torn")
     }
 
-    /// A file of this process must not grow, which is a full disk for it alone.
+    /// Simulates a full disk for this process by limiting the size of its files.
     private static func full(_ cache: HTTPCache) throws {
         let limit = Limit(RLIMIT_FSIZE)
         signal(SIGXFSZ, SIG_IGN)
@@ -95,7 +95,7 @@ enum CacheCommands {
         for key in 0..<20 { churn.store(cache, key: key, length: length(key)) }
         try cache.flush()
         let limit = Limit(RLIMIT_NOFILE)
-        // All but the lowest number that is free.
+        // Use all descriptors but the lowest free one.
         let free = dup(0)
         close(free)
         limit.set(rlim_t(free))
@@ -112,7 +112,7 @@ enum CacheCommands {
     }
 
     private static func locked(_ directory: String) throws {
-        // The superuser may write to any directory.
+        // Root may write to any directory, so become another user.
         if getuid() == 0 { guard setgid(65534) == 0, setuid(65534) == 0 else { throw Usage() } }
         var churn = CacheChurn(seed: 3)
         do {

@@ -3,14 +3,14 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// One thread that sets, removes and reads the cookies of a host of its own, and knows what must be there.
+/// A thread that sets, removes and reads the cookies of its own host, and checks them against the expected values.
 struct CookieChurn: Sendable {
     let host: String
     private(set) var left: [String: String] = [:]
     private(set) var reads = 0
     private(set) var wrongReads = 0
 
-    /// Runs threads on one store for so many seconds.
+    /// Runs threads on one store for the given number of seconds.
     static func run(_ store: CookieStore, prefix: String, seconds: Double, threads: Int) -> [CookieChurn] {
         let end = MonotonicClock.now + MonotonicTime(seconds * 1e9)
         let churns = Locked<[CookieChurn]>([])

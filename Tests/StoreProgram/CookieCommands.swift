@@ -4,7 +4,7 @@ import Foundation
 enum CookieCommands {
     struct Usage: Error {}
 
-    /// Unbuffered, so that nothing is lost when the process is killed.
+    /// Writes a line without buffering, so that nothing is lost when the process is killed.
     private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     static func run(_ arguments: [String]) throws {
@@ -25,7 +25,7 @@ enum CookieCommands {
             for cookie in store.cookies where cookie.name == name { store.remove(cookie) }
             try store.flush()
         case ("full", nil):
-            // A file of this process must not grow, which is a full disk for it alone.
+            // Limiting the size of its files simulates a full disk for this process.
             var before = rlimit()
             getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &before)
             signal(SIGXFSZ, SIG_IGN)

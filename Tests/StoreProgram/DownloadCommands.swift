@@ -4,7 +4,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Downloads a file, as an application does.
+/// Downloads a file like an application.
 enum DownloadCommands {
     struct Usage: Error {}
 
@@ -68,15 +68,15 @@ enum DownloadCommands {
     }
 }
 
-/// Counts the bytes that processes, one after the other, write to partial files, and those of them that a journal on the disk
-/// claims. The numbers are in a mapped file, so that they are right however a process ends.
+/// Counts the bytes that consecutive processes write to partial files, and how many of them a journal on the disk
+/// claims. The numbers are in a mapped file, so that they stay correct when a process is killed.
 private final class ByteCounter: @unchecked Sendable {
     private let written: UnsafeMutablePointer<UInt64>
     private let claimed: UnsafeMutablePointer<UInt64>
 
     private struct Files {
         var partials: Set<Int32> = []
-        /// How many bytes were written when the last synchronization of a partial file began that has succeeded.
+        /// The number of bytes written before the last successful synchronization of a partial file began.
         var synchronized: UInt64 = 0
     }
     private let files = Locked(Files())
@@ -114,7 +114,7 @@ private final class ByteCounter: @unchecked Sendable {
             let result = real.synchronizeData(descriptor)
             guard result == 0 else { return result }
             files.withLock { files in
-                // The journal follows the partial file.
+                // The journal is synchronized after the partial file.
                 if isPartial { files.synchronized = before } else { claimed.pointee = files.synchronized }
             }
             return result

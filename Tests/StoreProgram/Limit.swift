@@ -1,6 +1,6 @@
 import Foundation
 
-/// A limit of this process's resources.
+/// A limit on a resource of this process.
 struct Limit {
     private let resource: __rlimit_resource_t
     private let before: rlimit

@@ -5,11 +5,11 @@ import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 
-/// A program with a queue that may be killed at any time, and goes on when it is started again.
+/// A program with a queue that may be killed at any time and continues when it is restarted.
 enum QueueCommands {
     struct Usage: Error {}
 
-    /// Unbuffered, so that nothing is lost when the process is killed.
+    /// Writes a line without buffering, so that nothing is lost when the process is killed.
     private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     static func run(_ arguments: [String]) async throws {
@@ -40,8 +40,8 @@ enum QueueCommands {
             directory: home, manager: HTTPRequestOperationManager(completionQueue: .global()), configure: configure)
     }
 
-    /// Enqueues requests until there are so many, and runs them all. Those with even numbers are downloads; each of the
-    /// others waits for the one before it.
+    /// Enqueues requests up to the given number, and runs all of them. Even requests are downloads, and each odd
+    /// request depends on the previous one.
     private static func work(_ home: URL, _ server: URL, _ count: Int) async throws {
         let queue = try open(home) { operation, entry in
             let tag = entry.tag ?? ""
@@ -78,7 +78,7 @@ enum QueueCommands {
         await queue.close()
     }
 
-    /// A file of this process must not grow, which is a full disk for it alone.
+    /// Simulates a full disk for this process by limiting the size of its files.
     private static func full(_ home: URL) async throws {
         var before = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &before)
@@ -110,7 +110,7 @@ enum QueueCommands {
             say("\(entries.count) \(errors.sorted().joined(separator: ", "))")
             try? await queue.flush()
         }
-        // What cannot be stored does not begin.
+        // A request whose start cannot be stored does not begin.
         var none = rlimit(rlim_cur: 1, rlim_max: before.rlim_max)
         setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &none)
         queue.start()

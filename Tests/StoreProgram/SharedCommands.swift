@@ -9,7 +9,7 @@ import FoundationNetworking
 import ConvoyPostgres
 #endif
 
-/// A worker of a shared queue that may be killed at any time, and what measures the store alone.
+/// A worker of a shared queue that may be killed at any time, and commands that measure only the store.
 enum SharedCommands {
     struct Usage: Error {}
 
@@ -37,7 +37,7 @@ enum SharedCommands {
         }
     }
 
-    /// Carries out so many GETs by one worker, and prints the seconds without enqueuing.
+    /// Runs the given number of GET requests with one worker, and prints the seconds without enqueuing.
     private static func get(_ store: SharedQueueStore, _ url: URL, _ count: Int, _ jobs: Int) async throws {
         let queue = SharedQueue(store: store)
         for _ in 0..<max(1, count / 1000) {
@@ -55,7 +55,7 @@ enum SharedCommands {
         say("\(Nanoseconds.seconds(from: start, to: MonotonicClock.now))")
     }
 
-    /// The same by the queue of one process.
+    /// Runs the given number of GET requests with the queue of one process.
     static func getLocally(_ directory: URL, _ url: URL, _ count: Int, _ jobs: Int) async throws {
         let manager = HTTPRequestOperationManager(completionQueue: .global())
         manager.operationQueue.maxConcurrentOperationCount = jobs
@@ -68,7 +68,7 @@ enum SharedCommands {
         await queue.close()
     }
 
-    /// A path, or the address of a database; the schema is that of the environment.
+    /// Returns the store at a path or database address, with the schema specified by the environment.
     private static func store(_ text: String) throws -> SharedQueueStore {
         guard text.hasPrefix("postgresql:") else { return .sqlite(URL(fileURLWithPath: text)) }
         #if Postgres
@@ -111,7 +111,7 @@ enum SharedCommands {
         }
     }
 
-    /// Claims and reports so many, without doing anything, or until nothing is ready any more.
+    /// Claims and reports up to the given number of entries without running them, until no entry is ready.
     private static func empty(_ store: SharedQueueStore, _ batch: Int, _ limit: Int) throws {
         let store = WorkStore(try store.open()), worker = UUID()
         try store.register(worker, name: "empty", jobs: batch, lasting: 3_600_000_000)

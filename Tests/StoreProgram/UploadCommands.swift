@@ -3,7 +3,7 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// Uploads a file by tus, as an application does, and prints "uploaded", or why not.
+/// Uploads a file with tus like an application, and prints "uploaded" or the reason for the failure.
 enum UploadCommands {
     struct Usage: Error {}
 

@@ -7,10 +7,10 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Requests of every kind, mixed, for as long as somebody wants: errors, redirects, pauses, cancels, retries, streams, both
-/// protocols, a cache, cookies and tokens. Prints what the process holds after each tenth of them.
+/// Sends a long, mixed series of requests of every kind: errors, redirects, pauses, cancels, retries, streams, both
+/// protocols, a cache, cookies and tokens. Prints the resources of the process after each tenth of the requests.
 final class Soak: Sendable {
-    /// One request in flight each.
+    /// The number of concurrent requests.
     private static let width = 32
 
     private let server: URL, secureServer: URL, folder: URL
@@ -20,7 +20,8 @@ final class Soak: Sendable {
     private let ends = Locked((begun: 0, ended: 0, twice: 0))
 
     /// - Parameters:
-    ///   - server: an nginx in front of a test server, `secureServer` the same with HTTP/2.
+    ///   - server: The URL of an nginx server in front of a test server.
+    ///   - secureServer: The URL of the same server over HTTP/2.
     init(server: URL, secureServer: URL, authority: URL, folder: URL) throws {
         (self.server, self.secureServer, self.folder) = (server, secureServer, folder)
         var policy = SecurityPolicy()
@@ -36,14 +37,14 @@ final class Soak: Sendable {
         manager.cookieStore = try CookieStore(file: folder.appendingPathComponent("cookies"))
         manager.cache = try HTTPCache(
             directory: folder.appendingPathComponent("cache"), diskCapacity: 4 << 20, memoryCapacity: 1 << 18)
-        // A token lasts for some requests only.
+        // A token is valid for only a few requests.
         let tokens = Locked(0)
         authenticated.authenticator = Authenticator(token: nil, leeway: 0, limit: .max) { _ in
             AccessToken("t\(tokens.withLock { $0 += 1; return $0 })", expiresIn: 0.05)
         }
     }
 
-    /// Whether each operation has ended once.
+    /// Sends the requests and returns whether each operation ended once.
     func run(_ count: Int) async throws -> Bool {
         let tenth = max(1, count / 10)
         for part in 1...10 {
@@ -89,7 +90,7 @@ final class Soak: Sendable {
         let url = base.appendingPathComponent(path)
         switch number % 40 {
         case 30, 31:
-            // A stream, read to its end, or given up.
+            // The stream is read to its end or abandoned.
             guard
                 let result = try? await manager.bytes(
                     .get, secureServer.appendingPathComponent("forward/long").absoluteString)
@@ -156,8 +157,8 @@ final class Soak: Sendable {
         }
     }
 
-    /// The resources of the process: resident KiB, descriptors, threads. What the allocator has kept of a busy moment, and gives
-    /// back when it is asked to, is not held.
+    /// Returns the resources of the process: resident KiB, descriptors and threads. Excludes free memory that the
+    /// allocator has kept from an earlier peak.
     private static func process() -> String {
         typealias Trim = @convention(c) (Int) -> Int32
         if let symbol = dlsym(nil, "malloc_trim") { _ = unsafeBitCast(symbol, to: Trim.self)(0) }

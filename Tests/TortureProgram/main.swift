@@ -1,10 +1,10 @@
-// What most programs do with Convoy, once, while one of its calls into the system or a library fails (TortureTests).
+// Runs typical tasks of programs with Convoy once, while calls into the system or a library fail (TortureTests).
 //
 //     TortureProgram SCENE SERVER SECURE-SERVER AUTHORITY FOLDER
 //     TortureProgram soak SERVER SECURE-SERVER AUTHORITY FOLDER COUNT
 //
-// Prints how many operations have begun and ended, and exits with 3 if a promise is broken: an operation that does not end or
-// ends twice, a wrong file, wrong bytes, or, with the address sanitizer, memory that is left behind. Errors are no failure.
+// Prints the number of operations that began and ended, and exits with 3 if a promise is broken: an operation that does not
+// end or ends twice, a wrong file, wrong bytes, or, with the address sanitizer, leaked memory. Errors are allowed.
 import ConvoyCache
 import ConvoyCookies
 import ConvoyDownloads
@@ -51,8 +51,8 @@ for text in broken { print("broken: \(text)") }
 fflush(nil)
 _exit(broken.isEmpty && run.begun == run.ended && !hasLeaked() ? 0 : 3)
 
-/// Whether there is memory that nobody can free any more, of which the sanitizer prints where it came from. False in a build
-/// without the address sanitizer.
+/// Returns whether memory is unreachable, and prints where it was allocated. Always returns false without the address
+/// sanitizer.
 func hasLeaked() -> Bool {
     guard let symbol = dlsym(nil, "__lsan_do_recoverable_leak_check") else { return false }
     typealias Check = @convention(c) () -> Int32
@@ -63,7 +63,7 @@ enum Scene: String, CaseIterable {
     case requests, secure, downloads, uploads, stores, queue, shared, postgres
 }
 
-/// Plays a scene, and counts.
+/// Runs a scene and counts its operations.
 final class SceneRun: Sendable {
     private struct Counts {
         var begun = 0, ended = 0
@@ -83,9 +83,9 @@ final class SceneRun: Sendable {
 
     private func breaks(_ text: String) { counts.withLock { $0.broken.append(text) } }
 
-    /// What the servers of the test send.
+    /// The body that the servers of the test send.
     static var pattern: Data { Data(bytes) }
-    /// No `Data`, whose reference the check for leaks does not recognize.
+    /// An array rather than `Data`, whose reference the leak check does not recognize.
     private static let bytes = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
 
     func play(_ scene: Scene) async throws {
@@ -116,7 +116,7 @@ final class SceneRun: Sendable {
         return manager
     }
 
-    /// Enqueues operations and waits for their ends. Bodies that arrive must be these.
+    /// Enqueues operations and waits for their ends. Received bodies must equal `body`.
     private func carryOut(
         _ operations: [HTTPRequestOperation], by manager: HTTPRequestOperationManager, expecting body: Data? = nil
     ) async {
@@ -174,7 +174,7 @@ final class SceneRun: Sendable {
             return operation
         }
         await carryOut(operations, by: manager, expecting: Self.pattern)
-        // Never without its certificate, whatever fails.
+        // The server must not be trusted without its certificate, even if a call fails.
         let untrusting = makeManager()
         let refused = try untrusting.makeOperation(.get, secureServer.appendingPathComponent("pattern").absoluteString)
         refused.responseSerializer = HTTPResponseSerializer()
@@ -193,7 +193,7 @@ final class SceneRun: Sendable {
             download.segmentCount = count
             download.minimumSegmentLength = 20_000
             await carryOut([download], by: manager)
-            // For calls whose failure must be noticed at once.
+            // The test sets this variable for calls whose failure must be detected immediately.
             if ProcessInfo.processInfo.environment["TORTURE_PROMPT"] != nil, (download.error as? URLError)?.code == .timedOut
             {
                 breaks("a download has waited for its time limit")
@@ -208,7 +208,7 @@ final class SceneRun: Sendable {
         let manager = makeManager()
         let file = folder.appendingPathComponent("upload")
         try Self.pattern.write(to: file)
-        // The second one goes on with what a failure of the first one has left.
+        // The second upload resumes the state that a failure left behind.
         for _ in 0..<2 {
             let upload = UploadOperation(request: URLRequest(url: server.appendingPathComponent("uploads")), file: file)
             (upload.uploadProtocol, upload.chunkSize, upload.resumption) = (.tus, .fixed(60_000), .resumeOrRestart)
@@ -265,7 +265,7 @@ final class SceneRun: Sendable {
             try? await queue.waitUntilAllFinished()
             await queue.close()
         }
-        // Nothing is lost that was taken.
+        // No accepted entry is lost.
         let queue = try DownloadQueue(directory: directory, manager: makeManager())
         let known = Set(queue.entries.map(\.id))
         for id in enqueued where !known.contains(id) { breaks("an entry is lost") }
@@ -285,7 +285,7 @@ final class SceneRun: Sendable {
             do {
                 try await queue.enqueue(SharedRequest(request))
             } catch SharedQueueError.unavailable {
-                // A database that is gone was waited for, and nothing is known of it.
+                // The call has already waited for the unavailable database, so its entries are unknown.
                 return
             } catch {
                 continue
@@ -300,7 +300,7 @@ final class SceneRun: Sendable {
             try await Task.sleep(for: .milliseconds(10))
         }
         worker.stop()
-        // Its results are not reported to a database that is gone.
+        // The worker cannot report its results to an unavailable database, so stop it after a while.
         let end = Task {
             try await Task.sleep(for: .seconds(3))
             worker.stop(.now)

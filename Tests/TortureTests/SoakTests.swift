@@ -3,7 +3,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Requests of every kind for a long time. Memory, descriptors and threads do not grow, and each operation ends once.
+/// Sends requests of every kind for a long time, and checks that memory, descriptors and threads do not grow and that
+/// each operation ends once.
 ///
 /// `CONVOY_SOAK` is the number of requests (4,000 by default). `Tests/long soak` sends ten million.
 @Suite(.enabled(if: Nginx.isInstalled, "soak: not installed: \(Nginx.installHint)")) struct SoakTests {
@@ -49,7 +50,7 @@ import Testing
         #expect(last.begun == last.ended && last.twice == 0)
         #expect(result.status == 0, "\(result.errorText.suffix(8_000))")
         #expect(last.begun > count / 2)
-        // Both libraries keep the memory of their peak load, which a short run may not reach until its end.
+        // libcurl and OpenSSL keep the memory of their peak load, which a short run may not reach until its end.
         let isLong = count >= 1_000_000
         #expect(last.resident - first.resident < (isLong ? 4096 : 65_536))
         guard isLong else { return }

@@ -4,8 +4,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Makes each call into libcurl, OpenSSL, SQLite, zlib and the system, and each allocation of libcurl and SQLite, fail
-/// once, and from some call on. The program must not crash or hang, every operation must end once, and no body or file
+/// Makes each call into libcurl, OpenSSL, SQLite, zlib and the system, and each allocation of libcurl and SQLite, fail:
+/// once, or from one call on. The program must not crash or hang, every operation must end once, and no body or file
 /// may be wrong.
 ///
 /// By default, eight random failures per scene are tried. `CONVOY_TORTURE` sets the number of failures per call, each
@@ -97,7 +97,7 @@ final class Torture {
     static let mended: [String: [String: Int]] = [
         "downloads": ["curl_easy_pause": 1, "curl_multi_setopt": 1, "curl_multi_socket_action": 1],
         "queue": ["sqlite3_column_text": 1, "sqlite3_column_blob": 1],
-        // All options of the first request with a body.
+        // This number covers all options of the first request with a body.
         "uploads": ["curl_easy_setopt": 60],
         "postgres": ["PQsocket": 1],
     ]

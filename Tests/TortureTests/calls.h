@@ -1,4 +1,4 @@
-// The calls that can fail: their name, what they return then, and the error number.
+// The calls that can fail: their name, the result of a failure, and the error number.
 CALL(curl_easy_init, 0, 0)
 CALL(curl_easy_setopt, 27, 0)
 CALL(curl_easy_getinfo, 48, 0)

@@ -1,10 +1,10 @@
-// Preloaded into TortureProgram: counts the calls that the program makes itself (those that libraries make among each other
-// are not meant), and makes one of them fail, or all of them from one on.
+// Preloaded into TortureProgram. Counts the calls made by the program itself, but not those between libraries, and makes one of
+// them fail, or all of them from one call on.
 //
 //   TORTURE_COUNTS   a file of CALL_COUNT counters of 32 bits, which outlive a crash; the last one counts failures
 //   TORTURE_CALL     the number of the call in calls.h
-//   TORTURE_NUMBER   which of these calls fails, from 1 on
-//   TORTURE_ALWAYS   whether all later ones fail, too
+//   TORTURE_NUMBER   the number of the first failing call, starting at 1
+//   TORTURE_ALWAYS   whether all later calls fail as well
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ static int find_program(struct dl_phdr_info *info, size_t size, void *context) {
         if (!program_start || start < program_start) program_start = start;
         if (start + info->dlpi_phdr[index].p_memsz > program_end) program_end = start + info->dlpi_phdr[index].p_memsz;
     }
-    return 1;  // The first one is the program.
+    return 1;  // The first object is the program.
 }
 
 static int fails(int number) {
@@ -50,11 +50,11 @@ static int fails(int number) {
 
 static int is_own(void *caller) { return (uintptr_t)caller >= program_start && (uintptr_t)caller < program_end; }
 
-// Eight bytes are written to an eventfd only, which never fails.
+// Only writes to an eventfd have eight bytes, and these never fail.
 #define is_wakeup(number, length) ((number) == number_write && (length) == 8)
 
-// For calls whose arguments are integers or pointers, eight at most: what is behind the last one is passed on, and not looked
-// at. The names are the linker's, as the compiler knows other types for them.
+// For calls with at most eight arguments, which are integers or pointers. Registers beyond the last argument are passed on
+// unexamined. The functions have names for the linker only, because the compiler declares them with other types.
 #define CALL(name, value, error)                                                                     \
     long own_##name(long a, long b, long c, long d, long e, long f, long g, long h) __asm__(#name);  \
     long own_##name(long a, long b, long c, long d, long e, long f, long g, long h) {                \
@@ -69,7 +69,7 @@ static int is_own(void *caller) { return (uintptr_t)caller >= program_start && (
 #include "calls.h"
 #undef CALL
 
-// Allocations of libcurl and SQLite, by their own hooks.
+// Allocations of libcurl and SQLite fail through the hooks of these libraries.
 typedef int (*global_init_mem)(long, void *(*)(size_t), void (*)(void *), void *(*)(void *, size_t), char *(*)(const char *), void *(*)(size_t, size_t));
 static void *curl_allocate(size_t size) { return fails(number_curl_memory) ? NULL : malloc(size); }
 static void *curl_reallocate(void *block, size_t size) { return fails(number_curl_memory) ? NULL : realloc(block, size); }

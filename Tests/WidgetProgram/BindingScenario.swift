@@ -50,7 +50,7 @@ import FoundationNetworking
         gate.open()
         try await Scenario.wait("the spinner to stop") { !isSpinning(spinner) && binding.isOver }
 
-        // Another operation takes its place, and the first one's end does not stop it.
+        // Bind another operation. The end of the first one must not stop the spinner.
         let (first, second) = (TestServer.Gate(), TestServer.Gate())
         server.route("/first", TestServer.Response.bytes(Data("x".utf8)).held(by: first))
         server.route("/second", TestServer.Response.bytes(Data("x".utf8)).held(by: second))
@@ -68,7 +68,7 @@ import FoundationNetworking
         second.open()
         try await Scenario.wait("the end of the second") { !isSpinning(spinner) }
 
-        // A batch, and a spinner that is gone before its operation.
+        // Bind a batch, and release its spinner before the operation ends.
         let last = TestServer.Gate()
         server.route("/last", TestServer.Response.bytes(Data("x".utf8)).held(by: last))
         let members = [operation(server, "/last"), operation(server, "/last")]
@@ -118,7 +118,7 @@ import FoundationNetworking
         gate.open()
         try await Scenario.wait("all of the bar") { fraction() == 1 && value() == 10 }
 
-        // A length that is never announced.
+        // The length of this body is never announced.
         let open = TestServer.Gate()
         let chunked = TestServer.Response.bytes(Data(count: 100_000)).framed(.chunked).heldBody(by: open, afterBytes: 50_000)
         server.route("/unknown", chunked)
@@ -139,7 +139,7 @@ import FoundationNetworking
         try await Task.sleep(for: .milliseconds(250))
         result["fractionAfterFailure"] = fraction()
 
-        // An upload and a batch.
+        // Bind an upload and a batch.
         server.route("POST", "/upload", TestServer.Response(status: 204))
         var request = URLRequest(url: server.url("/upload"))
         request.httpMethod = "POST"
@@ -176,7 +176,7 @@ import FoundationNetworking
         gate.open()
         try await Scenario.wait("the row to go") { rowCount() == 1 }
 
-        // The program empties the list while the row is there.
+        // The program empties the list while the row is visible.
         let second = TestServer.Gate()
         server.route("/more", TestServer.Response.bytes(Data("x".utf8)).held(by: second))
         let more = operation(server, "/more")
@@ -231,7 +231,7 @@ import FoundationNetworking
         close()
         try await Scenario.wait("the alert to be gone") { dialogs().isEmpty }
 
-        // A cancelled one shows nothing, and a text with what printf would take is shown as it is.
+        // A cancelled operation shows no alert, and printf directives in a text are shown unchanged.
         server.route("/held-alert", TestServer.Response.bytes(Data("x".utf8)).held(by: TestServer.Gate()))
         let cancelled = operation(server, "/held-alert")
         parent.showAlert(onErrorOf: cancelled)
@@ -285,7 +285,7 @@ import FoundationNetworking
         result["firstEventLine"] = text().split(separator: "\n").first.map(String.init) ?? ""
         try await Scenario.wait("the view to follow") { isAtEnd() }
 
-        // The user reads further up: new lines leave the view where it is.
+        // If the user has scrolled up, new lines do not move the view.
         try await Task.sleep(for: .milliseconds(150))
         gtk_adjustment_set_value(adjustment, 0)
         gate.open()
@@ -300,7 +300,7 @@ import FoundationNetworking
 
     // MARK: Accessibility
 
-    /// Under `GTK_A11Y=test`.
+    /// Checks the accessible states under `GTK_A11Y=test`.
     static func accessibility() async throws -> [String: Any] {
         let server = try TestServer()
         let window = TestWindow()

@@ -17,7 +17,7 @@ import Foundation
         MainLoop.install()
         MainLoop.install()
 
-        // From other threads.
+        // Post blocks from other threads.
         for _ in 0..<20 {
             Thread.detachNewThread {
                 DispatchQueue.main.async { if Thread.isMainThread { posted.withLock { $0 += 1 } } }
@@ -26,16 +26,16 @@ import Foundation
         try await Scenario.wait("the blocks") { posted.withLock { $0 } == 20 }
         result["posted"] = posted.withLock { $0 }
 
-        // A task of the main actor, from another executor.
+        // Run a task of the main actor from another executor.
         let isOnMain = await Task.detached { await MainActor.run { Thread.isMainThread } }.value
         result["mainActor"] = isOnMain
 
-        // In order, and each once.
+        // Blocks run in order, and each runs once.
         for number in 0..<1000 { DispatchQueue.main.async { order.withLock { $0.append(number) } } }
         try await Scenario.wait("the order") { order.withLock { $0.count } == 1000 }
         result["isInOrder"] = order.withLock { $0 } == Array(0..<1000)
 
-        // A main queue that is never empty does not hold up timers or frames.
+        // A main queue that is never empty does not delay timers or frames.
         flood()
         var ticks = 0
         let timer = LoopTimer.start(after: 0.005, repeats: true) { ticks += 1 }
@@ -44,7 +44,7 @@ import Foundation
         isFlooding = false
         result["floods"] = floods
 
-        // Portions of the inbox: a flood of it, too, lets the loop go on.
+        // The inbox runs its blocks in portions, so that a flood of blocks does not block the loop.
         var portions = 0
         var inboxTicks = 0
         let beside = LoopTimer.start(after: 0.001, repeats: true) { inboxTicks += 1 }
@@ -61,7 +61,7 @@ import Foundation
         result["inboxTicks"] = inboxTicks
         result["inboxIsInOrder"] = numbers.withLock { $0 } == Array(0..<200)
 
-        // A loop with nothing to do takes no time of the processor.
+        // An idle loop uses no processor time.
         let before = threadTime
         try await Task.sleep(for: .milliseconds(300))
         result["idleMilliseconds"] = Double(threadTime - before) / 1e6

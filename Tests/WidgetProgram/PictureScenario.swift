@@ -7,7 +7,7 @@ import ConvoyTestServer
 import Foundation
 import FoundationNetworking
 
-/// One picture at a time: placeholders, memory, sizes, transitions, animations and buttons.
+/// Single pictures: placeholders, memory, sizes, transitions, animations and buttons.
 @MainActor enum PictureScenario {
     static func run() async throws -> [String: Any] {
         let server = try TestServer()
@@ -44,10 +44,10 @@ import FoundationNetworking
         result["isLoading"] = cell.isLoadingImage
         gate.open()
         try await Scenario.wait("the picture") { NumberedPicture.number(shownBy: cell) == 1 }
-        // For 40 pixels it is decoded with 64, not with its 600.
+        // For a widget of 40 pixels, the picture of 600 pixels is decoded with 64.
         result["decodedWidth"] = Int(gdk_texture_get_width(gtk_picture_get_paintable(OpaquePointer(cell.pointer))))
 
-        // Another cell of the same size has it at once, with the completion.
+        // Another cell of the same size shows the picture immediately and calls its completion.
         let other = picture(window)
         var isComplete = false
         other.setImage(from: server.url("/1.bmp"), placeholder: .icon("image-missing"), by: downloader) { _ in
@@ -56,7 +56,7 @@ import FoundationNetworking
         result["memoryHit"] = NumberedPicture.number(shownBy: other) == 1 && isComplete
         result["requests"] = server.requests.count
 
-        // An icon widget, and a failure.
+        // Load a missing picture into an icon widget.
         server.route("/missing", TestServer.Response(status: 404))
         let icon = window.add(gtk_image_new())
         var message = ""
@@ -114,7 +114,7 @@ import FoundationNetworking
         try await Scenario.wait("the animation to go on") { shown() != paused }
     }
 
-    /// Two frames of 2 x 2 pixels, each shown for 0.05 s, for ever.
+    /// An endless animation of two frames of 2 x 2 pixels, each shown for 0.05 s.
     private static let movingGIF: Data = {
         var data = Data("GIF89a".utf8)
         data.append(contentsOf: [2, 0, 2, 0, 0x91, 0, 0])
@@ -122,7 +122,7 @@ import FoundationNetworking
         data.append(contentsOf: [0x21, 0xFF, 11] + Array("NETSCAPE2.0".utf8) + [3, 1, 0, 0, 0])
         for code: UInt8 in [0x84, 0x1C] {
             data.append(contentsOf: [0x21, 0xF9, 4, 0, 5, 0, 0, 0])
-            // Clear, four pixels of one colour (the table does not grow in between), end.
+            // The codes are clear, four pixels of one colour (the table does not grow in between), and end.
             _ = code
             data.append(contentsOf: [0x2C, 0, 0, 0, 0, 2, 0, 2, 0, 0, 2, 3])
             data.append(contentsOf: pixels(code == 0x84 ? [0, 1, 2, 3] : [3, 2, 1, 0]))
@@ -178,7 +178,7 @@ import FoundationNetworking
         result["buttonPictures"] = seen
     }
 
-    /// A widget that goes while its picture is on the way.
+    /// Releases a widget while its picture is being loaded.
     private static func release(
         _ server: TestServer, _ downloader: ImageDownloader, _ window: TestWindow, _ result: inout [String: Any]
     ) async throws {

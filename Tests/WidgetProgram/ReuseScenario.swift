@@ -8,7 +8,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// Cells that are used again and again, while the answers arrive in any order.
+/// Cells that are reused while responses arrive in any order.
 @MainActor final class ReuseScenario {
     private static let cellCount = 40
     private static let pictureCount = 400
@@ -17,7 +17,7 @@ import Foundation
     private let server: TestServer
     private let window = TestWindow(width: 400, height: 300)
     private var cells: [Widget] = []
-    /// What each cell may show beside its placeholders: its number, or nothing.
+    /// The number that each cell may show besides its placeholders, or nil.
     private var expected: [Int?]
     private let placeholder: PlaceholderImage
     private let failure: PlaceholderImage
@@ -116,7 +116,7 @@ import Foundation
                 expected[cell] = nil
             default: use(cell)
             }
-            // Right after the call, when what was shown must be gone, and while the loop runs.
+            // Check immediately after the call, when the previous picture must be gone, and while the loop runs.
             look(at: cell)
             if step % 4 == 0 {
                 try await Task.sleep(for: .microseconds(Int64(random.next() % 3000)))
@@ -147,10 +147,10 @@ import Foundation
         if shown != expected[cell] { wrong += 1 }
     }
 
-    /// All cells get a picture once more, and all must arrive.
+    /// Loads a picture into each cell, waits for all of them, and returns the number of correct cells.
     private func settle() async throws -> Int {
         for cell in cells.indices { use(cell) }
-        // One that has loaded may have to fade in.
+        // A loaded picture may still be fading in.
         try await Scenario.wait("all cells") { self.cells.indices.allSatisfy(self.isRight) }
         return cells.indices.count(where: isRight)
     }

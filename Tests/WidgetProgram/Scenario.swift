@@ -4,7 +4,7 @@ import ConvoyGTK
 import ConvoyTestServer
 import Foundation
 
-/// What a test can ask for.
+/// The scenarios that a test can run.
 @MainActor enum Scenario {
     struct Unknown: Error { let name: String }
     struct Late: Error { let what: String }
@@ -78,13 +78,13 @@ import Foundation
     }
 }
 
-/// Pictures whose colour is their number.
+/// Pictures whose colour encodes their number.
 enum NumberedPicture {
-    /// The number of the picture that stands for a failure.
+    /// The number of the picture that represents a failure.
     static let failure = 0xFFFE
     static let placeholder = 0xFFFD
 
-    /// An uncompressed BMP of one colour.
+    /// Returns an uncompressed BMP of one colour.
     static func bitmap(_ number: Int, side: Int = 8) -> Data {
         let row = (side * 3 + 3) / 4 * 4
         var data = Data("BM".utf8)
@@ -105,7 +105,7 @@ enum NumberedPicture {
         return data
     }
 
-    /// The number of the picture that a widget shows; nil for none, and for a mixture of two.
+    /// Returns the number of the picture that a widget shows; nil if it shows no picture, and -1 for a mixture of two.
     @MainActor static func number(shownBy widget: Widget) -> Int? {
         guard let paintable = gtk_picture_get_paintable(OpaquePointer(widget.pointer)),
             convoy_is_a(UnsafeMutableRawPointer(paintable), gdk_texture_get_type()) != 0
@@ -113,7 +113,7 @@ enum NumberedPicture {
         let width = Int(gdk_texture_get_width(paintable)), height = Int(gdk_texture_get_height(paintable))
         var pixels = [UInt8](repeating: 0, count: width * height * 4)
         gdk_texture_download(paintable, &pixels, gsize(width * 4))
-        // Cairo's order: blue, green, red, alpha.
+        // Cairo orders the bytes as blue, green, red and alpha.
         guard pixels[0] == 0x5A else { return -1 }
         return Int(pixels[2]) | Int(pixels[1]) << 8
     }

@@ -7,7 +7,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// A grid of pictures that is scrolled to its end and back, with some that are broken in every way.
+/// A grid of pictures that is scrolled to its end and back. Some of the pictures are broken in different ways.
 @MainActor enum ScrollScenario {
     static let broken: Set<Int> = [13, 77, 100, 200]
     private static let cacheCapacity = 16 << 20
@@ -22,7 +22,7 @@ import Foundation
             switch number {
             case 13: return .bytes(Data("BM and nothing that belongs to it".utf8), type: "image/bmp")
             case 77:
-                // A head that promises 60,000 x 60,000 pixels.
+                // The header announces 60,000 x 60,000 pixels.
                 var bomb = picture
                 bomb.replaceSubrange(18..<26, with: [0x60, 0xEA, 0, 0, 0x60, 0xEA, 0, 0])
                 return .bytes(bomb, type: "image/bmp")
@@ -60,7 +60,7 @@ import Foundation
             ) { result in
                 finished.insert(number)
                 switch result {
-                // Some of them, as looking at pixels takes time that counts here.
+                // Check only every eighth picture, because reading pixels takes time that the meter counts.
                 case .success: if number % 8 == 0, NumberedPicture.number(shownBy: cell) != number { wrong += 1 }
                 case .failure: failures += 1
                 }
@@ -75,7 +75,7 @@ import Foundation
         gtk_widget_set_vexpand(scroller, 1)
         gtk_scrolled_window_set_child(OpaquePointer(scroller), grid)
         window.add(scroller)
-        // The first icon reads the theme, which is GTK's and takes its time once.
+        // The first icon loads the theme, which takes GTK some time once.
         let first = Widget(gtk_picture_new()!)
         _ = convoy_ref_sink(first.pointer)
         gtk_widget_set_size_request(first.pointer.assumingMemoryBound(to: GtkWidget.self), 128, 128)
@@ -89,7 +89,7 @@ import Foundation
         try await window.show()
         try await Scenario.wait("the first pictures") { finished.count >= 12 }
 
-        // A row with each frame, and back in larger steps.
+        // Scroll down by a row per frame, and back in larger steps.
         let adjustment = gtk_scrollable_get_vadjustment(OpaquePointer(grid))
         var (frames, direction, isDone) = (0, 1.0, false)
         let ticks = FrameTicks.start(Widget(grid)) { _ in
@@ -105,7 +105,7 @@ import Foundation
         ticks.cancel()
         let peak = ProcessMeters.peakResidentKilobytes
 
-        // What is in view at the end arrives.
+        // The pictures that are visible at the end must load.
         try await Scenario.wait("the pictures in view") {
             ((0..<24).allSatisfy { finished.contains($0) || broken.contains($0) })
         }

@@ -9,7 +9,7 @@ import ConvoyWebKit
 import Foundation
 import FoundationNetworking
 
-/// Pages in a web view, which the engine has fetched.
+/// Pages that Convoy loads into a web view.
 @MainActor enum WebScenario {
     static func run() async throws -> [String: Any] {
         let server = try TestServer()
@@ -38,7 +38,7 @@ import FoundationNetworking
         }
         var result: [String: Any] = [:]
 
-        // Redirected, with the manager's cookie, and transformed.
+        // Load a page through a redirect, with the manager's cookie and a transformation.
         let html = "<!doctype html><title>Räksmörgås</title><p>one"
         server.route("/old", TestServer.Response.redirect(to: "/new").header("Set-Cookie", "key=value; Path=/"))
         server.route("/new", .bytes(Data(html.data(using: .isoLatin1) ?? Data()), type: "text/html; charset=iso-8859-1"))
@@ -57,12 +57,12 @@ import FoundationNetworking
         result["cookie"] = server.requests.last?.headers["Cookie"] ?? ""
         result["requests"] = server.requests.count
 
-        // Bytes as they are.
+        // Load the same page without a transformation.
         let data = try await load("/new") { view.loadRequest($0, by: manager, completion: $1) }
         result["data"] = code(data)
         try await Scenario.wait("the title as it was") { title() == "Räksmörgås" }
 
-        // Errors: of the server, of the transformation, and of a type.
+        // Load pages that fail because of the server, the transformation or the content type.
         server.route("/missing", TestServer.Response(status: 404))
         result["missing"] = code(try await load("/missing") { view.loadRequest($0, by: manager, completion: $1) })
         result["thrown"] = code(
@@ -74,12 +74,12 @@ import FoundationNetworking
         server.route("/archive", .bytes(Data(count: 100), type: "application/zip"))
         result["archive"] = code(try await load("/archive") { view.loadRequest($0, by: manager, completion: $1) })
 
-        // Without a completion, the error is a page.
+        // Without a completion, the view shows an error page.
         view.loadRequest(URLRequest(url: server.url("/missing")), by: manager)
         try await Scenario.wait("the page of an error", seconds: 40) { title().contains("404") }
         result["errorPage"] = true
 
-        // A new load ends the one before, and a view that is gone ends its own.
+        // A new load cancels the previous one, and releasing the view cancels its load.
         let gate = TestServer.Gate()
         server.route("/held", TestServer.Response.bytes(Data("x".utf8), type: "text/html").held(by: gate))
         var calls = 0

@@ -7,7 +7,7 @@ enum OpenSSLProgram {
     /// Whether the program is installed.
     static let isInstalled = OpenSSLServer.isInstalled
 
-    /// Runs the program. A failure is part of the result.
+    /// Runs the program. If it fails, the result contains the failure.
     static func run(_ arguments: [String], input: Data = Data()) throws -> ProcessRunner.Result {
         try ProcessRunner.run("openssl", arguments, input: input, timeout: 30)
     }

@@ -2,7 +2,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// curl and `openssl s_client` as clients of a server, trusting one root.
+/// A client of a server that uses curl and `openssl s_client`, and trusts one root.
 struct TLSClient {
     /// Whether both programs are installed.
     static let isInstalled =

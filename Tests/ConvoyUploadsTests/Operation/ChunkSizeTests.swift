@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// The size of a chunk adapts to the time that the last one took.
+/// The adaptive chunk size, which depends on the duration of the last chunk.
 @Suite struct ChunkSizeTests {
     private static let second: UInt64 = 1_000_000_000
     private static let mebibyte: Int64 = 1 << 20

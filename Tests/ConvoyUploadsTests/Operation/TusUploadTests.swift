@@ -90,7 +90,7 @@ struct TusUploadTests {
         }
         let upload = fixture.upload(to: server.url(), chunk: 20_000, retries: 2)
         try await upload.finished()
-        // Progress resets the number of retries.
+        // Progress resets the number of consecutive failures, so there can be more than two retries.
         #expect(upload.retryCount > 2)
         #expect(server.stored(upload.uploadURL)?.data == fixture.bytes && server.state.withLock { $0.received } == 200_000)
     }
@@ -130,7 +130,7 @@ struct TusUploadTests {
         await finish(second)
         #expect(second.reason == .sourceChanged)
         #expect(server.state.withLock { $0.requests.count } == before)
-        // Starting over is the caller's choice.
+        // The caller decides whether to start over.
         let third = fixture.upload(to: server.url())
         third.resumption = .restart
         await finish(third)
@@ -175,7 +175,7 @@ struct TusUploadTests {
         let file = fixture.file
         let server = try UploadServer { request, _ in
             if request.method == "PATCH", request.number("upload-offset") == 0 {
-                // The length is the same, but not the time.
+                // The write keeps the length of the file, but changes its modification time.
                 let handle = try? FileHandle(forWritingTo: file)
                 try? handle?.seek(toOffset: 10)
                 try? handle?.write(contentsOf: Data([1, 2, 3]))

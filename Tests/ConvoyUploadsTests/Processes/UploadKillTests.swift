@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// An uploading process is killed, and the server is restarted. The next process resumes the upload.
+/// Kills an uploading process and restarts the server. The next process resumes the upload.
 ///
 /// `CONVOY_UPLOAD_KILLS` sets the number of kills, `CONVOY_UPLOAD_RESTARTS` the number of server restarts, and
 /// `CONVOY_UPLOAD_BYTES` the length of the file.

@@ -7,11 +7,11 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// Whatever a server does, and whatever happens during an upload, it completes once: successfully with every byte on
+/// Tests that an upload completes once for any behaviour of the server and any event: successfully with every byte on
 /// the server, or with an error. Only bytes that the server has confirmed count as progress.
 ///
 /// Each case is derived from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_UPLOAD` one of its cases.
-/// `CONVOY_UPLOADS` sets the number of cases, `CONVOY_BEHAVIOURS` limits them to these behaviours.
+/// `CONVOY_UPLOADS` sets the number of cases, and `CONVOY_BEHAVIOURS` limits the behaviours.
 struct UploadPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let width = 16

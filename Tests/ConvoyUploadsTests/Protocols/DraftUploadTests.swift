@@ -18,7 +18,7 @@ struct DraftUploadTests {
         #expect(
             server.stored(upload.uploadURL)?.data == fixture.bytes && server.stored(upload.uploadURL)?.isComplete == true)
         #expect(server.state.withLock { $0.requests.map(\.method) } == ["POST"])
-        // The response of the operation is that of the resource.
+        // The operation has the response of the resource.
         #expect(upload.responseString == "stored \(count)" && upload.statusCode == 200)
         #expect(fixture.journals.isEmpty)
     }

@@ -53,9 +53,9 @@ extension UploadOperation {
         retryPolicy = policy
     }
 
-    /// The reason of its error.
+    /// The reason of the upload's error.
     var reason: UploadError.Reason? { (error as? UploadError)?.reason }
 }
 
-/// Waits until the operation has finished, whatever its outcome.
+/// Waits until the operation has finished, with or without an error.
 func finish(_ operation: UploadOperation) async { try? await operation.finished() }

@@ -24,7 +24,7 @@ final class UploadServer: Sendable {
         func number(_ name: String) -> Int? { fields[name].flatMap { Int($0) } }
     }
 
-    /// What a server does with a request, instead of following the protocol.
+    /// A fault in the server's handling of a request.
     enum Fault: Sendable {
         /// Responds immediately with these bytes.
         case answer(String)
@@ -40,7 +40,7 @@ final class UploadServer: Sendable {
         case forget
         /// Loses bytes of the upload after the response, so that this many are left.
         case keepOnly(Int)
-        /// Sends nothing.
+        /// Sends nothing and keeps the connection open.
         case stall
     }
 
@@ -49,8 +49,9 @@ final class UploadServer: Sendable {
         var requests: [Request] = []
         /// The number of bytes of bodies that belong to uploads.
         var received = 0
-        /// The number of bytes received on finished connections, read or not, and the number of bytes of heads.
+        /// The number of bytes received on finished connections, read or not.
         var wired = 0
+        /// The number of bytes in request heads.
         var heads = 0
         var count = 0
         var connections: Set<Int32> = []
@@ -161,7 +162,7 @@ final class UploadServer: Sendable {
     }
 
     func didEnd(_ client: Int32) {
-        // `tcpi_bytes_received` in Linux's `struct tcp_info`.
+        // The value is `tcpi_bytes_received` in Linux's `struct tcp_info`.
         var facts = [UInt64](repeating: 0, count: 32)
         var length = socklen_t(facts.count * 8)
         getsockopt(client, Int32(IPPROTO_TCP), TCP_INFO, &facts, &length)
@@ -196,7 +197,7 @@ final class UploadServer: Sendable {
 
     var namesUploadsEarly: Bool { sendsInterim }
 
-    /// Adds bytes to an upload; they are stored whatever happens later.
+    /// Adds bytes to an upload, which stay stored even if the request fails later.
     func append(_ bytes: UnsafeRawBufferPointer, to path: String) {
         state.withLock { state in
             state.received += bytes.count
