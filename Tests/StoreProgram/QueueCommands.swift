@@ -41,7 +41,7 @@ enum QueueCommands {
     }
 
     /// Enqueues requests up to the given number, and runs all of them. Even requests are downloads, and each odd
-    /// request depends on the previous one.
+    /// request depends on the previous odd one.
     private static func work(_ home: URL, _ server: URL, _ count: Int) async throws {
         let queue = try open(home) { operation, entry in
             let tag = entry.tag ?? ""

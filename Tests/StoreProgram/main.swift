@@ -23,7 +23,7 @@
 //                                                    downloads a file; prints "downloaded" or the reason for the failure.
 //                                                    Counts the written bytes in a file that outlives the process. With a
 //                                                    limit, its files cannot exceed that size at first; then it retries
-//     StoreProgram upload URL FILE CHUNK             uploads a file with tus in chunks of the given size (0 for the default);
+//     StoreProgram upload URL FILE CHUNK             uploads a file with tus in chunks of CHUNK bytes (0 for the default);
 //                                                    prints "uploaded" or the reason for the failure
 //     StoreProgram queue DIRECTORY hold              opens a queue, and keeps it open until the process is killed
 //     StoreProgram queue DIRECTORY work URL COUNT    enqueues requests up to COUNT, and runs the entire queue; prints its

@@ -1,5 +1,5 @@
-// Preloaded into TortureProgram. Counts the calls made by the program itself, but not those between libraries, and makes one of
-// them fail, or all of them from one call on.
+// Preloaded into TortureProgram. Counts the calls made by the program itself, but not those between libraries, and makes one
+// of them fail, or all of them from one call on.
 //
 //   TORTURE_COUNTS   a file of CALL_COUNT counters of 32 bits, which outlive a crash; the last one counts failures
 //   TORTURE_CALL     the number of the call in calls.h
