@@ -10,7 +10,7 @@ func place(_ text: String) throws -> CookiePlace {
     return try #require(CookiePlace(url))
 }
 
-/// The value of the Cookie field of a GET request.
+/// Returns the value of the Cookie field of a GET request.
 func field(_ store: CookieStore, _ text: String) throws -> String? {
     store.field(for: CookieRequest(place: try place(text), site: nil, isSafeMethod: true))
 }

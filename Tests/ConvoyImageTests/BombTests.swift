@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Images that exceed the limits are rejected before memory is allocated for them.
+/// Images that exceed the limits, and are rejected before memory is allocated for them.
 @Suite(.serialized) struct BombTests {
     @Test func `a decompression bomb in any format fails without using memory`() throws {
         let bombs: [ImageFormat: Data] = [
@@ -115,7 +115,8 @@ import Testing
         let start = ContinuousClock.now
         #expect(try decode(body) == decode(Samples.gif))
         #expect(ProcessMeters.peakResidentKilobytes - before < 16_384)
-        // Wall-clock time, because gdk-pixbuf has no clock. Decoding all of them would take half a minute.
+        // Measure wall-clock time, because gdk-pixbuf has no clock. Decoding all of the images would take half a
+        // minute.
         #expect(ContinuousClock.now - start < .seconds(15))
     }
 
@@ -136,7 +137,8 @@ import Testing
             for _ in 1..<count { result += sized[scan.lowerBound..<(sized.count - 2)] }
             return result + [0xFF, 0xD9]
         }
-        // 8,000 x 8,000, the default maximum, with one scan per component, and 4,000 x 4,000 with as much work.
+        // One image has the default maximum of 8,000 x 8,000 pixels with one scan per component, and the other 4,000 x
+        // 4,000 pixels with as much work.
         for (count, size) in [(4, [0x1F, 0x40, 0x1F, 0x40]), (16, [0x0F, 0xA0, 0x0F, 0xA0])] as [(Int, [UInt8])] {
             let most = try scanned(count, size: size)
             _ = try most.withUnsafeBytes { try ImageLayout(ImageBytes($0), limits: .standard) }
@@ -171,7 +173,7 @@ import Testing
         round(100)
         let before = ProcessMeters.residentKilobytes
         round(300)
-        // 2,400 images and as many failures. Leaking the largest one would take 160 kB each time.
+        // There are 2,400 images and as many failures. Leaking the largest image would take 160 kB each time.
         #expect(ProcessMeters.residentKilobytes - before < 2048)
     }
 }
@@ -215,7 +217,7 @@ extension BombTests {
         return data + [0xFF, 0xD9]
     }
 
-    /// Returns a directory and one empty strip.
+    /// Returns a TIFF with a directory and one empty strip.
     private func tiff(width: UInt32, height: UInt32, samples: UInt32 = 1, depth: UInt32 = 8) -> Data {
         let fields: [(UInt16, UInt32)] = [
             (256, width), (257, height), (258, depth), (259, 1), (262, 1), (273, 8), (277, samples), (278, height), (279, 1),
@@ -256,7 +258,7 @@ extension BombTests {
         }
         put(0, 7)  // the end of the block
         put(0, 7)
-        // Adler-32 of zeros: 1, and their number.
+        // The Adler-32 checksum of zeros consists of 1 and their number.
         return output + Samples.bigEndian(UInt32((1 + runs * 258) % 65521) << 16 | 1)
     }
 }

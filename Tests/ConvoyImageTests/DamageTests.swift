@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Truncated or damaged bodies cause errors, but never crashes.
+/// Truncated or damaged bodies, which cause errors but never crashes.
 @Suite struct DamageTests {
     @Test(arguments: Samples.formats)
     func `a body truncated at any length is an error`(format: ImageFormat) throws {
@@ -46,7 +46,8 @@ import Testing
     }
 
     @Test func `truncated pixels inside a valid file are an error`() throws {
-        // A PNG of 5 x 3 whose compressed data ends after one row, and a BMP with fewer rows than declared.
+        // The samples are a PNG of 5 x 3 whose compressed data ends after one row, and a BMP with fewer rows than
+        // declared.
         var row = Data([0]) + Samples.pixels(height: 1)
         var sums: (UInt32, UInt32) = (1, 0)
         for byte in row {
@@ -91,7 +92,7 @@ import Testing
         for round in 0..<12_000 {
             var body: Data
             if round % 10 == 0 {
-                // A valid beginning, so that more than the first bytes are read.
+                // The start is valid, so that more than the first bytes are read.
                 body = seeds[Int(generator.next() % UInt64(seeds.count))].prefix(Int(generator.next() % 40))
                 body += generator.data(count: Int(generator.next() % 400))
             } else {
@@ -118,7 +119,7 @@ import Testing
                 #expect([NSURLErrorCannotDecodeContentData, NSURLErrorDataLengthExceedsMaximum].contains(error.code))
             }
         }
-        // Otherwise the decoders were not reached.
+        // Fewer images would mean that the decoders were not reached.
         #expect(images > 1000)
     }
 }

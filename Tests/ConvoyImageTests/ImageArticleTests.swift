@@ -11,7 +11,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// Compiles and runs the code of the module's article, and verifies that it is identical.
+/// The code of the module's article, compiled, run and compared with the article.
 @Suite struct ImageArticleTests {
     private let server: TestServer
     private let queue = DispatchQueue(label: "handlers")
@@ -126,7 +126,7 @@ import Testing
         let image = try await downloader.image(for: avatar)
         // Article ends
         #expect(image.size == ImageSize(width: 96, height: 96) && image.hasAlpha)
-        // 0x20, 0x40 and 0x80 in the centre, and a transparent corner.
+        // The centre has the colour 0x20, 0x40 and 0x80, and the corner is transparent.
         let middle = (48 * 96 + 48) * 4
         #expect(image.pixels[middle..<(middle + 4)] == Data([74, 74, 74, 255]) && image.pixels[3] == 0)
     }

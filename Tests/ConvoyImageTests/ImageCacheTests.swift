@@ -29,7 +29,7 @@ import Testing
         #expect(cache.memoryUsage == 990 && cache.count == 10)
         #expect(cache.image(for: try request(0)) != nil)
         cache.insert(try image(99), for: try request(10))
-        // 1,089 bytes, of which five images must be removed.
+        // The eleven images took 1,089 bytes, so five of them had to be removed.
         #expect(cache.memoryUsage == 594)
         for number in 1...5 { #expect(cache.image(for: try request(number)) == nil, "\(number)") }
         for number in [0, 6, 7, 8, 9, 10] { #expect(cache.image(for: try request(number)) != nil, "\(number)") }

@@ -32,7 +32,7 @@ import Testing
         let accept = try #require(rig.server.requests("/one").first?.headers["Accept"])
         #expect(accept.contains("image/*") && accept.contains("image/webp") == Samples.formats.contains(.webp))
         #expect(rig.server.requests("/one").first?.headers["User-Agent"] != nil)
-        // The image is now served from memory, without a request, after `load` has returned.
+        // The image is served from memory, without a request, after `load` has returned.
         try await rig.waitUntilIdle()
         let isBefore = Atomic<Bool>(true)
         let late = LoadLog<Bool>()

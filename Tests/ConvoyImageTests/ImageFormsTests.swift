@@ -20,7 +20,7 @@ import Testing
         #expect(colors == [[255, 0, 0], [0, 255, 0], [0, 0, 255]])
         #expect(animation.frames.first?.image.pixels == image.pixels)
         #expect(image.byteCount == 3 * image.pixels.count)
-        // Each at the required size.
+        // Decode each animation at the required size.
         let small = try ImageDecoder.image(
             body, ImageDecoding(size: ImageSize(width: 6, height: 6), allowsAnimation: true))
         #expect(small.animation?.frames.allSatisfy { $0.image.size == ImageSize(width: 6, height: 4) } == true)
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test func `an animation with too many frames is reduced to its first one`() throws {
-        // A GIF of one pixel, whose frames take twenty bytes each.
+        // The frames of this one-pixel GIF take twenty bytes each.
         let gif = Samples.animatedGIF
         let start = try #require(gif.range(of: Data([0x21, 0xF9, 4]))?.lowerBound)
         let next = try #require(gif[(start + 3)...].range(of: Data([0x21, 0xF9, 4]))?.lowerBound)
@@ -207,7 +207,7 @@ import Testing
 
     @Test func `a thumbnail of a 24-megapixel image does not need memory for all pixels`() throws {
         let body = try Samples.plain("jpeg", width: 6000, height: 4000)
-        // The first decoding loads what all others need, too.
+        // The first decoding also loads everything that later ones need.
         _ = try ImageDecoder.image(try Samples.plain("jpeg", width: 64, height: 64), ImageDecoding())
         guard ProcessMeters.resetPeak() else {
             print("ImageFormsTests: the kernel cannot reset the peak memory")

@@ -49,13 +49,13 @@ struct ImageRig {
         ImageRequest(server.url(path), size: size, processors: processors)
     }
 
-    /// Waits until nothing is running or waiting.
+    /// Waits until no load is running or waiting.
     func waitUntilIdle() async throws {
         try await waitUntil("an idle downloader") { downloader.jobs.withLock { $0.isIdle } }
     }
 }
 
-/// Counts how often images with this processor are decoded.
+/// A processor that counts how often it decodes an image.
 final class CountingProcessor: ImageProcessor {
     let identifier: String
     private let calls = Atomic<Int>(0)

@@ -24,14 +24,14 @@ import Testing
         weak var receipt: ImageDownloadReceipt?
     }
 
-    /// Released together with the closure that holds it.
+    /// An object that is released together with the closure that retains it.
     private final class Witness: Sendable {
         static let count = Atomic<Int>(0)
         init() { Self.count.add(1, ordering: .relaxed) }
         deinit { Self.count.subtract(1, ordering: .relaxed) }
     }
 
-    /// Loads, cancels and changes priorities.
+    /// Starts loads, cancels some of them, and changes priorities.
     private func load(
         _ count: Int, _ rig: ImageRig, _ cache: ImageCache, _ queues: [DispatchQueue], _ counts: Counts,
         _ seeded: SplitMix64
@@ -85,7 +85,7 @@ import Testing
     @Test func `each of 10,000 loads completes or is cancelled exactly once, and nothing leaks`() async throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("ImageStormTests: seed \(seed)")
-        // A small cache, so that images are purged and loaded again.
+        // The small cache purges images, which are then loaded again.
         let cache = ImageCache(
             memoryCapacity: 1_500, preferredMemoryUsageAfterPurge: 700, respondsToMemoryPressure: false)
         let rig = try ImageRig(cache: cache, limit: 6) { $0.prioritization = .lifo }
@@ -105,7 +105,7 @@ import Testing
             default: return .bytes(body, type: "image/png")
             }
         }
-        // Do not count what a first load sets up permanently as a leak.
+        // Load an image first, so that its permanent allocations do not count as a leak.
         _ = try? await rig.downloader.image(for: rig.request("/0"))
         try await rig.waitUntilIdle()
         rig.downloader.manager.cancelAllOperations()

@@ -6,15 +6,15 @@ import Testing
 
 @testable import ConvoyImage
 
-/// The size in a body's layout equals the size that the loader reports for its input.
+/// The size in a body's layout, which equals the size that the loader reports for its input.
 @Suite struct LoaderSizeTests {
     struct Size: Equatable {
         var width: Int
         var height: Int
     }
 
-    /// Returns the size that a loader reports before it decodes anything; nil if it reports none. For an XBM, it has to
-    /// decode first.
+    /// Returns the size that a loader reports before decoding; nil if it reports none. The XBM loader must decode
+    /// first.
     private func loaderSize(_ type: ImageFormat, _ pieces: [Data]) throws -> Size? {
         let loader = try #require(gdk_pixbuf_loader_new_with_type(type.rawValue, nil))
         defer { convoy_loader_unref(loader) }
@@ -54,7 +54,7 @@ import Testing
         return (Size(width: layout.width, height: layout.height), try loaderSize(layout.decoder, given))
     }
 
-    /// Returns complete bodies of different sizes and kinds, or the same with other numbers in their headers.
+    /// Returns complete bodies of different sizes and kinds, with their own or with other numbers in their headers.
     private func bodies(_ format: ImageFormat, _ generator: inout SplitMix64) throws -> Data {
         let width = Int.random(in: 1...40, using: &generator)
         let height = Int.random(in: 1...40, using: &generator)

@@ -5,13 +5,13 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Reducing, cropping and rounding, compared with naive implementations.
+/// Resizing, cropping and rounding, compared with naive implementations.
 @Suite struct ProcessingTests {
     private func size(_ generator: inout SplitMix64, most: Int) -> ImageSize {
         ImageSize(width: .random(in: 1...most, using: &generator), height: .random(in: 1...most, using: &generator))
     }
 
-    /// Returns the mean of each area, pixel by pixel, computed exactly.
+    /// Returns the exact mean of each area, computed pixel by pixel.
     private func reducedNaively(_ image: Image, to target: ImageSize) -> [UInt8] {
         var result: [UInt8] = []
         let pixels = [UInt8](image.pixels)
@@ -54,7 +54,7 @@ import Testing
                 height: .random(in: 1...whole.height, using: &generator))
             let reduced = ImageScaler.reduce(image, to: target)
             #expect(reduced.size == target)
-            // An image of the right size is unchanged, including the colours of transparent pixels.
+            // An image of the target size is unchanged, including the colours of transparent pixels.
             let isRight = target == whole ? reduced == image : [UInt8](reduced.pixels) == reducedNaively(image, to: target)
             #expect(isRight, "seed \(seed), round \(round): \(whole) to \(target), alpha \(image.hasAlpha)")
         }
@@ -86,7 +86,7 @@ import Testing
             #expect(fill.width <= whole.width && fill.height <= whole.height)
             #expect(fill.width >= min(limit.width, whole.width) && fill.height >= min(limit.height, whole.height))
             for part in [fit, fill] {
-                // Within half a pixel of the exact shape, but at least one pixel.
+                // One side is within a pixel of the exact aspect ratio, or is one pixel long.
                 let exact = Double(whole.height) * Double(part.width) / Double(whole.width)
                 let across = Double(whole.width) * Double(part.height) / Double(whole.height)
                 #expect(
@@ -132,7 +132,7 @@ import Testing
             #expect(rounded.size == image.size && rounded.hasAlpha)
             for y in 0..<whole.height {
                 for x in 0..<whole.width {
-                    // The distance from the centre of the nearest corner's circle.
+                    // These are the distances from the centre of the nearest corner's circle.
                     let across = max(used - Double(x) - 0.5, Double(x) + 0.5 - Double(whole.width) + used)
                     let down = max(used - Double(y) - 0.5, Double(y) + 0.5 - Double(whole.height) + used)
                     let inside = across <= 0 || down <= 0

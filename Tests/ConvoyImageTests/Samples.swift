@@ -62,7 +62,8 @@ enum Samples {
         data.append(0x3B)
         return data
     }()
-    /// Three-bit codes: clear, 0, 1, 2. Then four-bit codes, because the table has grown to eight entries: 3 and end.
+    /// The compressed frame of `gif`. It has three-bit codes: clear, 0, 1, 2; then four-bit codes, because the table
+    /// has grown to eight entries: 3 and end.
     static let gifFrame: [UInt8] =
         [0x2C, 0, 0, 0, 0, 2, 0, 2, 0, 0, 2, 3]
         + packed([(4, 3), (0, 3), (1, 3), (2, 3), (3, 4), (5, 4)]) + [0]
@@ -78,7 +79,8 @@ enum Samples {
         return (0..<((count + 7) / 8)).map { UInt8(bits >> ($0 * 8) & 255) }
     }
 
-    /// Ten pixels in the first row and one in the second, with two bytes per row, least significant bit first.
+    /// An XBM of ten pixels in the first row and one in the second, with two bytes per row, least significant bit
+    /// first.
     static let xbm = Data(
         """
         #define spot_width 10

@@ -7,7 +7,7 @@ import Testing
 
 /// Images that gdk-pixbuf cannot write.
 extension Samples {
-    /// 96 x 64, in ten scans.
+    /// A progressive JPEG of 96 x 64 pixels with ten scans.
     static let progressive = decoded(
         """
         /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBk
@@ -25,7 +25,7 @@ extension Samples {
         cUKYoUuq4gsMgsPEFhkEEKXFBVihS4oNSi4n5x9JIIek4FhgEKaFAh//2Q==
         """)
 
-    /// 12 x 8: red for 50 ms, green for 70, blue for 90, three times.
+    /// An animation of 12 x 8 pixels: red for 50 ms, green for 70 ms and blue for 90 ms, three times.
     static let animatedWebP = decoded(
         """
         UklGRrQAAABXRUJQVlA4WAoAAAACAAAACwAABwAAQU5JTQYAAAAAAAAAAwBBTk1GKAAAAAAAAAAAAAsAAAcAADIAAAJWUDhMDwAAAC8LwAEABxD9
@@ -33,7 +33,8 @@ extension Samples {
         DwAAAC8LwAEABxDR//4HIqL/AQA=
         """)
 
-    /// 20 x 16, four frames, each with only a square of 6 x 6 at a different position and with a different alpha.
+    /// An animation of 20 x 16 pixels and four frames, each with only a square of 6 x 6 at a different position and
+    /// with a different alpha.
     static let movingWebP = decoded(
         """
         UklGRu4AAABXRUJQVlA4WAoAAAASAAAAEwAADwAAQU5JTQYAAAAAAAAAAABBTk1GKAAAAAAAAAAAAAUAAAUAACgAAANWUDhMEAAAAC8FQAEABxBF

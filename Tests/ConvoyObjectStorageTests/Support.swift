@@ -61,7 +61,7 @@ extension ObjectStorage {
 }
 
 extension RecordedRequest {
-    /// Whether the signature matches the received request.
+    /// Returns whether the signature matches the received request.
     func hasSignature(
         of credentials: ObjectStorageCredentials = .documented, region: String = "us-east-1"
     ) throws -> Bool {

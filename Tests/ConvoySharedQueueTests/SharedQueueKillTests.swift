@@ -26,8 +26,8 @@ import Testing
             directory: test.directory.url, log: test.directory.file("log-\(UUID().uuidString)"))
     }
 
-    /// The number of requests and of killed workers. `Tests/long shared-queue` uses more of both, and a separate
-    /// database, which is stopped and killed as well.
+    /// Returns a number from the environment: the number of requests or of killed workers. `Tests/long shared-queue`
+    /// uses more of both, and a separate database, which is stopped and killed as well.
     private static func number(_ name: String, _ standard: Int) -> Int {
         ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? standard
     }

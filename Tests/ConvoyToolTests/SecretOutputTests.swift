@@ -41,7 +41,7 @@ import Testing
 
     private static func core(_ name: String) -> String { plants[name]?.core ?? "" }
 
-    /// The requests of the matrix, one for each position of a secret.
+    /// Returns the requests of the matrix, one for each position of a secret.
     private func manifest(_ path: String) -> String {
         let address = server.url(path).absoluteString
         let host = address.replacing("http://", with: "")

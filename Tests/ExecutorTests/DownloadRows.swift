@@ -36,7 +36,7 @@ enum DownloadRows {
 }
 
 extension Attempt {
-    /// A queue, which is closed if the call must fail.
+    /// Returns a queue, which is closed if the call must fail.
     fileprivate func queue() async throws -> DownloadQueue {
         let queue = try DownloadQueue(directory: file("queue"), manager: manager)
         if ending == .error { await queue.close() }

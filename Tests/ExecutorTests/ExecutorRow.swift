@@ -56,7 +56,7 @@ final class Attempt: Sendable {
 
     // MARK: Requests
 
-    /// A URL whose request ends like the attempt, or in the given way.
+    /// Returns a URL whose request ends like the attempt, or in the given way.
     func url(_ path: String = "value", _ ending: Ending? = nil) -> URL {
         server.url("/\((ending ?? self.ending).rawValue)/\(path)")
     }

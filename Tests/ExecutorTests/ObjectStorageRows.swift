@@ -64,7 +64,7 @@ enum ObjectStorageRows {
 }
 
 extension Attempt {
-    /// A storage whose requests end in the given way.
+    /// Returns a storage whose requests end in the given way.
     fileprivate func storage(_ ending: Ending? = nil) throws -> ObjectStorage {
         var configuration = ObjectStorage.Configuration(
             endpoint: url("storage", ending), region: "us-east-1", bucket: "bucket")

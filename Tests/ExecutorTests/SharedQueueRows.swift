@@ -7,7 +7,7 @@ import Foundation
 enum SharedQueueRows {
     static let all = entries + worker
 
-    /// A row for a task that is cancelled before the call, because the queue itself sends no request.
+    /// Returns a row for a task that is cancelled before the call, because the queue itself sends no request.
     private static func row(_ declaration: String, _ call: @escaping ExecutorRow.Call) -> ExecutorRow {
         ExecutorRow(declaration: declaration, endings: Ending.allCases, isCancelledFirst: true, call: call)
     }
@@ -124,7 +124,7 @@ enum SharedQueueRows {
 }
 
 extension Attempt {
-    /// A queue in a database, which is damaged if the call must fail.
+    /// Returns a queue in a database, which is damaged if the call must fail.
     fileprivate func queue() throws -> SharedQueue {
         if ending == .error { try Data(repeating: 1, count: 10_000).write(to: file("queue.sqlite")) }
         return SharedQueue(store: .sqlite(file("queue.sqlite")))
@@ -132,7 +132,7 @@ extension Attempt {
 
     fileprivate func shared() -> SharedRequest { SharedRequest(request()) }
 
-    /// An entry of the queue; for a damaged queue, a random identifier.
+    /// Returns an entry of the queue; for a damaged queue, a random identifier.
     fileprivate func entry(in queue: SharedQueue) async throws -> UUID {
         ending == .error ? UUID() : try await queue.enqueue(shared())
     }

@@ -168,7 +168,7 @@ final class MutantFinder: SyntaxVisitor {
         add(expression, "result", "!(\(expression.trimmedDescription))")
     }
 
-    /// The call, if the statement is a call whose result is unused.
+    /// Returns the call, if the statement is a call whose result is unused.
     private func call(in expression: ExprSyntax) -> FunctionCallExprSyntax? {
         if let call = expression.as(FunctionCallExprSyntax.self) { return call }
         if let trying = expression.as(TryExprSyntax.self) { return call(in: trying.expression) }

@@ -59,7 +59,7 @@ import Testing
         let ends = sequel == .close || sequel == .resetConnection
         for status in Self.statuses {
             for size in Self.sizes {
-                // Twice, so that a reused connection is tested as well.
+                // Send the request twice, so that a reused connection is tested as well.
                 for round in 0..<2 {
                     let operation = try send(
                         to: "https://localhost:\(server.port)/\(status)/\(size)/\(round)", configuration, size: size,

@@ -78,7 +78,7 @@ struct FaultCase: Sendable, CustomStringConvertible {
         case .drip, .doubled: return FaultExpectation(outcomes: [whole], mustSucceed: true)
         case .cut(let count):
             if count == response.bytes.count { return FaultExpectation(outcomes: [whole], mustSucceed: true) }
-            // Such a body cannot be distinguished from a shorter one.
+            // A body that ends with the connection cannot be distinguished from a shorter one.
             if isLast, response.isEndedByConnection, count >= response.headLength, response.exchange.decoded == nil {
                 let body = Array(response.bytes[response.headLength..<count])
                 return FaultExpectation(outcomes: [FaultOutcome(status: whole.status, body: body)], mustSucceed: true)
@@ -116,7 +116,7 @@ struct FaultCase: Sendable, CustomStringConvertible {
         return expectation
     }
 
-    /// Returns the outcomes with which a client may interpret a response.
+    /// Returns the possible outcomes of a client that has parsed a response.
     private func outcomes(of read: MessageReader.Response) -> [FaultOutcome] {
         read.outcomes(to: response.exchange.method, decoded: response.exchange.decoded)
             + (Self.isRedirect(read) ? outcomesOfRedirect : [])
@@ -138,7 +138,7 @@ extension MessageReader.Response {
         var bodies = [body]
         let codings = values("content-encoding").joined(separator: ",").lowercased()
         if !codings.isEmpty, status != 206, method != "HEAD", !body.isEmpty {
-            // Not every byte of the encoded body affects the decoded one, whose checksum is verified.
+            // Some bytes of the encoded body do not affect the decoded body, whose checksum is verified.
             let isKnown = ["gzip", "x-gzip", "deflate", "br", "zstd"].contains(codings)
             let right = decoded.map { Array($0.utf8) }
             if isKnown { bodies = right.map { [$0] } ?? [] } else if let right { bodies.append(right) }
@@ -162,7 +162,7 @@ struct FaultExpectation: Sendable {
     var outcomes: [FaultOutcome] = []
     var mustSucceed = false
 
-    /// Whether a client can only deliver a response with this status.
+    /// Returns whether a client can only deliver a response with this status.
     static func isOrdinary(_ status: Int) -> Bool {
         status >= 200 && !(300..<400).contains(status) && ![206, 401, 407, 408, 417, 421, 425].contains(status)
     }

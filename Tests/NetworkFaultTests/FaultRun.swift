@@ -139,7 +139,7 @@ final class FaultRun: Sendable {
         }
         guard let next else { return }
         let expectation = next.expectation
-        // Only cases that end otherwise get enough time for a busy machine.
+        // Only cases that do not end with the timeout get enough time for a busy machine.
         let timeout = next.stalls && !expectation.mustSucceed ? stallTimeout : 30
         send(next.number, next.method, next.target, next.fields, next.body, timeout) { [self] operation in
             evaluate(operation, next, expectation)
@@ -174,8 +174,7 @@ final class FaultRun: Sendable {
         serializer.acceptableStatusCodes = nil
         operation.responseSerializer = serializer
         let isProbe = target == "/probe"
-        // Otherwise it may be sent over an HTTP/2 connection that the server has just closed, or on which half of a
-        // frame has arrived.
+        // Retry the probe: the server may have just closed the HTTP/2 connection, or half of a frame may have arrived.
         if isProbe, isolates {
             var policy = RetryPolicy(maximumRetryCount: 4)
             (policy.initialDelay, policy.budget) = (0.001, nil)
@@ -206,8 +205,8 @@ final class FaultRun: Sendable {
                     return state.report.note("\(test): failed with an untyped error: \(error)")
                 }
                 state.report.codes[error.code.rawValue, default: 0] += 1
-                // A POST may be sent over a connection that its server is just closing after another response, and is
-                // not sent again.
+                // A POST may be sent over a connection that its server closes after another response, and is not sent
+                // again.
                 let isUnseen = test.method == "POST" && arrivals.requests == 0 && error.code == .networkConnectionLost
                 if expectation.mustSucceed, !isUnseen {
                     state.report.note("\(test): failed with \(error.code.rawValue) \(error)")

@@ -47,7 +47,7 @@ final class FrameRecording: Sendable {
         outcome = FaultOutcome(status: read.status, body: decoded.map { Array($0.utf8) } ?? read.body)
     }
 
-    /// Whether the response is complete with the bytes before a position.
+    /// Returns whether the response is complete with the bytes before a position.
     func isWhole(before position: Int) -> Bool {
         FrameReader.read(Array(bytes[..<position]), to: method, until: .length) != nil
     }
@@ -71,7 +71,7 @@ struct FrameCase: ReplayedCase {
         case goAway(before: Int, last: UInt32, code: UInt32, closes: Bool)
         /// RST_STREAM before a frame, followed by the other frames or none.
         case resetStream(before: Int, code: UInt32, goesOn: Bool)
-        /// The response to the next request arrives before that request, after the right one.
+        /// The response to the next request arrives after the first response, before that request is sent.
         case unasked
     }
 

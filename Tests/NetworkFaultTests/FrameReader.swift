@@ -49,8 +49,8 @@ struct Frame {
     }
 }
 
-/// Parses the response to the first request of a connection by RFC 9113, independently of nghttp2 and libcurl, to
-/// determine the meaning of damaged frames.
+/// A parser of the response to the first request of a connection by RFC 9113, independent of nghttp2 and libcurl, which
+/// determines the meaning of damaged frames.
 struct FrameReader {
     private var decoder = HPACKDecoder()
     private var head: [HPACKDecoder.Field]?
@@ -59,11 +59,11 @@ struct FrameReader {
 
     /// The end of a response.
     enum End {
-        /// The end of its stream.
+        /// The response ends with its stream.
         case stream
-        /// Also the last byte of the announced length.
+        /// The response also ends with the last byte of the announced length.
         case length
-        /// If no length was announced, also a frame that violates the protocol.
+        /// A response without an announced length also ends with a frame that violates the protocol.
         case invalidFrame
     }
 
@@ -93,7 +93,7 @@ struct FrameReader {
         }
     }
 
-    /// A client may deliver the received part of a DATA frame before the rest.
+    /// Takes the received part of an incomplete DATA frame, which a client may deliver before the rest.
     private mutating func takeBeginning(_ bytes: [UInt8]) {
         guard bytes.count > 9, bytes[3] == Frame.Kind.data, bytes[4] & Frame.Flag.padded == 0, bytes[8] == 1,
             head.flatMap({ status(of: $0) }).map({ $0 >= 200 }) == true

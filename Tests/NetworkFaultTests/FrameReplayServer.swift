@@ -4,8 +4,8 @@ import Foundation
 /// An HTTP/2 server over TLS on 127.0.0.1 that responds with recorded frames and a fault. Each connection has a
 /// blocking thread.
 ///
-/// `x-case` is the number of a case. Its first request gets the fault, and each further one the complete recording. A
-/// request for `/probe` is answered with that number.
+/// `x-case` is the number of a case. The first request of a case gets the fault, and each further one the complete
+/// recording. The server responds to a request for `/probe` with that number.
 final class FrameReplayServer: Sendable {
     var port: UInt16 { connections.port }
     private let connections: ReplayConnections
@@ -109,7 +109,8 @@ final class FrameReplayServer: Sendable {
         return bytes
     }
 
-    /// With an old libcurl, Convoy repeats a request over HTTP/1.1 if its response without a length may be truncated.
+    /// Serves HTTP/1.1, over which Convoy repeats a request with an old libcurl if its response without a length may be
+    /// truncated.
     private func serveOldHTTP(_ channel: ServerChannel) {
         while channel.endOfHead == nil { guard channel.receive() else { return } }
         let head = String(decoding: channel.received, as: UTF8.self)

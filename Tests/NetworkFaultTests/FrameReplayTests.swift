@@ -3,8 +3,8 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// The frames of real HTTP/2 servers, with one fault each: cut, reset or stalled at every byte, every byte damaged, and
-/// GOAWAY and RST_STREAM before each frame. See ``ReplayTests``.
+/// The frames of real HTTP/2 servers, with one fault each: truncated, reset or stalled at every byte, every byte
+/// damaged, and GOAWAY and RST_STREAM before each frame. See ``ReplayTests``.
 @Suite(.serialized) struct FrameReplayTests {
     @Test func `a request with a fault ends as specified or fails, and other requests are unaffected`() throws {
         ProcessMeters.raiseDescriptorLimit()

@@ -1,4 +1,4 @@
-/// Decodes HTTP/2 heads by RFC 7541, independently of nghttp2.
+/// A decoder of HTTP/2 heads by RFC 7541, independent of nghttp2.
 struct HPACKDecoder {
     struct Field: Equatable {
         var name: String

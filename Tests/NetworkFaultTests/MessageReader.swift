@@ -1,5 +1,5 @@
-/// Parses an HTTP/1.1 response by RFC 9112, independently of libcurl and of Convoy, to determine the meaning of damaged
-/// bytes.
+/// A parser of HTTP/1.1 responses by RFC 9112, independent of libcurl and of Convoy, which determines the meaning of
+/// damaged bytes.
 struct MessageReader {
     /// The meaning of the bytes.
     enum Reading: Equatable {
@@ -19,7 +19,7 @@ struct MessageReader {
         var body: [UInt8] = []
         /// Whether the body ends only with the connection.
         var isEndedByConnection = false
-        /// The number of bytes that follow.
+        /// The number of bytes after the response.
         var rest = 0
 
         func values(_ name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }

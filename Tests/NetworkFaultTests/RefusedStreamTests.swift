@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Requests that an HTTP/2 server has not processed are sent again, regardless of their method, and all others are not
+/// Requests that an HTTP/2 server has not processed, which are sent again regardless of their method, unlike all others
 /// (RFC 9113, sections 6.8 and 8.7; RFC 9110, section 15.5.20).
 @Suite(.serialized) struct RefusedStreamTests {
     /// The server's response to the first request for a path.
@@ -19,7 +19,7 @@ import Testing
         case goAwayCalm
         case misdirected
         case requiresHTTP1
-        // The server may have processed these.
+        // The server may have processed requests with these refusals.
         case goAwayAt
         case goAwayAbove
         case goAwayAfterHead
@@ -85,7 +85,7 @@ import Testing
         defer { server.stop() }
         let configuration = ConnectionConfiguration(certificateAuthorities: tls.certificateAuthority)
         for method in ["POST", "PATCH", "PUT", "GET"] {
-            // On the first stream of a connection, and on a reused connection.
+            // Test the first stream of a connection, and a reused connection.
             for isReused in [false, true] {
                 let thread = NetworkThread()
                 if isReused {

@@ -140,7 +140,7 @@ final class ServerChannel {
         }
     }
 
-    /// Sends FIN, then waits for the client's FIN. If the client's bytes were not read, the sent bytes would be lost.
+    /// Sends FIN, then waits for the client's FIN. Closing with unread bytes of the client would lose the sent bytes.
     func finish() {
         if let ssl { SSL_shutdown(ssl) }
         shutdown(descriptor, Int32(SHUT_WR))

@@ -27,9 +27,9 @@ struct Play: Sendable {
     /// Bytes that are sent separately.
     struct Tail: Sendable {
         var bytes: [UInt8]
-        /// Signalled when they may be sent; nil to send them immediately.
+        /// A semaphore that is signalled when the bytes may be sent; nil to send them immediately.
         var gate: DispatchSemaphore?
-        /// Signalled when the client's system has received them.
+        /// A semaphore that is signalled when the client's system has received the bytes.
         let isSent = DispatchSemaphore(value: 0)
 
         init(bytes: [UInt8], gate: DispatchSemaphore?) { (self.bytes, self.gate) = (bytes, gate) }
@@ -46,7 +46,7 @@ struct Arrivals: Sendable {
 
 /// A scripted HTTP/1.1 server on 127.0.0.1. Each connection has a blocking thread.
 ///
-/// `X-Case` is the number of a case; a request for `/probe` is answered with that number.
+/// `X-Case` is the number of a case. The server responds to a request for `/probe` with that number.
 final class ReplayServer: Sendable {
     struct Request: Sendable {
         var number: Int

@@ -16,7 +16,7 @@ import Testing
 
     /// Returns the cases to run.
     static func chosen<Case: ReplayedCase>(_ all: [Case], count: Int, _ random: inout SplitMix64) -> [Case] {
-        // A number, or the first and the last of a range.
+        // The variable is a number, or the first and the last number of a range.
         let bounds = environment["CONVOY_CASE"]?.split(separator: "-").compactMap { Int($0) } ?? []
         if let first = bounds.first, let last = bounds.last { return all.filter { first <= $0.number && $0.number <= last } }
         return Array(all.shuffled(using: &random).prefix(count))

@@ -7,18 +7,18 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A server sends a response without a request. The next request must not receive it.
+/// Responses that a server sends without a request, and that the next request must not receive.
 @Suite(.serialized) struct UnaskedResponseTests {
     /// The time at which the unsolicited response arrives.
     enum Moment: String, CaseIterable, Sendable {
         /// The head is sent in one packet, and the body with the unsolicited response in another. A client that reads
         /// only the length of the body leaves the unsolicited response among its decrypted bytes.
         case withTheBody
-        /// Together with the right response, in one piece.
+        /// The unsolicited response arrives together with the right response, in one piece.
         case atOnce
-        /// Immediately after the right response, in a separate piece.
+        /// The unsolicited response arrives immediately after the right response, in a separate piece.
         case behind
-        /// After the right response was delivered and before the next request.
+        /// The unsolicited response arrives after the right response was delivered and before the next request.
         case whileIdle
     }
 

@@ -213,7 +213,7 @@ final class Torture {
         server.route("GET", "/uploads/1") { _ in TestServer.Response(status: 200, body: .data(stored.withLock { $0.data })) }
     }
 
-    /// The number of times the scene makes each call.
+    /// Returns the number of times the scene makes each call.
     func reachedCalls() throws -> [Call] {
         let outcome = try run(nil, number: 0, always: false)
         if let problem = outcome.problem { throw Failure(description: "without a failure: \(problem)") }
@@ -278,7 +278,7 @@ final class Torture {
         return "status \(result.status): \(result.text.suffix(shown))\(result.errorText.suffix(shown))"
     }
 
-    /// Whether the tool downloaded the file, or reported a failure without leaving a wrong file.
+    /// Returns whether the tool downloaded the file, or reported a failure without leaving a wrong file.
     private func hasRightFile(in folder: URL, _ status: Int32) -> Bool {
         let bytes = try? Data(contentsOf: folder.appendingPathComponent("file"))
         return status == 0 ? bytes == Self.pattern : (1...8).contains(status) && bytes.map { $0 == Self.pattern } ?? true

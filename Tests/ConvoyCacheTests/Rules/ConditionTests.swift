@@ -17,7 +17,7 @@ import Testing
         ("bytes=0-0", "0"), ("bytes=2-", "23456789"), ("bytes=-3", "789"), ("bytes=-100", "0123456789"),
         ("bytes=0-99", "0123456789"), ("Bytes= 3-4 ", "34"), ("bytes=9-9", "9"),
         ("bytes=0-18446744073709551616", "0123456789"), ("bytes=-9223372036854775808", "0123456789"),
-        // The origin must answer these.
+        // Only the origin can answer these ranges.
         ("bytes=10-", nil), ("bytes=5-2", nil), ("bytes=-0", nil), ("bytes=0-1,3-4", nil), ("bytes=", nil),
         ("bytes=-", nil), ("items=0-1", nil), ("0-1", nil), ("bytes=9223372036854775807-", nil),
         ("bytes=18446744073709551616-18446744073709551617", nil), ("bytes=a-b", nil), ("bytes=1-2x", nil),
@@ -59,7 +59,7 @@ import Testing
             ([("ETag", "W/\"a\"")], "W/\"a\"", 200),
             ([("ETag", "\"a\"")], "W/\"a\"", 200), ([], "\"a\"", 200), ([("Last-Modified", old)], old, 206),
             ([("Last-Modified", new)], new, 200), ([("Last-Modified", old)], new, 200),
-            // Canonically equivalent tags.
+            // These tags are canonically equivalent.
             ([("ETag", "\"\u{E9}\"")], "\"e\u{301}\"", 200),
         ] as [(CacheClient.Fields, String, Int)] {
             let setting = try await setting(fields)

@@ -103,7 +103,7 @@ import Testing
             _ = try await setting.get()
             setting.clock.advance(seconds: 11)
         }
-        // 0.3 s in a debug build; quadratic time would mean 200 million comparisons of names for each.
+        // This takes 0.3 s in a debug build. Quadratic time would mean 200 million comparisons of names for each.
         #expect(MonotonicClock.now - start < 20_000_000_000)
         let seen = try await setting.get()
         #expect(seen.value("x1") == "")
@@ -115,7 +115,7 @@ import Testing
         for (lengths, isStored) in [
             (["4"], true), (["4", "4"], true), (["4, 4"], true), (["5"], false), (["3"], false), (["0"], false),
             (["18446744073709551620"], false), (["9223372036854775807"], false),
-            // These are ignored: the parser of the message knows its end.
+            // The cache ignores these lengths, because the message parser determines the end of the body.
             (["-4"], true), (["x"], true), (["4", "5"], true),
         ] {
             let setting = RuleSetting()
@@ -176,7 +176,7 @@ import Testing
                 kinds.insert("\(error)")
             }
         }
-        // Otherwise the pieces are badly chosen.
+        // Fewer kinds would mean that the pieces are badly chosen.
         #expect(kinds.count >= 5, "\(kinds)")
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// Requests that change something at the origin.
+/// Requests that change a resource at the origin.
 @Suite struct InvalidationTests {
     /// A request, its response, and the stored responses that remain: `/`, `/other`, `/third` on a.test, and `/` on
     /// others.

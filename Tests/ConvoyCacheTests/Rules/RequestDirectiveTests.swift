@@ -5,7 +5,7 @@ import Testing
 
 /// The directives of requests.
 @Suite struct RequestDirectiveTests {
-    /// Stores a response that is fresh for 10 seconds, at an age.
+    /// Stores a response that is fresh for 10 seconds, at the given age.
     private func setting(
         _ age: Double, _ control: String = "max-age=10", etag: Bool = true
     ) async throws -> RuleSetting {
@@ -119,7 +119,7 @@ import Testing
     func partition() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])
-        // The third and the fourth are canonically equivalent.
+        // The third and the fourth partition are canonically equivalent.
         let partitions = ["", "a", "\u{E9}", "e\u{301}"]
         for partition in partitions { #expect(try await setting.source(partition: partition) == .network) }
         for partition in partitions { #expect(try await setting.source(partition: partition) == .cache(.fresh)) }

@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// How long data derived from a response stays fresh in another cache.
+/// The freshness of data that another cache derives from a response.
 @Suite struct ResponseFreshnessTests {
     private func freshness(_ fields: [String: String], at seconds: Int64 = 1_700_000_000) throws -> ResponseFreshness {
         let url = try #require(URL(string: "http://a.test/"))

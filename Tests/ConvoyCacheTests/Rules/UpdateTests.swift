@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// How later responses change a stored one.
+/// Changes of a stored response by later responses.
 @Suite struct UpdateTests {
     private static let first: CacheClient.Fields = [
         ("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Type", "text/plain"), ("Content-Encoding", "gzip"),
@@ -73,7 +73,7 @@ import Testing
             setting.clock.advance(seconds: 11)
             #expect(try await setting.source() == .cache(.validated))
             #expect(try await setting.get().text == "new")
-            // Nothing is left to validate.
+            // No stored response is left to validate.
             #expect(setting.requests.last?.value("If-None-Match") == nil)
         }
     }

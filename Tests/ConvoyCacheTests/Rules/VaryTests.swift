@@ -11,7 +11,7 @@ import Testing
         return setting
     }
 
-    /// Values of `Vary`, and two requests: whether the second one gets the response stored for the first.
+    /// Values of `Vary`, two requests, and whether the second one gets the response stored for the first.
     static let cases: [(vary: [String], first: [(String, String)], second: [(String, String)], isHit: Bool)] = [
         (["Foo"], [("Foo", "1")], [("foo", "1")], true),
         (["Foo"], [("Foo", "1")], [("Foo", "2")], false),
@@ -34,9 +34,9 @@ import Testing
         (["Foo, *"], [("Foo", "1")], [("Foo", "1")], false),
         (["Foo Bar"], [], [], false),
         (["F\u{F6}\u{F6}"], [], [], false),
-        // A letter with an accent, and one with a combining mark.
+        // One value has an accented letter, and the other a combining mark.
         (["Foo"], [("Foo", "\u{E9}")], [("Foo", "e\u{301}")], false),
-        // A comma with a combining mark is a comma.
+        // A comma followed by a combining mark is still a separator.
         (["Foo"], [("Foo", "1,\u{301}2")], [("Foo", "1, \u{301}2")], true),
     ]
 

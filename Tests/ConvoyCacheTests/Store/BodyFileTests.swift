@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// Changed files of bodies.
+/// Body files that were changed externally.
 @Suite struct BodyFileTests {
     enum Attack: CaseIterable {
         case gone, first, middle, last, cut, emptied, grown, link, directory, fullDirectory, pipe
@@ -44,7 +44,7 @@ import Testing
         #expect(await CacheDisk.has(cache, 1))
         let name = try #require(try disk.files().first)
         try attack.perform(on: "\(disk.bodies)/\(name)")
-        // A changed byte is detected when it is read: a reader that already has the start gets an error.
+        // A changed byte is detected when it is read, so a reader that already has the start gets an error.
         do throws(CacheClient.Failure) {
             #expect(try await !CacheDisk.isHit(client.get(CacheDisk.address(1)), 1))
         } catch {
@@ -57,7 +57,7 @@ import Testing
         #expect(cache.failure == nil)
     }
 
-    /// Files survive the program that wrote them, and its version.
+    /// The checksum must never change, because files outlive the program that wrote them and its version.
     @Test(
         "The checksums are those of xxHash",
         arguments: [
@@ -79,7 +79,7 @@ import Testing
         #expect(try BodyFile(path: file.path, length: 10, checksums: [0]) != nil)
         let before = ProcessMeters.openDescriptors
         for _ in 0..<100 { #expect(try BodyFile(path: file.path, length: 11, checksums: [0]) == nil) }
-        // Other tests may open some in the meantime.
+        // Other tests may open some descriptors in the meantime.
         #expect(ProcessMeters.openDescriptors < before + 50)
     }
 

@@ -10,7 +10,7 @@ import Testing
 @Suite struct DatabaseDamageTests {
     private static let numbers: [UInt64] = Array(0..<60)
 
-    /// Fills a cache and closes it, with everything in the database and nothing in its log.
+    /// Returns a closed cache whose contents are all in the database file and not in its log.
     private static func filled() async throws -> CacheDisk {
         let disk = try CacheDisk()
         do {
@@ -24,13 +24,13 @@ import Testing
         return disk
     }
 
-    /// Checks that nothing wrong is served, and that everything is stored again after it was fetched.
+    /// Checks that nothing wrong is served, and that every response is stored again after it was fetched.
     ///
-    /// - Parameter isNoticed: Whether the cache can detect the damage. It does not read again what SQLite has in
+    /// - Parameter isNoticed: Whether the cache can detect the damage. It does not read pages again that SQLite has in
     ///   memory; the next process that opens the file does.
     private static func expectRepair(_ disk: CacheDisk, _ cache: HTTPCache, isNoticed: Bool = true) async throws {
         for _ in 0..<4 {
-            // Responses only in memory are not stored again.
+            // A response that is only in memory is not stored again.
             disk.clock.advance(seconds: 1)
             for number in numbers {
                 let client = CacheDisk.client(cache, length: number % 3 == 0 ? 60_000 : 3000)
@@ -122,7 +122,7 @@ import Testing
     func directoryRemoved() async throws {
         let disk = try await Self.filled()
         let cache = try disk.open(memoryCapacity: 0)
-        // It may still be searching for orphans.
+        // The cache may still be searching for orphans.
         try cache.flush()
         try FileManager.default.removeItem(atPath: disk.path)
         disk.clock.advance(seconds: 1)
@@ -146,7 +146,7 @@ import Testing
         }
         #expect(throws: HTTPCacheError.self) { try cache.flush() }
         #expect(cache.failure != nil)
-        // It is retried after a while, and the last success counts.
+        // The cache retries after a while, and the last success counts.
         try FileManager.default.removeItem(atPath: disk.path)
         try await waitUntil("the directory to exist again") {
             _ = try await CacheDisk.client(cache).get(CacheDisk.address(2))
@@ -161,7 +161,8 @@ import Testing
             let disk = try await Self.filled()
             let database = try Database(path: disk.index, schema: DiskIndex.schema)
             try database.execute(sql)
-            // The cache's own connection may still be open; then closing this one would leave this to the next.
+            // The cache's own connection may still be open, in which case closing this one would not write the log to
+            // the database.
             try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             let before = try Data(contentsOf: URL(fileURLWithPath: disk.index))
             #expect(throws: HTTPCacheError.isForeign(disk.index)) { try disk.open() }

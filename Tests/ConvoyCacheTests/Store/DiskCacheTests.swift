@@ -74,7 +74,7 @@ import Testing
         let cache = try disk.open(memoryCapacity: 64 << 10)
         for length in [10_000, 20_000, 50_000] {
             let number = UInt64(length)
-            // The cache now knows that the disk has nothing.
+            // The cache has now read that the disk has no response.
             #expect(await !CacheDisk.has(cache, number))
             _ = try await CacheDisk.client(cache, length: length).get(CacheDisk.address(number))
             #expect(await CacheDisk.has(cache, number), "\(length)")
@@ -104,7 +104,7 @@ import Testing
         let cache = try disk.open()
         _ = try await CacheDisk.client(cache, length: 100).get(CacheDisk.address(1))
         let store = try #require(cache.storage.disk)
-        // Reads, without allowing writes in between.
+        // Read while the queue allows no writes in between.
         store.queue.sync {
             #expect(store.entries(of: CacheDisk.address(2))?.isEmpty == true)
             #expect(store.entries(of: CacheDisk.address(1))?.count == 1)

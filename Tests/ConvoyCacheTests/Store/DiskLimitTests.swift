@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// System limits and failures.
+/// System limits and failing system calls.
 @Suite struct DiskLimitTests {
     @Test("On a full disk nothing is stored partially, and storing continues when there is space again")
     func full() async throws {
@@ -57,7 +57,7 @@ import Testing
         let store = try #require(cache.storage.disk)
         let record = Self.record
         let room = 16 << 20 - DiskOperation.put(record, []).size
-        // Nothing is written in the meantime.
+        // Block the queue, so that nothing is written in the meantime.
         store.queue.sync {
             #expect(store.add(.put(record, [UInt8](repeating: 0, count: room))))
             #expect(!store.add(.put(record, [])))
@@ -84,7 +84,7 @@ import Testing
             _ = try await CacheDisk.client(cache, length: number % 2 == 0 ? 20_000 : 50_000).get(CacheDisk.address(number))
             try cache.flush()
             disk.clock.advance(seconds: 61)
-            // It is used repeatedly.
+            // Use the first response repeatedly, so that it is not evicted.
             #expect(await CacheDisk.has(cache, 0))
         }
         #expect(cache.currentDiskUsage <= 1 << 20)

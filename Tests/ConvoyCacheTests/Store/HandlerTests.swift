@@ -19,7 +19,7 @@ import Testing
             return candidate
         }
         let client = CacheClient(cache) { _, _, _ in CacheClient.Reply(fields: Self.fields) }
-        // More than the threads of libdispatch for a while.
+        // Call more slow handlers than libdispatch has threads for a while.
         let slow = Task {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<20 { group.addTask { _ = try await client.get("http://a.test/slow") } }

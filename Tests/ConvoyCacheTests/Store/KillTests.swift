@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// A process that is killed while it stores and removes.
+/// Processes that are killed while they store and remove responses.
 @Suite struct KillTests {
     @Test("After a kill at any time, the next process finds an intact cache with only complete responses")
     func kills() async throws {
@@ -17,7 +17,7 @@ import Testing
             let process = try ChildProcess(
                 CacheDisk.program(), ["cache", disk.path, "churn", "\(round)", "60"], directory: disk.directory.url,
                 log: disk.directory.file("log"))
-            // From before the directory exists to long after.
+            // The process may be killed before the directory exists or long after.
             let moment = UInt32.random(in: 10_000..<150_000, using: &random)
             await withCheckedContinuation { continuation in
                 DispatchQueue.global().asyncAfter(deadline: .now() + .microseconds(Int(moment))) {
@@ -36,7 +36,7 @@ import Testing
             cache.storage.disk?.tidy(olderThan: 0)
             try disk.expectSound("round \(round)")
         }
-        // Otherwise nothing was tested.
+        // The test is meaningful only if enough responses were found.
         #expect(found > rounds)
     }
 }

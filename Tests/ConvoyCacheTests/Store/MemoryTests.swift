@@ -111,7 +111,7 @@ import Testing
     func threads() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()
-        // With and without a disk, with little memory.
+        // Test a cache without a disk, and one with a disk and little memory.
         for cache in [HTTPCache(memoryCapacity: 200_000), try disk.open(memoryCapacity: 200_000, diskCapacity: 2 << 20)] {
             let hits = await withTaskGroup(of: Int.self) { group in
                 for thread in UInt64(0)..<8 { group.addTask { await Self.churn(cache, seed: thread, seconds / 2) } }
@@ -146,7 +146,7 @@ import Testing
         return hits
     }
 
-    /// Confirms requests with a validator.
+    /// Returns a client of an origin that confirms validators.
     private static func client(_ cache: HTTPCache, length: Int) -> CacheClient {
         CacheClient(cache) { method, address, fields in
             if fields.contains(where: { $0.name == "If-None-Match" }) { return CacheClient.Reply(status: 304) }

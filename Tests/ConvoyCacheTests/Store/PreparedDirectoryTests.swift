@@ -11,7 +11,7 @@ import Testing
 
     init() throws { disk = try CacheDisk() }
 
-    /// A response in a row of the index, and one in a file.
+    /// The responses: one small enough for a row of the index, and one in a file.
     private static let responses: [(number: UInt64, length: Int)] = [(1, 2000), (2, 200_000)]
 
     private func fill() async throws {
@@ -85,7 +85,7 @@ import Testing
         let cache = try disk.open()
         _ = try await CacheDisk.client(cache).get(CacheDisk.address(2))
         try cache.flush()
-        // Its index is missing, so it must be opened again.
+        // Remove the index, so that the cache must open it again.
         for name in ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"] { unlink("\(disk.path)/\(name)") }
         try #require(chmod(disk.path, 0o777) == 0)
         _ = try await CacheDisk.client(cache).get(CacheDisk.address(3))

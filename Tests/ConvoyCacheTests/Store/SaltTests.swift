@@ -15,7 +15,7 @@ import Testing
         do {
             let cache = try disk.open()
             salt = cache.salt
-            // 128 bits.
+            // The salt has 128 bits.
             #expect(salt.utf8.count == 32)
             cache.removeAll()
             try cache.flush()

@@ -25,7 +25,7 @@ enum CacheChurnReader {
                 }
             }
             done.wait()
-            // A process that could open a file must be able to read it: files are not damaged here.
+            // A process that could open a file must be able to read it, because no files are damaged here.
             switch body.withLock({ $0 }) {
             case nil: continue
             case .success(let bytes):

@@ -3,7 +3,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// Uses a cache like an engine, without a network: the origin is a closure.
+/// A client that uses a cache like an engine, without a network: the origin is a closure.
 final class CacheClient: Sendable {
     typealias Fields = [(name: String, value: String)]
 
@@ -80,7 +80,7 @@ final class CacheClient: Sendable {
         let value = Locked<Value?>(nil)
     }
 
-    /// Returns the value passed to a callback. It uses a lock, because the thread sanitizer does not see values passed
+    /// Returns the value passed to a callback. It uses a lock, because the thread sanitizer cannot track values passed
     /// through a continuation.
     private static func handedOver<Value: Sendable>(_ body: (@escaping @Sendable (Value) -> Void) -> Void) async -> Value {
         let handover = Handover<Value>()

@@ -21,7 +21,7 @@ final class CacheDisk: Sendable {
             clock: clock.clock())
     }
 
-    /// Creates a client of an origin whose bodies are those of `SelfDescribingBody`, with this length.
+    /// Creates a client of an origin that serves the bodies of `SelfDescribingBody` with this length.
     static func client(_ cache: HTTPCache, length: Int = 200_000) -> CacheClient {
         CacheClient(cache) { _, address, _ in
             let body = SelfDescribingBody.make(number: number(address), length: length)
@@ -36,13 +36,13 @@ final class CacheDisk: Sendable {
         UInt64(address.split(separator: "/").last.map(String.init) ?? "") ?? 0
     }
 
-    /// Whether a response comes from the cache. It must be the correct one.
+    /// Returns whether a response comes from the cache, and expects it to be the correct one.
     static func isHit(_ seen: CacheClient.Seen, _ number: UInt64) -> Bool {
         #expect(SelfDescribingBody.number(seen.body) == number, "a torn body, or a wrong one")
         return seen.source != .network
     }
 
-    /// Whether a readable response is stored under a number, without using the network.
+    /// Returns whether a readable response is stored under a number, without using the network.
     static func has(_ cache: HTTPCache, _ number: UInt64) async -> Bool {
         do throws(CacheClient.Failure) {
             return isHit(try await client(cache).get(address(number), policy: .storedOnly), number)
@@ -51,10 +51,10 @@ final class CacheDisk: Sendable {
         }
     }
 
-    /// The names of the files of bodies.
+    /// Returns the names of the body files.
     func files() throws -> Set<String> { Set(try FileManager.default.contentsOfDirectory(atPath: bodies)) }
 
-    /// Checks that the index is intact, and matches the files of bodies.
+    /// Checks that the index is intact and matches the body files.
     func expectSound(_ comment: Comment? = nil) throws {
         let database = try Database(path: index, schema: DiskIndex.schema)
         let verdict = try database.withStatement("PRAGMA integrity_check") { row throws(DatabaseError) in
@@ -76,7 +76,7 @@ final class CacheDisk: Sendable {
         return tests.deletingLastPathComponent().appendingPathComponent("StoreProgram").path
     }
 
-    /// Runs the second process to its end.
+    /// Runs `StoreProgram` as a second process to its end.
     func run(_ arguments: String..., timeout: TimeInterval = 60) throws -> ProcessRunner.Result {
         let result = try ProcessRunner.run(Self.program(), ["cache", path] + arguments, timeout: timeout)
         #expect(result.status == 0, "\(result.errorText)")
@@ -84,7 +84,7 @@ final class CacheDisk: Sendable {
     }
 }
 
-/// Removes or changes bytes of a file.
+/// A change to the bytes of a file.
 enum Damage {
     static func change(_ path: String, _ body: (inout [UInt8]) -> Void) throws {
         let handle = try FileHandle(forUpdating: URL(fileURLWithPath: path))

@@ -27,7 +27,7 @@ final class RuleSetting: Sendable {
     /// The requests received by the origin.
     var requests: [Asked] { asked.withLock { $0 } }
 
-    /// Adds a reply of the origin; nil for a failing connection. The last one is repeated.
+    /// Adds a reply of the origin, or a failing connection. The last reply is repeated.
     func reply(_ status: Int = 200, _ fields: Fields = [], _ body: String = "body", failing: Bool = false) {
         replies.withLock {
             $0.append(failing ? nil : CacheClient.Reply(status: status, fields: fields, body: Array(body.utf8)))
@@ -46,7 +46,7 @@ final class RuleSetting: Sendable {
             address, fields, method: method, policy: policy, partition: partition, hasBody: hasBody)
     }
 
-    /// Returns how a request was answered: by the network or from the cache, and why.
+    /// Returns the source of the response, which is the network or the cache, and the reason.
     func source(
         _ address: String = "http://a.test/", _ fields: Fields = [], method: String = "GET",
         policy: CachePolicy = .protocolPolicy, partition: String = ""

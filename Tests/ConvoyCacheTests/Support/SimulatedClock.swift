@@ -7,7 +7,7 @@ final class SimulatedClock: Sendable {
 
     init(wall: Int64 = 1_800_000_000_000, up: Int64 = 5_000_000) { time = Locked(CacheTime(wall: wall, up: up)) }
 
-    /// - Parameter boot: The run of the system.
+    /// - Parameter boot: The number of the system's boot.
     func clock(boot: Int64 = 1) -> CacheClock { CacheClock(boot: boot) { self.now } }
 
     var now: CacheTime { time.withLock { $0 } }

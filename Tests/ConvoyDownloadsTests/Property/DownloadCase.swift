@@ -114,7 +114,7 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     /// The idle timeout of a request, in seconds; short only for a server that stalls.
     var timeout: TimeInterval { all.contains { $0 == .stalls || $0 == .answersLikeHEAD } ? 0.3 : 60 }
 
-    /// Whether no client with the knowledge of this operation can detect that the bytes are wrong.
+    /// Returns whether no client with the knowledge of this operation can detect that the bytes are wrong.
     func isUndetectable(by index: Int) -> Bool {
         !knowledge[index].checksum && all.contains(where: \.isUndetectable)
     }

@@ -232,7 +232,7 @@ final class DownloadCaseRun {
         return Verdict(isSuccess: true)
     }
 
-    /// Whether these are the bytes of a file on one of the servers.
+    /// Returns whether these are the bytes of a file on one of the servers.
     private func isRight(_ contents: Data?, _ operation: DownloadOperation, _ index: Int) -> Bool {
         guard !test.isUndetectable(by: index), let contents else { return contents != nil }
         if test.knowledge[index].checksum { return contents == right }

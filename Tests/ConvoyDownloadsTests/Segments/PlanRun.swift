@@ -72,7 +72,7 @@ struct PlanRun {
         }
     }
 
-    /// Another process resumes according to the journal.
+    /// Resumes according to the journal, as another process would.
     private mutating func startAnew() {
         log.append("new process")
         plan = makePlan()
@@ -244,7 +244,7 @@ struct PlanRun {
         written.insert(Int64(position)..<Int64(position) + 1)
     }
 
-    /// Each missing byte belongs to at most one part.
+    /// Checks that each missing byte belongs to at most one part.
     private mutating func checkOwners() {
         var owned = plan.done
         for (id, part) in plan.parts {
@@ -256,7 +256,7 @@ struct PlanRun {
         }
     }
 
-    /// Claimed bytes have been written at their positions, and belong to one version.
+    /// Checks that claimed bytes have been written at their positions, and belong to one version.
     private mutating func check() {
         for claims in [plan.done, written] {
             if !isPrepared, claims == plan.done, !claims.isEmpty, written.isEmpty { continue }

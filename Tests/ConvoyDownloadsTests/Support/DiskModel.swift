@@ -28,7 +28,7 @@ struct DiskModel {
         pending.removeAll(where: isSecured)
     }
 
-    /// The file whose contents a call changes; nil if it changes names.
+    /// Returns the file whose contents a call changes; nil if it changes names.
     private static func file(of call: DiskCall) -> Int? {
         switch call {
         case .write(let file, _, _), .truncate(let file, _): file

@@ -44,7 +44,7 @@ struct DiskContents: Sendable {
         for (name, file) in names { try Data(files[file] ?? []).write(to: folder.appendingPathComponent(name)) }
     }
 
-    /// Whether the same files exist under the same names. Unnamed files are ignored.
+    /// Returns whether the same files exist under the same names. Unnamed files are ignored.
     func isSame(as other: DiskContents) -> Bool {
         Set(names.keys) == Set(other.names.keys)
             && names.keys.allSatisfy { ConvoyDownloadsTests.isSame(contents($0), other.contents($0)) }
@@ -104,7 +104,7 @@ extension FileCalls {
         return calls
     }
 
-    /// The same for a directory created from contents, whose files keep their numbers.
+    /// Does the same for a directory created from contents, whose files keep their numbers.
     static func withoutWaiting(_ contents: DiskContents) -> FileCalls {
         var calls = withoutWaiting
         let real = calls

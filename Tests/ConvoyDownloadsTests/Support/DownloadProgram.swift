@@ -24,7 +24,7 @@ enum DownloadProgram {
         return result.text.split(separator: "\n").map(String.init)
     }
 
-    /// Whether a file contains the bytes of `TestServer.servePattern`.
+    /// Returns whether a file contains the bytes of `TestServer.servePattern`.
     static func isPattern(_ file: URL, count: Int) throws -> Bool {
         let data = try Data(contentsOf: file, options: .alwaysMapped)
         return data.count == count && data.withUnsafeBytes { PatternBytes.matches($0, offset: 0) }

@@ -39,7 +39,7 @@ final class FailingCalls: Sendable {
         return index == number ? manner : nil
     }
 
-    /// The error to return; nil to make the call.
+    /// Returns the error to return; nil to make the call.
     private func error(of called: Name) -> Int32? {
         switch failure(of: called) {
         case .once(let code)?, .always(let code)?: code

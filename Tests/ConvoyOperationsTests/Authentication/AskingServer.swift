@@ -49,7 +49,7 @@ final class AskingServer: Sendable {
 
     func url(_ path: String) -> URL { server.url(path) }
 
-    /// The values of `Authorization` in the requests for a path; "none" if missing.
+    /// Returns the values of `Authorization` in the requests for a path; "none" if missing.
     func authorizations(_ path: String) -> [String] {
         server.requests(path).map { $0.headers["Authorization"] ?? "none" }
     }
@@ -70,7 +70,7 @@ final class AskingServer: Sendable {
 }
 
 extension TestServer.Response {
-    /// A 401 with challenges.
+    /// Returns a 401 with challenges.
     static func asking(_ challenges: String...) -> Self {
         challenges.reduce(.status(401)) { $0.header("WWW-Authenticate", $1) }
     }

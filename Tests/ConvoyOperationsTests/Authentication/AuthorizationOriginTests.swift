@@ -27,7 +27,7 @@ import Testing
         return manager
     }
 
-    /// The serializer's fields in the last request.
+    /// Returns the serializer's fields in the last request.
     private func sent(to server: TestServer) throws -> [String?] {
         let request = try #require(server.requests.last)
         return ["Authorization", "X-Api-Key", "X-Client"].map { request.headers[$0] }

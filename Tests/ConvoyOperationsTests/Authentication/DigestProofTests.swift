@@ -20,7 +20,7 @@ import Testing
         return digest.value()?.map { String(format: "%02x", $0) }.joined() ?? ""
     }
 
-    /// The parameters of `Authorization`, which contain no commas or escapes here.
+    /// Returns the parameters of `Authorization`, which contain no commas or escapes here.
     private static func parameters(_ field: String) -> [String: String] {
         let pairs = field.dropFirst("Digest ".count).split(separator: ", ").map { $0.split(separator: "=", maxSplits: 1) }
         return Dictionary(
@@ -28,7 +28,7 @@ import Testing
         ) { $1 }
     }
 
-    /// The correct proof of a server that knows the password, as defined in RFC 7616.
+    /// Returns the correct proof of a server that knows the password, as defined in RFC 7616.
     private static func rspauth(_ p: [String: String], password: String = "secret", qop: String = "auth") -> String {
         let name = p["algorithm"] ?? "MD5"
         let algorithm = name.hasPrefix("MD5") ? ChecksumAlgorithm.md5 : .sha256

@@ -19,7 +19,7 @@ import Testing
 
     // MARK: Codings
 
-    /// A server that encodes responses for clients that accept it, but omits `Vary`, as nginx does by default.
+    /// Serves encoded responses to clients that accept them, but omits `Vary`, as nginx does by default.
     private func serveEncoded() throws -> Data {
         let body = PatternBytes.data(count: 60_000)
         let packed = try ProcessRunner.run("/bin/gzip", ["-c"], input: body).output

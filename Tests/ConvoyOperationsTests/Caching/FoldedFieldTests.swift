@@ -14,7 +14,8 @@ import Testing
 
     init() throws { fixture = try CachingFixture() }
 
-    /// A response with a field on one line or folded at each of its spaces, with and without a fold after the colon.
+    /// Returns a response with a field on one line or folded at each of its spaces, with and without a fold after the
+    /// colon.
     private static func forms(_ name: String, _ value: String, status: Int = 200) -> [TestServer.Response] {
         ["", "\r\n ", "\r\n\t\r\n "].map { fold in
             let folded = fold.isEmpty ? value : fold + value.replacingOccurrences(of: " ", with: fold)

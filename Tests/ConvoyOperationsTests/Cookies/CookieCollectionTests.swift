@@ -91,7 +91,7 @@ struct CookieCollectionTests {
         }
     }
 
-    /// Whether the bytes of the fields cannot be part of a head, so that no server can send them.
+    /// Returns whether the bytes of the fields cannot be part of a head, so that no server can send them.
     private static func isNoField(_ one: CookieSuite.Case) -> Bool {
         one.setCookie.contains { $0.utf8.contains { $0 == 0 || $0 == 10 || $0 == 13 } }
     }

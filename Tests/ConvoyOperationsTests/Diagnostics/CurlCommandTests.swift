@@ -20,7 +20,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         server.route(nil, "/*", .text(""))
     }
 
-    /// The requests sent by the operation and by its command.
+    /// Sends a request with an operation and with its command, and returns both received requests.
     private func send(_ request: URLRequest) async throws -> (operation: RecordedRequest, command: RecordedRequest) {
         server.forgetRequests()
         let operation = HTTPRequestOperation(request: request)

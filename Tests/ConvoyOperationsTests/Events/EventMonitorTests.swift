@@ -22,7 +22,7 @@ import Testing
         manager.eventMonitors = [listener.monitor]
     }
 
-    /// The events of an operation, one word each.
+    /// Returns the events of an operation, one word each.
     private func story(of operation: URLConnectionOperation) throws -> [String] {
         let faults = listener.faults()
         #expect(faults.isEmpty, "\(faults)")

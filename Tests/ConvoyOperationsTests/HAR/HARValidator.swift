@@ -6,7 +6,7 @@ enum HARValidator {
     static var isThere: Bool { ConformanceSuite.directory("har") != nil && Httpbin.python != nil }
     static let hint = ConformanceSuite.hint("har") + ", or CONVOY_HTTPBIN_VENV lacks Python's jsonschema"
 
-    /// The errors in a log, one per line.
+    /// Returns the errors in a log, one per line.
     static func faults(in log: Data) throws -> String {
         guard let python = Httpbin.python, let suite = ConformanceSuite.directory("har") else { return hint }
         let result = try ProcessRunner.run(

@@ -207,7 +207,7 @@ import Testing
         return try #require(identity.partition(salt: "salt"))
     }
 
-    /// The values that decide whether libcurl reuses a connection for another request to the same URL.
+    /// Returns the values that decide whether libcurl reuses a connection for another request to the same URL.
     private func connectionKey(_ spec: Spec) throws -> [String] {
         let configuration = try configuration(spec)
         let target = try #require(Target(url))

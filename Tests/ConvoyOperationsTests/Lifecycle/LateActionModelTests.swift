@@ -114,7 +114,7 @@ import Testing
         return world.slot.phase.advance(to: phase, unless: life.attemptNumber == world.number && isStopping)
     }
 
-    /// All possible next states.
+    /// Returns all possible next states.
     private func successors(of world: World, mayBother: Bool) -> [World] {
         var all: [World] = []
         func add(_ change: (inout World) -> Void) {

@@ -33,7 +33,7 @@ import Testing
         .finished: [],
     ]
 
-    /// The attempt named by an event of the work.
+    /// Returns the attempt named by an event of the work.
     private func number(of event: Lifecycle.Event) -> Lifecycle.AttemptNumber? {
         switch event {
         case .start, .pause, .hold, .resume, .cancel, .expire: nil
@@ -118,8 +118,8 @@ import Testing
         #expect(sequences == (1...8).reduce(0) { sum, length in sum + (0..<length).reduce(1) { n, _ in n * events } })
     }
 
-    /// Whatever has happened: if the work ends, pauses end, and the queue starts ready operations, the operation
-    /// finishes.
+    /// Checks that the operation finishes from any point if its work ends, pauses end, and the queue starts ready
+    /// operations.
     private func expectItCanArrive(from start: Point) {
         var point = start
         for _ in 0..<6 where point.life.state != .finished {

@@ -141,7 +141,7 @@ import Testing
         #expect(drains(queue))
     }
 
-    /// Four threads add the operations, and cancel, pause and resume those in progress.
+    /// Adds the operations from four threads, and cancels, pauses and resumes those in progress.
     private func disturb(_ subjects: [Subject], in queue: RequestOperationQueue, _ random: inout SplitMix64) {
         let threads = DispatchGroup()
         for part in 0..<4 {

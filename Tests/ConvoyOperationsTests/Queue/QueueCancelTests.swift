@@ -258,7 +258,7 @@ struct QueueCancelTests {
         manager.operationQueue = queue
     }
 
-    /// A task waiting for a response that cannot arrive, whose operation is in the queue.
+    /// Returns a task waiting for a response that cannot arrive, whose operation is in the queue.
     private func waitingTask() async -> Task<Int, any Error> {
         let manager = self.manager
         let before = queue.queuedOperationCount

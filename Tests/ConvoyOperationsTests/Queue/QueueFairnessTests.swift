@@ -70,7 +70,7 @@ struct QueueFairnessTests {
             queue.addOperation(
                 PausableTestOperation(host: "\(host)") { operation in started.withLock { $0.append((host, operation)) } })
         }
-        /// Whether an operation is started and belongs to the expected host.
+        /// Returns whether an operation is started and belongs to the expected host.
         func isNext(_ number: Int) -> Bool {
             guard eventually({ started.withLock { $0.count > number } }) else { return false }
             let host = started.withLock { $0[number].host }

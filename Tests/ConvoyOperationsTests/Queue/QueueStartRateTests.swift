@@ -230,7 +230,7 @@ struct QueueStartRateTests {
         }
     }
 
-    /// Whether any of these times, in nanoseconds, came too early.
+    /// Returns whether any of these times, in nanoseconds, came too early.
     private func breaks(_ rate: StartRate?, _ times: [UInt64]) -> Bool {
         guard let rate else { return false }
         let interval = 1e9 / rate.startsPerSecond

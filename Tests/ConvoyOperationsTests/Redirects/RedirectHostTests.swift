@@ -44,10 +44,10 @@ import Testing
         return policy
     }
 
-    /// The host that the operation counts towards.
+    /// Returns the host that the operation counts towards.
     private func host(of probe: Probe) -> String? { queue.scheduler.host(of: probe.operation)?.name }
 
-    /// Whether the redirect of an operation has arrived, and the other host has no slot for it.
+    /// Returns whether the redirect of an operation has arrived, and the other host has no slot for it.
     private func waitsBehindRedirect(_ probe: Probe, _ path: String) -> Bool {
         eventually { host(of: probe) == name(second) }
             && second.requests.allSatisfy { $0.path != path }

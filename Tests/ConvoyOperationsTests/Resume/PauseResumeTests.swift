@@ -195,7 +195,7 @@ private final class Offsets: Sendable {
     private let offsets: Locked<[Int64]>
     init(_ offsets: [Int64]) { self.offsets = Locked(offsets) }
 
-    /// Whether the next offset has been reached. Offsets up to the total are then removed.
+    /// Returns whether the next offset has been reached, and removes the offsets up to the total.
     func passes(_ total: Int64) -> Bool {
         offsets.withLock { offsets in
             guard let first = offsets.first, first <= total else { return false }

@@ -28,7 +28,7 @@ import Testing
         return probe
     }
 
-    /// A policy with its own budget, and no delay apart from that of the response.
+    /// Returns a policy with its own budget, and no delay apart from that of the response.
     private func policy(gate: TimeInterval? = nil) -> RetryPolicy {
         var policy = RetryPolicy()
         policy.initialDelay = 0

@@ -16,7 +16,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    /// A policy with its own budget and short delays.
+    /// Returns a policy with its own budget and short delays.
     private func policy(_ count: Int = 3, reserve: Int = 1_000) -> RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: count)
         policy.initialDelay = 0.02

@@ -48,7 +48,7 @@ import Testing
         var errorCode: URLError.Code? { (operation.error as? URLError)?.code }
     }
 
-    /// A policy without delays, with its own budget.
+    /// Returns a policy without delays, with its own budget.
     private func policy(_ count: Int, reserve: Int = 100) -> RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: count)
         policy.initialDelay = 0

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyReachability
 
-/// Addresses from text.
+/// Addresses parsed from text.
 @Suite struct HostAddressTests {
     @Test(arguments: ["192.0.2.1", "2001:db8::1", "[2001:db8::1]", "fe80::1%eth0", "[fe80::1%2]", "::", "::ffff:192.0.2.1"])
     func `an address is recognized in each of its spellings`(_ text: String) {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyReachability
 
-/// The kind of a link, according to its files.
+/// The kind of a link, as described by its files.
 @Suite struct LinkKindTests {
     private func kind(_ name: String, _ build: (LinkTree) throws -> Void) throws -> LinkKind {
         let tree = try LinkTree()

@@ -11,7 +11,7 @@ import Testing
     private final class Resolver: Sendable {
         private let answers: Locked<[NameLookup]>
         private let count = Locked(0)
-        /// Called before each answer.
+        /// A closure that is called before each answer.
         private let wait: @Sendable (Int) -> Void
 
         init(_ answers: [NameLookup], wait: @escaping @Sendable (Int) -> Void = { _ in }) {

@@ -123,7 +123,7 @@ import Testing
         try manager.startMonitoring()
         queue.sync {
             source.report(.reachableViaWire)
-            // The handler call has been scheduled, at the latest when the manager's own queue has run.
+            // When the manager's own queue has run, the handler call has been scheduled.
             let observed = DispatchSemaphore(value: 0)
             let observation = manager.observe(.status) { _, _ in observed.signal() }
             source.report(.notReachable)

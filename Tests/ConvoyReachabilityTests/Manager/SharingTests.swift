@@ -18,7 +18,7 @@ import Testing
         try #require(managers.count == 100)
         for manager in managers { try manager.startMonitoring() }
         try eventually { managers.allSatisfy { $0.networkReachabilityStatus != .unknown } }
-        // During an evaluation, there is a second socket.
+        // A second socket exists only during an evaluation.
         try eventually("one socket, not \(netlinkSockets)") { netlinkSockets == sockets + 1 }
         #expect(watchingThreads == 1)
         for manager in managers.dropLast() { manager.stopMonitoring() }

@@ -29,7 +29,7 @@ final class CellularAccessTests: NetworkTestCase {
             try eventually("the link") { try error(outside) { $1.allowsCellularAccess = false }?.code == .dataNotAllowed }
             XCTAssertEqual(
                 try error(outside) { configuration, _ in configuration.allowsCellularAccess = false }?.code, .dataNotAllowed)
-            // No server exists there, and nothing else prevents the request.
+            // No server exists at this address, but nothing else prevents the request.
             XCTAssertNotEqual(try error(outside) { _, _ in }?.code, .dataNotAllowed)
             let server = try TestServer()
             server.route("/", .json(text: "{}"))

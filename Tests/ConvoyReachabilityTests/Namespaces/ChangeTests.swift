@@ -4,7 +4,7 @@ import XCTest
 
 @testable import ConvoyReachability
 
-/// Changes of a real network. Each is reported once, within a second.
+/// Changes of a real network, each of which is reported once, within a second.
 final class ChangeTests: NetworkTestCase {
     private let queue = DispatchQueue(label: "handlers")
 
@@ -86,7 +86,7 @@ final class ChangeTests: NetworkTestCase {
             try ip("link set v0 up", "link set v1 up")
             let all = try Listener(NetworkReachabilityManager(queue: queue))
             XCTAssertEqual(all.heard.all, [.notReachable])
-            // The link's own address, which it already has or will get, cannot be used outside.
+            // The link-local address, which the link already has or will get, cannot be used outside.
             try ip("route add default via fe80::1 dev v0", "addr add 2001:db8::2/64 dev v0 nodad")
             try all.hears(.reachableViaWire)
             let neighbour = try Listener(NetworkReachabilityManager(address: "fe80::9%v0", queue: queue))

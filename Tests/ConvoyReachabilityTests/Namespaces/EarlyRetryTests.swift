@@ -41,7 +41,7 @@ final class EarlyRetryTests: NetworkTestCase {
         return server
     }
 
-    /// The name server knows no names until the test adds them.
+    /// Starts a name server that knows no names until the test adds them.
     private func names(_ areKnown: Flag) throws -> ScriptedNameServer {
         try ScriptedNameServer { _, isIPv6, _ in areKnown.isSet && !isIPv6 ? ["127.0.0.1"] : [] }
     }
@@ -83,7 +83,7 @@ final class EarlyRetryTests: NetworkTestCase {
             let (operation, events) = try operation("host.example", port: server.port)
             queue.addOperation(operation)
             try eventually { isInItsWait(operation, events) && NetworkReturn.shared.count == 1 }
-            // A change that does not affect the route.
+            // This change does not affect the route.
             try ip("addr add 203.0.113.2/24 dev v0")
             let near = try Listener(NetworkReachabilityManager(address: "203.0.113.7", queue: DispatchQueue(label: "near")))
             try near.hears(.reachableViaWire)
@@ -91,7 +91,8 @@ final class EarlyRetryTests: NetworkTestCase {
             try ip("link set v1 down")
             try all.hears(.notReachable)
             XCTAssertTrue(isInItsWait(operation, events))
-            // Not earlier: the name is resolved after each change, and the kernel keeps the route without the cable.
+            // Add the name only now: it is resolved after each change, and the kernel keeps the route without the
+            // cable.
             areKnown.set()
             try ip("link set v1 up")
             try eventually { operation.isFinished }
@@ -109,7 +110,8 @@ final class EarlyRetryTests: NetworkTestCase {
             try eventually { isInItsWait(operation, events) && NetworkReturn.shared.count == 1 }
             XCTAssertTrue(queue.closedGates.isEmpty)
             try ip("link set v0 up", "link set v1 up", "addr add 192.0.2.2/24 dev v0")
-            // The address now belongs to this machine, which refuses the connection. This is a failure with a network.
+            // The address now belongs to this machine, which refuses the connection. This counts as a failure with a
+            // network.
             try eventually { listener.takeCount() == 1 }
             try eventually { events.all.count == 2 && isInItsWait(operation, events) }
             XCTAssertEqual(events.all.map(\.retryCount), [0, 1])

@@ -56,7 +56,7 @@ final class HostNameTests: NetworkTestCase {
             isSilent.withLock { $0 = true }
             let before = watch.counts.wakeUps
             try ip("addr add 203.0.113.2/24 dev v0")
-            // The change, its end, and the end of the lookup.
+            // The thread wakes up for the change, its end, and the end of the lookup.
             try eventually { watch.counts.wakeUps >= before + 3 }
             try ip("link set v1 down")
             try host.hears(.notReachable)

@@ -33,7 +33,7 @@ final class LinkFaultTests: NetworkTestCase {
         return manager.enqueue(prepare(HTTPRequestOperation(request: request)))
     }
 
-    /// Returns a download that has not started.
+    /// Returns a download that has not been started.
     private func download(
         _ path: String = "/file", to directory: TemporaryDirectory, timeout: TimeInterval? = nil, retries: Bool = false
     ) throws -> DownloadOperation {
@@ -70,7 +70,7 @@ final class LinkFaultTests: NetworkTestCase {
         XCTAssertTrue(got == peer.bytes, "\(got.count) bytes of \(peer.bytes.count)", line: line)
     }
 
-    /// Waits until some of the bytes have been received, but at most half of them.
+    /// Waits until some of the bytes have been received, and expects at most half of them.
     private func awaitSome(of download: DownloadOperation, _ peer: PeerHost) throws {
         try eventually("some bytes") { download.transferProgress.bytesReceived > 50_000 }
         XCTAssertLessThan(download.transferProgress.bytesReceived, Int64(peer.bytes.count / 2))
@@ -126,7 +126,7 @@ final class LinkFaultTests: NetworkTestCase {
             let first = manager.enqueue(try download(to: directory))
             try awaitSome(of: first, peer)
             try peer.run("ip", "route", "add", "blackhole", "192.0.2.2/32")
-            // Over the existing connection, and over a new one.
+            // Send one request over the existing connection, and one over a new connection.
             let lost = try (0..<2).map { _ in try request() }
             try eventually { first.isFinished && lost.allSatisfy(\.isFinished) }
             for operation in [first] + lost { XCTAssertEqual((operation.error as? URLError)?.code, .timedOut) }

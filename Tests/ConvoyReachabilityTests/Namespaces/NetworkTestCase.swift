@@ -4,10 +4,10 @@ import XCTest
 
 @testable import ConvoyReachability
 
-/// Tests that run in their own network namespace, in which they can change everything. They use XCTest, whose tests can
-/// be run individually: each test runs itself again in a child process in the namespace.
+/// A test case whose tests run in their own network namespace, in which they can change everything. It uses XCTest,
+/// which can run single tests: each test runs itself again in a child process in the namespace.
 class NetworkTestCase: XCTestCase {
-    /// Set in the child process.
+    /// The environment variable that is set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"
 
     /// Runs the body in a child process that runs only this test. Its interfaces are the loopback interface, which is
@@ -56,7 +56,7 @@ final class Listener: Sendable {
         try eventually("a first report") { !heard.all.isEmpty }
     }
 
-    /// Waits at most a second until the last report is the given status.
+    /// Waits for at most a second until the last report is the given status.
     func hears(_ status: NetworkReachabilityStatus, file: StaticString = #fileID, line: UInt = #line) throws {
         try eventually(timeout: 1, "\(status) after \(heard.all)", file: file, line: line) { heard.all.last == status }
     }

@@ -5,7 +5,7 @@ import XCTest
 /// Another host: a network namespace with nginx, at the other end of a cable or behind a packet relay.
 final class PeerHost {
     static let address = "192.0.2.1"
-    /// The bytes it serves, at 400 KB per second and connection, and without a limit under `/fast/`.
+    /// The bytes that the host serves: at 400 KB per second and connection, or without a limit under `/fast/`.
     let bytes: Data
     private let directory: TemporaryDirectory
     private let nginx: ChildProcess
@@ -114,8 +114,9 @@ enum PacketRelay {
         return (try? ProcessRunner.run("python3", ["-c", "import fcntl, ctypes"]))?.status == 0 ? nil : "python3"
     }
 
-    /// Its arguments are the other namespace, the delay in seconds, the fraction of packets that are dropped, the
-    /// fraction that are delayed twice as long, and the seed. After SIGTERM, it prints its statistics.
+    /// The source of the relay. Its arguments are the other namespace, the delay in seconds, the fraction of packets
+    /// that are dropped, the fraction that are delayed twice as long, and the seed. After SIGTERM, it prints its
+    /// statistics.
     static let script = #"""
         import ctypes, fcntl, heapq, os, random, select, signal, struct, sys, time
 

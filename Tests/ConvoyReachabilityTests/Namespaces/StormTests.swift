@@ -35,7 +35,7 @@ final class StormTests: NetworkTestCase {
             print("1001 changes in \(duration) s")
             try all.hears(.notReachable)
             XCTAssertGreaterThanOrEqual(watch.counts.changes + 1000 * watch.counts.overruns - before.changes, 1000)
-            // Without a pause, the network is evaluated once per 0.7 seconds.
+            // The network is evaluated at most once per 0.7 seconds if it changes without a pause.
             let most = 2 + Int(duration / 0.7)
             XCTAssertLessThanOrEqual(all.heard.all.count, 1 + most, "\(all.heard.all)")
             try flap(0, lastly: "route add default via 192.0.2.1")
@@ -76,7 +76,7 @@ final class StormTests: NetworkTestCase {
                 if watch.counts != before { (before, since) = (watch.counts, MonotonicClock.now) }
                 return Nanoseconds.seconds(from: since, to: MonotonicClock.now) >= quiet
             }
-            // The thread still wakes up.
+            // The thread still wakes up for a change.
             try ip("link set v1 down")
             for listener in listeners { try listener.hears(.notReachable) }
         }

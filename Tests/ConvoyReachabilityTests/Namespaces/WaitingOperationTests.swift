@@ -39,7 +39,7 @@ final class WaitingOperationTests: NetworkTestCase {
         return server
     }
 
-    /// The name server knows no names until the test adds them.
+    /// Starts a name server that knows no names until the test adds them.
     private func names(_ areKnown: Flag) throws -> ScriptedNameServer {
         try ScriptedNameServer { _, isIPv6, _ in areKnown.isSet && !isIPv6 ? ["127.0.0.1"] : [] }
     }
@@ -163,7 +163,7 @@ final class WaitingOperationTests: NetworkTestCase {
             waiting[2].totalTimeout = 0.5
             let (local, _) = try operation("127.0.0.1", port: server.port)
             for operation in waiting + [local] { queue.addOperation(operation) }
-            // It ends even though the operations before it wait forever.
+            // The local operation ends even though the operations before it wait forever.
             try eventually { local.isFinished }
             XCTAssertEqual(local.responseString, "hello")
             waiting[0].cancel()

@@ -20,7 +20,7 @@ final class EventRecorder: Sendable {
     var events: [ServerSentEvent] { record.withLock { $0.events } }
     var data: [String] { record.withLock { $0.events.map(\.data) } }
     var interruptions: [EventSourceInterruption] { record.withLock { $0.interruptions } }
-    /// The data of events, and other calls.
+    /// The recorded calls as texts: the data of events, and the names of other calls.
     var notes: [String] { record.withLock { $0.notes } }
 
     func note(_ text: String) { record.withLock { $0.notes.append(text) } }
@@ -61,10 +61,10 @@ extension EventSource {
 }
 
 extension TestServer.Response {
-    /// A stream of events that ends.
+    /// Returns a stream of events that ends.
     static func events(_ text: String) -> Self { bytes(Data(text.utf8), type: "text/event-stream") }
 
-    /// A stream of events that does not end.
+    /// Returns a stream of events that does not end.
     static func openEvents(_ text: String = ": hello\n\n") -> Self {
         chunked([text], type: "text/event-stream").stalls(afterBytes: text.utf8.count)
     }

@@ -6,7 +6,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The requirements of the contract tests for clients of event streams beyond the standard.
+/// Requirements of the contract tests for event stream clients that go beyond the standard.
 @Suite struct EventSourceContractTests {
     private let server: TestServer
     private let recorder = EventRecorder()

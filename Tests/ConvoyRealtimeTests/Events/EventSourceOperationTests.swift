@@ -9,7 +9,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A source among other operations.
+/// Event sources among other operations.
 @Suite struct EventSourceOperationTests {
     private let server: TestServer
     private let recorder = EventRecorder()
@@ -52,7 +52,7 @@ import Testing
             request.setValue(login.responseString, forHTTPHeaderField: "Authorization")
         }
         manager.enqueue(source)
-        // The request enqueued after it has completed.
+        // Wait for a request that is enqueued after the source.
         let _: String = try await manager.get("get")
         #expect(server.requests("/open").isEmpty)
         manager.enqueue(login)
@@ -235,7 +235,7 @@ import Testing
         try await source.finished()
         server.forgetRequests()
         #expect(calls.withLock { $0 } == 2_199)
-        // Less than 300 bytes each.
+        // Each connection may allocate less than 300 bytes.
         #expect(ProcessMeters.allocatedBytes - before < 600 << 10)
     }
 

@@ -98,14 +98,14 @@ import Testing
         server.route("/", inTurn: [.events("data: a\n\ndata: b").resets(afterBytes: 9), .noMore])
         isAway.withLock { $0 = false }
         returns.withLock { $0[0] }()
-        // The connection is lost while the network is available, which then goes away and returns: no wait lasts a
+        // The connection is lost while the network is available, which then disappears and returns. No wait lasts a
         // thousand seconds.
         try await waitUntil { returns.withLock { $0.count } == 2 }
         try await waitUntil { recorder.data == ["a"] }
         try await waitUntil { recorder.interruptions.count == 2 }
         #expect(recorder.interruptions[1].delay == 1000)
         returns.withLock { $0[1] }()
-        // A late call has no effect.
+        // A late call of the network handler has no effect.
         returns.withLock { $0[0] }()
         try await source.finished()
         #expect(server.requests.count == 2)
@@ -131,7 +131,7 @@ import Testing
         silent.connectionConfiguration.stallLimit = StallLimit(bytesPerSecond: 1000, duration: 0.1)
         manager.enqueue(silent)
         try await waitUntil { silent.readyState == .open }
-        // Three times as long as the limits that must not apply.
+        // The pause is three times as long as the limits that must not apply.
         try await Task.sleep(for: .milliseconds(600))
         #expect(silent.readyState == .open)
         silent.close()

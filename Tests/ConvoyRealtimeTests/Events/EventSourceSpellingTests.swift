@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A stream of events is a request like any other.
+/// Connections of event sources, to which the rules for other requests apply as well.
 @Suite struct EventSourceSpellingTests {
     @Test func `a source with pinned keys never connects over plain HTTP, for any spelling of its URL`() async throws {
         let server = try TestServer()

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Many concurrent threads.
+/// Event sources that many threads control concurrently.
 @Suite struct EventSourceStormTests {
     private let server: TestServer
 
@@ -37,7 +37,7 @@ import Testing
                 }
             }
         }
-        // The running call is the last one.
+        // The handler call that is running now is the last one.
         let handled = DispatchSemaphore(value: 0)
         source.addListener(forEvent: "e0") { _ in handled.signal() }
         try await waitUntil { handled.wait(timeout: .now()) == .success }

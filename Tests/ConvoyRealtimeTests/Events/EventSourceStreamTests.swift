@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Data received through the socket.
+/// Streams received through a socket.
 @Suite struct EventSourceStreamTests {
     private let server: TestServer
 
@@ -31,7 +31,7 @@ import Testing
                 let waits = Locked<[TimeInterval?]>([])
                 source.reconnectHandler = { source, interruption in
                     waits.withLock { $0.append(interruption.delay) }
-                    // Do not wait as long as the stream specifies.
+                    // Reconnect immediately, because the stream may specify a long delay.
                     source.pause()
                     source.resume()
                 }
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test func `an event of a compressed stream arrives as soon as the server has flushed it`() async throws {
-        // Three events, each flushed by zlib.
+        // The body has three events, each flushed by zlib.
         let flushed = [
             "H4sIAAAAAAACA8pMsVIw4EpJLEm0UkgtS80rAfK4AAAAAP//", "ygQKGqIIGnJxAQAAAP//", "AgkaoQgacXEBAAAA//8=",
         ].compactMap { Data(base64Encoded: $0) }
@@ -132,7 +132,7 @@ import Testing
         for (piece, error) in [
             (line, EventSourceError.eventTooLong(limit: 8 << 20)), (lines, EventSourceError.eventTooLong(limit: 8 << 20)),
         ] {
-            // A gigabyte that shares one piece of memory.
+            // The body has a gigabyte, whose pieces share the same memory.
             let endless = [Data("id: 1\ndata: first\n\ndata: ".utf8)] + Array(repeating: piece, count: 16 << 10)
             server.route("/", .chunked(endless, type: "text/event-stream"))
             let before = ProcessMeters.residentKilobytes
@@ -140,7 +140,7 @@ import Testing
             let source = EventSource.test(server.url("/"), recorder)
             await #expect(throws: error) { try await source.finished() }
             #expect(recorder.notes == ["open", "first", "failure"])
-            // Much less than the gigabyte; other tests may be running.
+            // The growth must be much less than a gigabyte; other tests may be running.
             #expect(ProcessMeters.residentKilobytes - before < 256 << 10)
         }
     }
@@ -191,7 +191,7 @@ import Testing
         }
         try await waitUntil { count.withLock { $0 } > 500 }
         try await waitUntil("a full backlog") { source.waitsForRoom }
-        // The fast reader gets everything up to where the slow reader's backlog is full.
+        // The fast reader gets all events up to the point where the slow reader's backlog is full.
         let last = count.withLock { $0 }
         #expect(last < 20_000)
         slow.withLock { $0 = nil }

@@ -61,7 +61,7 @@ import Testing
             #expect(source.statusCode == status)
             #expect(source.readyState == .closed)
         }
-        // A partial response that was not requested.
+        // This partial response was not requested.
         server.route("/", TestServer.Response.events("data: a\n\n").status(206))
         let error = await #expect(throws: URLError.self) { try await EventSource.test(server.url("/")).finished() }
         #expect(error?.code == .badServerResponse)

@@ -31,7 +31,8 @@ struct EventVector: Decodable, Sendable, CustomStringConvertible {
         return try JSONDecoder().decode([EventVector].self, from: data)
     }
 
-    /// The stream in pieces: one piece, pieces of one, two or three bytes, and those in the vector.
+    /// The stream in pieces of different sizes: the whole stream, pieces of one, two or three bytes, and those in the
+    /// vector.
     var chunkings: [[Data]] {
         var all = [[stream]]
         for size in 1...3 { all.append(stream.pieces(of: size)) }

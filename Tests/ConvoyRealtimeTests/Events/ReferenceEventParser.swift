@@ -2,7 +2,7 @@ import ConvoyRealtime
 import ConvoyTestSupport
 import Foundation
 
-/// Another parser, in Python, which first decodes the whole stream, as in the standard, and then reads its lines.
+/// An independent parser in Python, which first decodes the whole stream as in the standard, and then reads its lines.
 enum ReferenceEventParser {
     static var isThere: Bool { (try? ProcessRunner.run("python3", ["--version"]))?.status == 0 }
 

@@ -20,7 +20,7 @@ import Testing
             let (length, wholeLength) = (patch.description.utf8.count, whole.description.utf8.count)
             #expect(length <= wholeLength, "round \(round): \(old) to \(new) by \(patch)")
             #expect((old == new) == patch.operations.isEmpty)
-            // It is unchanged after it has been sent.
+            // The patch is unchanged after it has been sent.
             #expect(try JSONPatch(parsing: patch.httpBody()) == patch)
             if length < wholeLength { shorter += 1 }
             if patch.operations.isEmpty { empty += 1 }
@@ -85,7 +85,7 @@ import Testing
     @Test func `large arrays are compared within a minute`() throws {
         var generator = SplitMix64.printingSeed()
         let rows = (0..<10_000).map { JSON.object(JSONObject([("id", .number(JSONNumber($0))), ("name", "row \($0)")])) }
-        // Few differences result in few operations.
+        // Few differences must result in few operations.
         var some = rows
         for _ in 0..<100 {
             some.remove(at: .random(in: some.indices, using: &generator))
@@ -94,11 +94,11 @@ import Testing
         var start = ContinuousClock.now
         let small = JSONPatch(from: .array(rows), to: .array(some))
         print("100 changes in 10,000 rows: \(ContinuousClock.now - start), \(small.operations.count) operations")
-        // Measured in real time, because comparing each row with every other one would take minutes.
+        // The time is measured in real time, because comparing each row with every other one would take minutes.
         #expect(ContinuousClock.now - start < .seconds(60))
         #expect((100...200).contains(small.operations.count))
         #expect(try JSON.array(rows).applying(small) == .array(some))
-        // Nothing but differences.
+        // All rows of this document differ.
         let others = rows.shuffled(using: &generator)
         start = .now
         let large = JSONPatch(from: .array(rows), to: .array(others))

@@ -91,7 +91,7 @@ import Testing
         #expect(failure(of: [.add(path: ["a"], value: value)], on: [:])?.reason == .tooDeep(maximumDepth: 512))
         #expect(failure(of: [.replace(path: [], value: value)], on: [:])?.reason == .tooDeep(maximumDepth: 512))
         #expect(JSONPatch(from: [:], to: value).operations.count == 1)
-        // Free it level by level: freeing it at once would take a stack frame per level.
+        // Free the value level by level, because freeing it at once would take a stack frame per level.
         while case .array(let elements) = value, let element = elements.first { value = element }
     }
 
@@ -120,9 +120,9 @@ import Testing
         patch.operations.append(.test(path: ["rows", "9", "id"], value: 7))
         let time = try seconds(patch, &document)
         print("10,000 operations on an array of 100,000: \(time) s")
-        // Measured in real time: 10,000 copies of the array would take minutes.
+        // The time is measured in real time, because 10,000 copies of the array would take minutes.
         #expect(time < 30)
-        // The same patch, completely undone.
+        // Apply the same patch with a failing last operation, so that all others are undone.
         patch.operations[9_999] = .test(path: [], value: nil)
         let start = ContinuousClock.now
         #expect(throws: JSONPatchError.self) { try patch.apply(to: &document) }

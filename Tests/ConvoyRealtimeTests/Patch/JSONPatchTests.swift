@@ -3,7 +3,7 @@ import ConvoySerialization
 import Foundation
 import Testing
 
-/// RFC 6902.
+/// JSON Patch (RFC 6902).
 @Suite struct JSONPatchTests {
     // MARK: Parsing
 
@@ -69,14 +69,14 @@ import Testing
         (#"{"a":1,"b":2}"#, #"[{"op":"add","path":"/a","value":3}]"#, #"{"a":3,"b":2}"#),
         (#"{"a":1,"b":2}"#, #"[{"op":"replace","path":"/a","value":null}]"#, #"{"a":null,"b":2}"#),
         (#"{"a":1,"b":2}"#, #"[{"op":"move","from":"/a","path":"/c"}]"#, #"{"b":2,"c":1}"#),
-        // The root.
+        // Operations can change the root.
         (#"{"a":1}"#, #"[{"op":"add","path":"","value":7}]"#, "7"),
         (#"{"a":1}"#, #"[{"op":"replace","path":"","value":null}]"#, "null"),
         (#"{"a":[1]}"#, #"[{"op":"move","from":"/a/0","path":""}]"#, "1"),
         (#"{"a":[1]}"#, #"[{"op":"copy","from":"/a","path":""}]"#, "[1]"),
         (#"{"a":[1]}"#, #"[{"op":"copy","from":"","path":"/b"}]"#, #"{"a":[1],"b":{"a":[1]}}"#),
         ("7", #"[{"op":"test","path":"","value":7.0},{"op":"move","from":"","path":""}]"#, "7"),
-        // The ends of arrays.
+        // Operations can change the ends of arrays.
         ("[]", #"[{"op":"add","path":"/0","value":1},{"op":"add","path":"/-","value":2}]"#, "[1,2]"),
         ("[1,2]", #"[{"op":"add","path":"/2","value":3},{"op":"add","path":"/0","value":0}]"#, "[0,1,2,3]"),
         ("[1,2]", #"[{"op":"remove","path":"/1"},{"op":"remove","path":"/0"}]"#, "[]"),
@@ -85,12 +85,12 @@ import Testing
         ("[1,2,3]", #"[{"op":"move","from":"/2","path":"/0"}]"#, "[3,1,2]"),
         ("[1,2]", #"[{"op":"copy","from":"/1","path":"/1"}]"#, "[1,2,2]"),
         ("[[1],2]", #"[{"op":"move","from":"/1","path":"/0/0"}]"#, "[[2,1]]"),
-        // The same location.
+        // A value can be moved to its own location.
         (#"{"a":1,"b":2}"#, #"[{"op":"move","from":"/a","path":"/a"}]"#, #"{"a":1,"b":2}"#),
         (#"{"a":1,"b":2}"#, #"[{"op":"copy","from":"/a","path":"/a"}]"#, #"{"a":1,"b":2}"#),
-        // A value that replaces its own container.
+        // A value can replace its own container.
         (#"{"a":{"b":{"c":1}},"d":2}"#, #"[{"op":"move","from":"/a/b","path":"/a"}]"#, #"{"a":{"c":1},"d":2}"#),
-        // Keys that resemble something else.
+        // Keys can resemble indices or escapes.
         (
             #"{"-":1,"01":2,"":3,"a/b":4,"~1":5}"#, #"[{"op":"remove","path":"/-"},{"op":"remove","path":"/01"}]"#,
             #"{"":3,"a/b":4,"~1":5}"#
@@ -98,7 +98,7 @@ import Testing
         (#"{"":3,"a/b":4,"~1":5}"#, #"[{"op":"remove","path":"/"},{"op":"remove","path":"/~01"}]"#, #"{"a/b":4}"#),
         (#"{"a/b":4}"#, #"[{"op":"add","path":"/-","value":1}]"#, #"{"a/b":4,"-":1}"#),
         (#"{"\u0000":1}"#, #"[{"op":"replace","path":"/\u0000","value":2}]"#, #"{"\u0000":2}"#),
-        // Accented letters in two forms.
+        // Keys can contain accented letters in two forms.
         (#"{"\u00e9":1,"e\u0301":2}"#, #"[{"op":"remove","path":"/e\u0301"}]"#, #"{"é":1}"#),
         (
             #"{"a\u0301\u0327":1}"#, #"[{"op":"add","path":"/a\u0327\u0301","value":2}]"#,
@@ -148,7 +148,7 @@ import Testing
     func `a patch fails and changes nothing if one of its operations cannot be applied`(
         before: String, operation: String, reason: JSONPatchError.Reason, pointer: String
     ) throws {
-        // The operations before it are undone.
+        // The preceding operations must be undone.
         let document = try json(before)
         let patch = try patch(
             """

@@ -16,7 +16,7 @@ func failure(of patch: JSONPatch, on document: JSON, limits: JSONPatch.Limits = 
         try patch.apply(to: &changed, limits: limits)
         return nil
     } catch {
-        // This includes the order of the members.
+        // The comparison includes the order of the members.
         return changed.description == document.description ? error : nil
     }
 }

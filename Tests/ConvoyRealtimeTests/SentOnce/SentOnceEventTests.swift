@@ -10,7 +10,8 @@ import Testing
 
 @testable import ConvoyRealtime
 
-/// The request of an event source is sent again only if it can be repeated or `reconnects` is set. The server counts.
+/// Requests of event sources, which are sent again only if they can be repeated or `reconnects` is set. The server
+/// counts the requests.
 @Suite(.timeLimit(.minutes(2))) struct SentOnceEventTests {
     static let methods = ["GET", "PUT", "SUBSCRIBE", "POST", "PATCH"]
 

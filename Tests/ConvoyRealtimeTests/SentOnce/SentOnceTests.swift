@@ -9,7 +9,8 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// A request that is not idempotent is sent once, despite everything that could repeat it. The server counts.
+/// Requests that are not idempotent, which must be sent once despite anything that could repeat them. The server counts
+/// the requests.
 @Suite(.timeLimit(.minutes(2))) struct SentOnceTests {
     static let methods = ["PUT", "DELETE", "POST", "PATCH", "LOCK"]
 
@@ -18,7 +19,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    /// How much of a request was sent when it is paused or loses its connection.
+    /// The amount of a request that was sent before it is paused or loses its connection.
     enum Progress: CaseIterable {
         case nothing, part, all
     }
@@ -222,7 +223,7 @@ import Testing
         let other = self.operation("GET", "/other")
         queue.addOperation(other)
         try wait(for: other)
-        // Longer than the limits, even on a slow machine.
+        // This is longer than the limits, even on a slow machine.
         usleep(1_200_000)
         #expect(operation.isPaused)
         gate.open()
@@ -282,7 +283,7 @@ import Testing
         let body = AsyncGate()
         switch progress {
         case .nothing:
-            // No server is listening there.
+            // No server listens at this port.
             let port = try LoopbackPort.free()
             operation.connectionConfiguration.addressOverrides = ["127.0.0.1": "127.0.0.1:\(port)"]
             operation.retryHandler = { operation, _ in

@@ -9,8 +9,8 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// A request that must not be sent twice is paused while it waits for something other than its response, or shares its
-/// connection with others.
+/// Requests that must not be sent twice, and are paused while they wait for something other than their response, or
+/// share their connection.
 @Suite(.timeLimit(.minutes(2))) struct SentOnceWaitTests {
     private let server: TestServer
     private let gate = TestServer.Gate()

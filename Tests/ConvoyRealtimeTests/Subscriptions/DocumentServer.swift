@@ -5,8 +5,8 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// A server of one JSON document, which responds to a request for events with its changes, and to all others with the
-/// document.
+/// A server of one JSON document, which responds to a request for events with its changes, and to all other requests
+/// with the document.
 final class DocumentServer: Sendable {
     struct Options: Sendable {
         /// Whether the events have identifiers.
@@ -100,7 +100,7 @@ final class DocumentServer: Sendable {
         changed.unlock()
     }
 
-    /// Closes all streams, whatever their position.
+    /// Closes all streams, regardless of their position.
     func dropStreams() {
         state.withLock { state in for stream in state.streams { shutdown(stream, Int32(SHUT_RDWR)) } }
         wake()

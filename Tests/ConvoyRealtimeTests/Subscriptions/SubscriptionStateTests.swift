@@ -9,8 +9,8 @@ import Testing
 @Suite struct SubscriptionStateTests {
     enum Identifiers: CaseIterable { case numbers, gaps, opaque }
 
-    /// A client, a network in which everything takes time, and a server. The document is a list that each event makes
-    /// longer, so that events that are applied twice or not at all are detected.
+    /// A model of a client, a network with delays, and a server. Each event lengthens the document, which is a list, so
+    /// that events that are applied twice or not at all are detected.
     struct Model {
         var generator: SplitMix64
         let identifiers: Identifiers
@@ -94,7 +94,7 @@ import Testing
             }
         }
 
-        /// Whether the server has had this value, and its version matches.
+        /// Whether the value is one that the server had, and its version matches.
         var isConsistent: Bool {
             guard case .array(let elements) = state.value else { return state.value == nil }
             return elements.count < versions.count && state.value == document(elements.count)
@@ -164,7 +164,7 @@ import Testing
         #expect(state.value == [1, 2, 3])
         let fetches7 = fetches(&state)
         #expect(fetches7 == [])
-        // After a new connection it is unknown what was lost.
+        // After a reconnection, the client cannot know which events were lost.
         state.opened()
         let fetches8 = fetches(&state)
         #expect(fetches8 == [3])
@@ -303,7 +303,7 @@ import Testing
         let isWanted25 = state.willFetch(2)
         #expect(isWanted25)
         state.fetched(1, [], version: "0")
-        // It is older than the dropped events.
+        // The fetched value is older than the dropped events.
         state.fetched(2, [], version: "3")
         #expect(state.value == nil)
         let fetches27 = fetches(&state)

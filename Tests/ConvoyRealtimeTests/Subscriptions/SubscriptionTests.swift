@@ -76,7 +76,7 @@ import Testing
             var generator = SplitMix64.printingSeed()
             let start = ContinuousClock.now
             var (due, dropped) = (0, 0)
-            // Close only a stream that was not closed before: on a busy machine no other may exist.
+            // Close only a stream that was not closed before, because on a busy machine no other may exist.
             func dropStream() {
                 guard server.openStreams > 0, server.streamCount > dropped else { return }
                 dropped = server.streamCount
@@ -129,7 +129,7 @@ import Testing
             try await wait(for: subscription, toBe: server)
             let streams = server.streamCount
             server.dropStreams()
-            // Changes made without a stream arrive with the next one, or with the value.
+            // Changes made while no stream is open arrive with the next stream or with the value.
             try server.change([.add(path: ["list", "0"], value: .number(JSONNumber(round)))])
             try await waitUntil("another stream") { server.streamCount > streams }
             try await wait(for: subscription, toBe: server)
@@ -291,7 +291,7 @@ import Testing
         token = nil
         try await waitUntil("a value") { !heard.withLock { $0.isEmpty } }
         for number in 0..<99 { try server.change([.add(path: ["-"], value: .number(JSONNumber(number)))]) }
-        // Some of the changes may have arrived by then.
+        // Some of the changes may have arrived at this point.
         try await waitUntil("a change") { heard.withLock { $0.count > 1 } }
         let source = try #require(subscription?.source)
         subscription = nil

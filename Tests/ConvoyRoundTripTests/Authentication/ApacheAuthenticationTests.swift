@@ -53,7 +53,7 @@ struct ApacheAuthenticationTests {
             #expect((operation.error as? URLError)?.responseAuthenticationFailure == nil)
             #expect(operation.statusCode == (path == "missing" ? 404 : 200))
             let info = operation.response?.value(forHTTPHeaderField: "Authentication-Info")
-            // Apache sends none with an error.
+            // Apache sends no Authentication-Info field with an error.
             #expect(info?.contains("rspauth=") == (path == "missing" ? nil : true), "\(path)")
         }
     }

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// libcurl's NTLM, with an independent server.
+/// Tests libcurl's NTLM with an independent server.
 @Suite(.enabled(if: NTLMServer.isInstalled, "not installed: \(NTLMServer.installHint)")) struct NTLMTests {
     @Test func `an authenticated connection is not used for other requests`() async throws {
         let server = try NTLMServer()

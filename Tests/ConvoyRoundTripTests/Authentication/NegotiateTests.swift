@@ -31,7 +31,7 @@ final class NegotiateTests: XCTestCase {
         return operation
     }
 
-    /// The status of the response; nil if none arrived within two minutes.
+    /// Returns the status of the response; nil if none arrived within two minutes.
     private func status(_ operation: HTTPRequestOperation) -> Int? {
         let done = DispatchSemaphore(value: 0)
         operation.completionBlock = { done.signal() }
@@ -52,7 +52,7 @@ final class NegotiateTests: XCTestCase {
                 XCTAssertEqual(status(operation), 200, server.log)
                 XCTAssertEqual(operation.responseString, "hello world")
             }
-            // Tickets are used only if they are selected.
+            // Tickets are used only if the credential selects them.
             XCTAssertEqual(status(operation(url, nil)), 401)
             XCTAssertEqual(status(operation(url, Protected.ada)), 401)
             var request = URLRequest(url: server.url.appendingPathComponent("negotiate/new"))
@@ -79,7 +79,7 @@ final class NegotiateTests: XCTestCase {
             let done = DispatchSemaphore(value: 0)
             waiting.completionBlock = { done.signal() }
             waiting.start()
-            // It contacts the key distribution center after its first exchange, which ends with a 401.
+            // The operation contacts the key distribution center after its first exchange, which ends with a 401.
             try eventually(timeout: 60) { waiting.statusCode == 401 }
             for _ in 0..<50 { XCTAssertEqual(status(operation(other.url("/"), nil)), 200) }
             XCTAssertFalse(waiting.isFinished)

@@ -12,7 +12,7 @@ enum Protected {
     static let ada = URLCredential(user: "ada", password: "secret", persistence: .forSession)
     static let wrong = URLCredential(user: "ada", password: "wrong", persistence: .none)
 
-    /// A manager whose operations deliver bytes, and whose handlers do not use the main queue.
+    /// Returns a manager whose operations deliver bytes, and whose handlers do not use the main queue.
     static func manager(_ credential: URLCredential? = ada) -> HTTPRequestOperationManager {
         let manager = HTTPRequestOperationManager()
         manager.completionQueue = DispatchQueue(label: "Convoy.Protected")
@@ -30,7 +30,7 @@ enum Protected {
 }
 
 extension HTTPRequestOperationManager {
-    /// The status of the response to a request, or nil if the transfer failed.
+    /// Returns the status of the response to a request, or nil if the transfer failed.
     func status(_ url: URL, _ method: String = "GET", body: Data? = nil) async -> Int? {
         var request = URLRequest(url: url)
         request.httpMethod = method

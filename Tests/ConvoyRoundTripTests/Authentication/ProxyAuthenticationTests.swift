@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Which credentials proxies receive, and which they do not.
+/// The credentials that proxies must and must not receive.
 @Suite struct ProxyAuthenticationTests {
     @Test(
         .enabled(if: SquidProxy.isInstalled, "not installed: \(SquidProxy.installHint)"),
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func `neither a proxy nor an origin that imitates one receives the other's credentials`() async throws {
-        // A server that answers CONNECT with 407 and records what it receives.
+        // This server answers CONNECT with 407 and records what it receives.
         let proxy = try TestServer()
         proxy.route(nil, "*", .status(407).header("Proxy-Authenticate", "Basic realm=\"p\""))
         let manager = Protected.manager()

@@ -44,7 +44,7 @@ import Testing
         #expect(echo.file("blob") == bytes)
         #expect(echo.files?["blob"]?.hasPrefix("data:application/octet-stream;base64,") == true)
         #expect(echo.files?.count == 2 && echo.data == "")
-        // The announced length is right, because the server would otherwise wait for more bytes.
+        // The announced length is correct, because the server would otherwise wait for more bytes.
         #expect(echo.header("Content-Length") == operation.request.value(forHTTPHeaderField: "Content-Length"))
         #expect(echo.header("Transfer-Encoding") == nil)
     }

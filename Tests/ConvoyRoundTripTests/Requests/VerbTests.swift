@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Every verb, and headers with each of them.
+/// Requests with every verb, and with headers.
 @Suite(.needsHttpbin) struct VerbTests {
     let manager: HTTPRequestOperationManager
 
@@ -22,7 +22,7 @@ import Testing
         #expect([post, put, patch].allSatisfy { $0.form == ["a": "b c"] })
         let head = try await manager.head("get", parameters: parameters)
         #expect(head.statusCode == 200 && head.responseData?.isEmpty != false && head.responseObject == nil)
-        // The length of the corresponding GET response.
+        // A HEAD response has the length of the corresponding GET response.
         #expect(head.response?.value(forHTTPHeaderField: "Content-Length").flatMap { Int($0) } ?? 0 > 0)
     }
 

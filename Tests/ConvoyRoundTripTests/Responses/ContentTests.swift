@@ -112,7 +112,7 @@ import Testing
         let operation = try await manager.response(.get, "image/\(kind)")
         #expect(operation.response?.mimeType == type)
         #expect(operation.responseData == (try Shared.template("images/\(file)")))
-        // The same image is selected by its content type.
+        // The header field selects the same image by its content type.
         let asked = try await manager.response(.get, "image", headers: ["Accept": type])
         #expect(asked.responseData == operation.responseData)
     }

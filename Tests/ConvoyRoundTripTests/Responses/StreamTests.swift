@@ -6,13 +6,13 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Slow responses, and parts of responses.
+/// Slow and partial responses.
 @Suite(.needsHttpbin) struct StreamTests {
     let manager: HTTPRequestOperationManager
 
     init() throws { manager = try Shared.manager() }
 
-    /// The content of `/range/COUNT`.
+    /// Returns the content of `/range/COUNT`.
     static func alphabet(_ range: Range<Int>) -> Data { Data(range.map { UInt8(ascii: "a") + UInt8($0 % 26) }) }
 
     @Test func `a stream of JSON lines has the requested number of documents`() async throws {
@@ -22,7 +22,7 @@ import Testing
         let lines = try text.split(separator: "\n").map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
         #expect(lines.map(\.id) == Array(0..<20))
         #expect(operation.response?.value(forHTTPHeaderField: "Transfer-Encoding") == "chunked")
-        // The lines are not one valid JSON document.
+        // Several lines of JSON are not one valid JSON document.
         #expect(try await manager.failure(.get, "stream/2").error != nil)
     }
 
@@ -98,8 +98,8 @@ import Testing
         #expect(refused.statusCode == 416 && error != nil)
     }
 
-    /// httpbin's ETag has no quotes and is therefore not an entity tag (RFC 9110, section 8.8.3). Nothing proves that
-    /// two parts belong together, so the engine requests the complete body again.
+    /// httpbin's ETag has no quotes and is therefore not an entity tag (RFC 9110, section 8.8.3). Two parts cannot be
+    /// shown to belong together, so the engine requests the complete body again.
     @Test func `a body that is paused midway arrives complete`() async throws {
         let size = 102_400
         let operation = try manager.makeOperation(.get, "range/\(size)?duration=2&chunk_size=1024")

@@ -14,17 +14,17 @@ struct Echo: Decodable, Sendable {
     var method: String?
     var url: String
 
-    /// A header field. Names are case-insensitive.
+    /// Returns a header field. Names are case-insensitive.
     func header(_ name: String) -> String? {
         headers.first { $0.key.lowercased() == name.lowercased() }?.value
     }
 
     /// The bytes of the body.
     var body: Data? { data.flatMap(Self.bytes) }
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     func file(_ name: String) -> Data? { files?[name].flatMap(Self.bytes) }
 
-    /// The bytes of the text, or of its base64 content.
+    /// Returns the bytes of the text, or of its base64 content.
     static func bytes(of text: String) -> Data? {
         guard text.hasPrefix("data:"), let mark = text.range(of: ";base64,") else { return Data(text.utf8) }
         return Data(base64Encoded: String(text[mark.upperBound...]))

@@ -7,11 +7,11 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The httpbin shared by this run. It takes a second to start, and has no state.
+/// The httpbin server shared by this run. It takes a second to start, and has no state.
 enum Shared {
     private static let server = Result {
         var servers = [try Httpbin()]
-        // If an earlier server on this port requested authentication, credentials would be sent unasked.
+        // If an earlier server on this port requested authentication, credentials would be sent preemptively.
         while let last = servers.last, ConnectionConfiguration().isAsked(about: Target(last.url)) {
             servers.append(try Httpbin())
         }
@@ -24,14 +24,14 @@ enum Shared {
 
     static func httpbin() throws -> Httpbin { try server.get() }
 
-    /// A manager for httpbin, whose handlers do not use the main queue.
+    /// Returns a manager for httpbin, whose handlers do not use the main queue.
     static func manager() throws -> HTTPRequestOperationManager {
         let manager = HTTPRequestOperationManager(baseURL: try httpbin().url)
         manager.completionQueue = DispatchQueue(label: "Convoy.RoundTrips")
         return manager
     }
 
-    /// A file of the httpbin package that the server serves.
+    /// Returns a file of the httpbin package that the server serves.
     static func template(_ name: String) throws -> Data {
         let venv = URL(fileURLWithPath: ProcessInfo.processInfo.environment["CONVOY_HTTPBIN_VENV"] ?? "")
         let found = try ProcessRunner.run(
@@ -47,7 +47,7 @@ extension Trait where Self == ConditionTrait {
 }
 
 extension HTTPRequestOperationManager {
-    /// Sends a request with a raw body, and returns the finished operation, whose `responseSerializer` makes the
+    /// Sends a request with a raw body, and returns the finished operation, whose `responseSerializer` creates the
     /// object.
     func send(
         _ method: HTTPMethod, _ path: String, body: Data? = nil, headers: [String: String?] = [:],
@@ -78,7 +78,7 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// The time on the monotonic clock.
+/// Returns the time on the monotonic clock.
 func secondsSince(_ start: DispatchTime) -> Double {
     Double(DispatchTime.now().uptimeNanoseconds - start.uptimeNanoseconds) / 1e9
 }

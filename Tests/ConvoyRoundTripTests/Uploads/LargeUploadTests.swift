@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import XCTest
 
-/// Uploads a form of 2 GiB from a disk. An XCTest test, which runs serially, because resident memory belongs to the
+/// Uploads a form of 2 GiB from a disk. Uses XCTest, which runs tests serially, because resident memory belongs to the
 /// process.
 final class LargeUploadTests: XCTestCase {
     func testAFormOfTwoGibibytesIsSentInConstantMemory() async throws {
@@ -44,7 +44,8 @@ final class LargeUploadTests: XCTestCase {
         let announced = try XCTUnwrap(operation.request.value(forHTTPHeaderField: "Content-Length").flatMap { Int($0) })
         XCTAssertGreaterThan(announced, size)
         XCTAssertLessThan(announced, size + 1_000)
-        // The length that nginx parsed, and the number of bytes, including the head, that it counted.
+        // The response contains the length that nginx parsed and the number of bytes that it counted, including the
+        // head.
         let response = try XCTUnwrap(operation.response)
         XCTAssertEqual(response.value(forHTTPHeaderField: "X-Content-Length"), "\(announced)")
         let counted = try XCTUnwrap(response.value(forHTTPHeaderField: "X-Request-Length").flatMap { Int($0) })
@@ -77,7 +78,7 @@ final class LargeUploadTests: XCTestCase {
         }
     }
 
-    /// A sparse file of the given length.
+    /// Returns a sparse file of the given length.
     private func sparseFile(of size: Int, in directory: TemporaryDirectory) throws -> URL {
         let url = try directory.write(Data(), to: "large.bin")
         let handle = try FileHandle(forWritingTo: url)

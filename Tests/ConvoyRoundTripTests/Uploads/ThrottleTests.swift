@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// `throttleBandwidth(packetSize:delay:)` slows down a transfer, and nothing else.
+/// The effect of `throttleBandwidth(packetSize:delay:)`, which slows down one transfer only.
 @Suite
 struct ThrottleTests {
     let server: TestServer
@@ -32,13 +32,14 @@ struct ThrottleTests {
         try await manager.enqueue(operation).finished()
         let request = try #require(server.requests.last)
         #expect(request.bodyLength > 90_000 && request.bodyLength < 100_000)
-        // An eighth of a second is available at the start, and the last block may be sent on credit.
+        // An eighth of a second is available at the start, and the last block may be sent on credit, so the total is
+        // shorter.
         #expect(request.uploadDuration >= 0.9 - 0.125 - 0.05)
         #expect(request.body.range(of: PatternBytes.data(count: 90_000)) != nil)
     }
 
     @Test func `other transfers continue while an upload waits`() async throws {
-        // It would take an hour if it were not cancelled.
+        // This upload would take an hour if it were not cancelled.
         let slow = try upload(60_000, packetSize: 1_000, delay: 60)
         manager.enqueue(slow)
         _ = try await server.wait { $0.receivedBodyBytes > 0 }

@@ -1,7 +1,7 @@
 import ConvoySecurity
 import Testing
 
-/// Decisions depend on the address to which the system connects, regardless of how addresses and networks are spelled.
+/// Decisions for all spellings of addresses and networks, which depend on the address to which the system connects.
 @Suite struct AddressSpellingTests {
     private func isLetThrough(_ address: String, allow: [String] = [], deny: [String] = []) throws -> Bool {
         let own = AddressGuard(allow: try allow.map { try IPNetwork($0) }, deny: try deny.map { try IPNetwork($0) })
@@ -54,7 +54,7 @@ import Testing
         ("::ffff:127.0.0.1", ["127.0.0.0/8"], true), ("::ffff:127.0.0.1", ["::ffff:127.0.0.0/104"], true),
         ("127.0.0.1", ["::ffff:0:0/96"], true), ("8.8.8.8", ["::ffff:0:0/96"], true), ("::1", ["::ffff:0:0/96"], false),
         ("10.0.0.1", ["::ffff:127.0.0.0/104"], false),
-        // All of IPv6 does not include IPv4 addresses, however they are spelled, because the system connects over IPv4.
+        // All of IPv6 does not include IPv4 addresses in any spelling, because the system connects over IPv4.
         ("127.0.0.1", ["::/0"], false), ("::ffff:127.0.0.1", ["::/0"], false), ("::ffff:127.0.0.1", ["::/80"], false),
         ("2001:db8::1", ["::/0"], true), ("::1", ["::/0"], true),
         // Both the address itself and the address it leads to must be allowed.

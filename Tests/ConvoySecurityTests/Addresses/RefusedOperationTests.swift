@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// An operation fails immediately if its address is refused, regardless of its retry policy.
+/// Operations whose address is refused, which fail immediately under any retry policy.
 @Suite struct RefusedOperationTests {
     @Test func `a refused address is not retried`() throws {
         let server = try TestServer()

@@ -88,7 +88,7 @@ import Testing
     @Test(arguments: bad) func `an invalid challenge is skipped, and the next one is parsed`(text: String) {
         #expect(HTTPChallenge.parse([text]).filter { $0.scheme == "digest" } == [])
         #expect(HTTPChallenge.parse([text, #"Basic realm="x""#]).last == Self.basic("x"))
-        // In the same line, unless a quoted string is left open.
+        // Append a challenge to the same line, unless a quoted string is left open.
         guard !text.hasSuffix(#"nonce="a"#), !text.hasSuffix(#"\"#) else { return }
         let challenges = HTTPChallenge.parse([#"Negotiate, \#(text), Basic realm="y""#])
         #expect(challenges.last == Self.basic("y"))

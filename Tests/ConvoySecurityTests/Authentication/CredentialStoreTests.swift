@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The credentials that are used for a space, and those that must not be used.
+/// The credentials that must and must not be used for a protection space.
 @Suite struct CredentialStoreTests {
     private static func space(
         _ realm: String? = "r", host: String = "example.com", port: Int = 443, scheme: String = "https",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// Answers that Apache and Squid accept, and their responses.
+/// Answers to challenges that Apache and Squid accept, and their responses.
 @Suite struct DigestServerTests {
     private static let apacheHint: Comment = "not installed: \(ApacheServer.installHint)"
     private static let squidHint: Comment = "not installed: \(SquidProxy.installHint)"
@@ -93,7 +93,7 @@ import Testing
                 challenge.authorization(
                     user: "ada", password: "secret", method: method, uri: target, body: nil, count: 1,
                     cnonce: DigestNonce(challenge).makeCnonce()))
-            // No server is listening there, which Squid detects after accepting the client.
+            // No server listens at this port, which Squid detects after accepting the client.
             let answer = try client.exchange(method, target, headers: ["Proxy-Authorization: \(value)"])
             #expect(asked.status == 407 && answer.status == 503, "\(method): \(answer.statusLine)")
         }

@@ -60,7 +60,7 @@ import Testing
         return try challenge(#"realm="a \"b\" \\c", nonce="N0nce/+=", algorithm=\#(sample.algorithm)"# + protection)
     }
 
-    /// The parameters of the answer, which has the same form as a challenge.
+    /// Returns the parameters of the answer, which has the same form as a challenge.
     private static func parameters(
         _ challenge: DigestChallenge, user: String = "Mufasa", uri: String = "/x?a=1", body: Data? = Data()
     ) throws -> [String: String] {

@@ -7,7 +7,7 @@ import Testing
 
 /// The .netrc format, as read by curl.
 @Suite struct NetrcTests {
-    /// The user and password of a host as "user:password".
+    /// Returns the user and password of a host as "user:password".
     private static func found(_ netrc: Netrc, _ host: String, user: String? = nil) -> String? {
         netrc.credential(forHost: host, user: user).map { "\($0.user ?? "nil"):\($0.password ?? "nil")" }
     }
@@ -84,7 +84,7 @@ import Testing
             "machine 127.0.0.1 password b login a",
             "machine 127.0.0.1 login a password b machine 127.0.0.1 login c password d", "machine other login x password y",
         ]
-        // Later versions do not recognize a comment after a word, and end a word at a non-ASCII letter.
+        // Later curl versions do not recognize a comment after a word, and end a word at a non-ASCII letter.
         if try ProcessRunner.run("curl", ["--version"]).text.contains("libcurl/7.") {
             texts += ["machine 127.0.0.1 login a # password x\npassword b#c", "machine 127.0.0.1 login ä password ü"]
         }

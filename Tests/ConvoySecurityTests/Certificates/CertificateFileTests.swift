@@ -45,7 +45,7 @@ import Testing
 
     @Test(
         arguments: [
-            // Rejected for servers, and trusted only for mail.
+            // OpenSSL's settings reject this certificate for servers, and trust it only for mail.
             [0x30, 0x0C, 0xA0, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 1],
             [0x30, 0x0C, 0x30, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 4],
         ] as [[UInt8]])

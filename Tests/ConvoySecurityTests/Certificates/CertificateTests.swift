@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Properties of certificates, and which bytes are valid certificates.
+/// The properties of certificates, and the bytes that are valid certificates.
 @Suite struct CertificateTests {
     let root: TestCertificate
     let made: TestCertificate
@@ -79,7 +79,7 @@ import Testing
     @Test func `certificates with equal bytes are equal`() throws {
         let same = try Certificate(made)
         #expect(same == certificate && same.hashValue == certificate.hashValue)
-        // The same key and names, but a different serial number and signature.
+        // The renewed certificate has the same key and names, but a different serial number and signature.
         let renewed = try Certificate(made.reissued())
         #expect(renewed != certificate && renewed.publicKeyPin == certificate.publicKeyPin)
         #expect(Set([certificate, same, renewed]).count == 2)
@@ -114,7 +114,7 @@ import Testing
         ("a_*.example.com", "a_b.example.com", false), ("**.example.com", "a_b.example.com", false),
         ("*.*.example.com", "a_b.c.example.com", false), ("*.0.0.1", "a_b.0.0.2", false),
         ("a-b.example.com", "a_b.example.com", false), ("*.example.com\0.evil.test", "a_b.example.com", false),
-        // The same for names without an underscore.
+        // The same rules apply to names without an underscore.
         ("*.example.com", "a-b.example.com", true), ("*.example.com", "c.a-b.example.com", false),
         ("*.com", "a-b.com", false), ("a*.example.com", "a-b.example.com", false),
     ])

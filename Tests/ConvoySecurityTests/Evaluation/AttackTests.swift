@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `another issuer's certificate for the pinned key does not certify a server`() throws {
-        // It has the key, which is public, and names chosen by the attacker.
+        // This certificate has the victim's key, which is public, and names chosen by the attacker.
         let stolen = try TestCertificate.root(.authority("Mine")).issue(
             .authority("Stolen"), forKeyOf: made.intermediate)
         let attacker = try TestCertificate.root(.authority("Stolen")).issue(SpecimenAuthorities.server)
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func `many minor faults do not hide a serious one`() throws {
-        // Each authority below the pinned one has expired, which its pin excuses. OpenSSL reports last that the
+        // Each authority below the pinned one has expired, which its pin permits. OpenSSL reports last that the
         // signature of the server's certificate is invalid.
         var policy = try policy(.publicKey, made.unknownRoot)
         policy.maximumChainDepth = 100
@@ -71,7 +71,7 @@ import Testing
                 last = try last.issue(profile)
             }
             let sent = try last.issue(SpecimenAuthorities.server).chain.map { try Certificate($0) }
-            // Problems beyond the first 32 are not examined, and are never excused.
+            // Problems beyond the first 32 are not examined, and are never permitted.
             #expect(reason(policy, sent) == (count <= 32 ? nil : .notPinned), "\(count) between")
             var forged = sent[0].derData
             forged[forged.endIndex - 1] ^= 1

@@ -66,7 +66,7 @@ import Testing
         let certificates = try Certificate.certificates(contentsOf: file)
         #expect(certificates.count == text.ranges(of: "-----BEGIN CERTIFICATE-----").count)
         #expect(reason(.file(file)) == .unknownRoot)
-        // The policy that trusts the system trusts the system's authorities.
+        // A policy with these certificates trusts each of them.
         let now = Date()
         let valid = certificates.filter { ($0.notValidAfter ?? now) > now && ($0.notValidBefore ?? now) < now }
         var policy = SecurityPolicy()

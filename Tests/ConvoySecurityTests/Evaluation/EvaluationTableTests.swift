@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Evaluates every specimen under every policy, and compares the decision with an independent expectation.
+/// Compares the decision on every specimen under every policy with an independent expectation.
 @Suite struct EvaluationTableTests {
     @Test func `every cell of the table has the expected decision`() throws {
         let made = try SpecimenAuthorities()

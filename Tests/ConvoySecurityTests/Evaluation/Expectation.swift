@@ -61,7 +61,7 @@ struct PolicyCell: Sendable, CustomStringConvertible {
     /// Whether the server tests use the complete table instead of a part of it: `CONVOY_TRUST_TABLE=whole`.
     static let isWholeAsked = ProcessInfo.processInfo.environment["CONVOY_TRUST_TABLE"] == "whole"
 
-    /// Whether the specimen contains any of the parts to pin.
+    /// Returns whether the specimen contains any of the parts to pin.
     func isFor(_ specimen: Specimen) -> Bool {
         guard case .parts(let parts) = pins, !parts.isEmpty else { return true }
         return !parts.isDisjoint(with: specimen.parts.keys)
@@ -94,14 +94,15 @@ struct PolicyCell: Sendable, CustomStringConvertible {
     }
 }
 
-/// The expected decision for a cell, derived from the specimen's description and AFNetworking's rules. The chain
-/// matters, and not the certificates that were sent.
+/// The expected decision for a cell, derived from the specimen's description and AFNetworking's rules. It depends on
+/// the chain, not on the certificates that were sent.
 struct Expectation {
     typealias Reason = ServerTrustFailure.Reason
     let specimen: Specimen
     let cell: PolicyCell
 
-    /// The problem that is reported if there are several: the one that makes all others meaningless.
+    /// The problems in the order of their severity. If there are several, only the first is reported, because it makes
+    /// all others meaningless.
     private static let worstFirst: [Reason] = [
         .badSignature, .unknownRoot, .invalidChain, .wrongUsage, .nameConstraints, .weakSignature, .weakKey, .wrongHost,
         .expired, .notYetValid,
@@ -112,7 +113,7 @@ struct Expectation {
         return parts.contains(part)
     }
 
-    /// The length of the path. The trusted root and a pinned server certificate need not be sent.
+    /// Returns the length of the path. The trusted root and a pinned server certificate need not be sent.
     private func reach(withPins: Bool) -> Int {
         let path = specimen.path
         var count = 1
@@ -126,7 +127,7 @@ struct Expectation {
         return count
     }
 
-    /// The problems of a chain with the first links.
+    /// Returns the problems of a chain with the first links.
     private func faults(ofFirst count: Int) -> Set<Reason> {
         let links = specimen.path.prefix(count)
         return links.reduce(into: Set(links.dropLast().flatMap(\.faultsOfSignature))) { $0.formUnion($1.faults) }
@@ -153,7 +154,8 @@ struct Expectation {
         return specimen.sendsOnlyParts && sent.allSatisfy(isPinned) ? nil : .chainNotPinned
     }
 
-    /// A pinned certificate is the only authority, so the chain ends at the first one.
+    /// The reason for a refusal with pinned certificates. They are the only authorities, so the chain ends at the first
+    /// one.
     private var certificateReason: Reason? {
         guard let end = specimen.path.prefix(reach(withPins: true)).firstIndex(where: isPinned) else {
             return .notPinned
@@ -163,9 +165,9 @@ struct Expectation {
         return worst(faults)
     }
 
-    /// A pinned key must be in the valid chain. If the chain is invalid, the key must be the server's or have certified
-    /// it, and only dates and the usage of the server's own certificate may be wrong. The name must match if it is
-    /// validated.
+    /// Returns the reason for a refusal with pinned keys; nil if the server must be trusted. A pinned key must be in
+    /// the valid chain. If the chain is invalid, the key must be the server's or have certified it, and only dates and
+    /// the usage of the server's own certificate may be wrong. The name must match if it is validated.
     private func keyReason(_ isValid: Bool) -> Reason? {
         if let reason = pathReason(isValid) { return reason }
         return cell.validatesName && !specimen.namesHost ? .wrongHost : nil

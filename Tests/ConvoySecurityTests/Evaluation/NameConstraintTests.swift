@@ -3,8 +3,8 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Name constraints are checked for the requested host, because a wildcard may match more hosts than its authority may
-/// certify.
+/// Name constraints, which are checked for the requested host, because a wildcard may match more hosts than its
+/// authority may certify.
 @Suite struct NameConstraintTests {
     typealias Constraints = TestCertificate.NameConstraints
 
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // The excluded subtree, the name in the certificate, the host, and whether the host is accepted.
+        // Each row has the excluded subtree, the name in the certificate, the host, and whether the host is accepted.
         ("evil.example.com", "*.example.com", "evil.example.com", false),
         ("evil.example.com", "*.example.com", "EVIL.Example.COM", false),
         ("evil.example.com", "*.example.com", "evil.example.com.", false),
@@ -42,7 +42,7 @@ import Testing
         ("xn--bcher-kva.example.com", "*.example.com", "xn--bcher-kva.example.com", false),
         ("xn--bcher-kva.example.com", "*.example.com", "XN--BCHER-KVA.example.com", false),
         ("xn--bcher-kva.example.com", "*.example.com", "bucher.example.com", true),
-        // Names without a wildcard behave as before.
+        // Names without a wildcard are checked in the same way.
         ("evil.example.com", "evil.example.com", "evil.example.com", false),
         ("evil.example.com", "good.example.com", "good.example.com", true),
         ("example.org", "*.example.com", "evil.example.com", true),
@@ -83,7 +83,7 @@ import Testing
         #expect(try reason(permitted, ["192.0.2.1"], "192.0.2.1") == nil)
         #expect(try reason(permitted, ["2001:db8::1"], "[2001:DB8:0::1]") == nil)
         #expect(try reason(permitted, ["198.51.100.1"], "198.51.100.1") == .nameConstraints)
-        // The constraint does not apply to names.
+        // The constraint for addresses does not apply to names.
         #expect(try reason(permitted, ["*.example.com"], "evil.example.com") == nil)
     }
 

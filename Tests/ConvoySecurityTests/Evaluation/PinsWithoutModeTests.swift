@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Pins and name validation apply regardless of the other settings of a policy.
+/// Pins and name validation, which apply regardless of the other settings of a policy.
 @Suite struct PinsWithoutModeTests {
     let root: TestCertificate
     let server: TestCertificate

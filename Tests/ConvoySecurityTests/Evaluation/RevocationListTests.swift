@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Revocation lists in a policy. A server is refused if a list revokes its certificate, or if no list covers it.
+/// Revocation lists in a policy, which refuses a server if a list revokes its certificate, or if no list covers it.
 @Suite struct RevocationListTests {
     let root: TestCertificate
     let intermediate: TestCertificate
@@ -65,7 +65,7 @@ import Testing
         #expect(failure.reason == .revoked && failure.reasons == [.revoked] && failure.certificate == certificate)
         #expect(failure.revocation?.date == date && failure.revocation?.reason == .keyCompromise)
         #expect(failure.description.contains("2023-11-14") && failure.description.contains("keyCompromise"))
-        // An entry without a reason, along with other revoked certificates.
+        // The entry has no reason, and the list contains other revoked certificates.
         let others = try (0..<50).map { _ in try intermediate.issue(.server("other.test")) }
         let silent = try self.file(
             root.revocationList(), intermediate.revocationList(revoking: others + [server] + others))
@@ -106,7 +106,7 @@ import Testing
             #expect(failure?.reason == .noValidRevocationList, "\(name): \(failure as Any)")
             #expect(failure?.description.contains("no valid revocation list") == true)
         }
-        // A new list next to the old one is used, according to the date of the evaluation.
+        // Of an old and a new list, the one that is valid at the date of the evaluation is used.
         let renewed = try file(first, intermediate.revocationList(nextUpdate: past), second)
         #expect(try failure([renewed]) == nil)
         let tomorrow = Date(timeIntervalSinceNow: 90_000)
@@ -228,7 +228,7 @@ import Testing
     @Test func `a server that sends a thousand certificates is rejected before any is verified`() throws {
         let root = try TestCertificate.root()
         let leaf = try root.issue(.server("localhost"))
-        // Each certificate could have issued each other: a web of cross-signatures.
+        // Each certificate could have been issued by any other, as in a web of cross-signatures.
         let key = try TestCertificate.root(.authority("Web"))
         let web = try (0..<80).map { _ in try key.issue(.authority("Web"), forKeyOf: key) }.map { try Certificate($0) }
         let trust = ServerTrust(
@@ -238,7 +238,7 @@ import Testing
             policy.certificateAuthorities = .certificates([try Certificate(root)])
             let failure = policy.evaluate(trust, forDomain: "localhost").failure
             #expect(failure?.reason == .invalidChain && failure?.description.contains("1001 certificates") == true)
-            // A number that is plausible for a chain and some additional certificates is accepted.
+            // The number of certificates is plausible for a chain with some additional certificates.
             let some = ServerTrust(certificates: Array(trust.certificates.prefix(64)))
             #expect(policy.evaluate(some, forDomain: "localhost").isTrusted)
         }

@@ -2,8 +2,8 @@ import ConvoySecurity
 import ConvoyTestServer
 import Foundation
 
-/// The certificates presented by a server, and the true facts about them, which are stated manually and not computed by
-/// the code under test.
+/// The certificates presented by a server, and the facts about them, which are stated manually and not computed by the
+/// code under test.
 struct Specimen: Sendable {
     typealias Reason = ServerTrustFailure.Reason
 
@@ -18,7 +18,7 @@ struct Specimen: Sendable {
         var faults: Set<Reason> = []
         /// The problems of its signature, which matter only if a chain continues beyond it.
         var faultsOfSignature: Set<Reason> = []
-        /// Whether the server sends it.
+        /// Whether the server sends this certificate.
         var isSent = true
     }
 
@@ -27,7 +27,7 @@ struct Specimen: Sendable {
     var identity: TestCertificate
     /// A certificate to send instead of the server's own, for which no server could have the key.
     var forged: Certificate?
-    /// The certificates that are sent after it.
+    /// The certificates that are sent after the server's certificate.
     var rest: [TestCertificate]
     /// The host of the URL.
     var host = SpecimenAuthorities.host

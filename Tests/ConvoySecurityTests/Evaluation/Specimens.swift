@@ -10,7 +10,7 @@ struct Specimens {
     private let server = SpecimenAuthorities.server
     private let root = Link(part: .root, isSent: false)
 
-    /// All specimens.
+    /// Returns all specimens.
     func all() throws -> [Specimen] {
         try dates() + keys() + authorities() + usages() + names() + chains() + attacks()
     }
@@ -154,7 +154,7 @@ struct Specimens {
         return [unrelated, unordered, try made.specimen("chain of 20", of: long.issue(server))]
     }
 
-    /// The specimens presented by an attacker without the pinned key. The pinned parts are the victim's.
+    /// Returns the specimens presented by an attacker without the pinned key. The pinned parts are the victim's.
     private func attacks() throws -> [Specimen] {
         let victim = try leaf { _ in }
         let parts: [Specimen.Part: TestCertificate] = [

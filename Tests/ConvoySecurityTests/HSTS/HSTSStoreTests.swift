@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// HSTS policies are stored for the specified time and hosts, and outlive the process.
+/// HSTS policies, which are stored for the specified time and hosts, and outlive the process.
 @Suite struct HSTSStoreTests {
     /// A clock that a test can set.
     private final class Clock: Sendable {
@@ -58,7 +58,7 @@ import Testing
         #expect(store.requiresTLS(forHost: "a.example"))
         store.note("max-age=0", fromHost: "a.example")
         #expect(!store.requiresTLS(forHost: "a.example"))
-        // A parent domain that includes it is not affected.
+        // A parent domain that includes the host is not affected.
         store.note("max-age=100; includeSubDomains", fromHost: "example")
         store.note("max-age=100", fromHost: "a.example")
         store.note("max-age=0", fromHost: "a.example")

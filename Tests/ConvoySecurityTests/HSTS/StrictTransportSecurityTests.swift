@@ -2,7 +2,8 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// The field is parsed according to its grammar (RFC 6797, section 6.1), and rejected as a whole if it is invalid.
+/// The `Strict-Transport-Security` field, which is parsed according to its grammar (RFC 6797, section 6.1) and rejected
+/// as a whole if it is invalid.
 @Suite struct StrictTransportSecurityTests {
     @Test(arguments: [
         ("max-age=31536000", 31_536_000, false),

@@ -4,13 +4,13 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Damaged keys and stores cause a specific error, and never a crash.
+/// Damaged keys and stores, which cause a specific error and never a crash.
 @Suite struct ClientIdentityDamageTests {
     let made: TestCertificate
 
     init() throws { made = try TestCertificate.root().issue(.client("ada")) }
 
-    /// The error; nil if the identity can be loaded.
+    /// Returns the error that loading the identity throws; nil on success.
     private func failure(_ identity: ClientIdentity) -> CertificateError? {
         do throws(CertificateError) {
             _ = try identity.certificates()
@@ -105,7 +105,7 @@ import Testing
         }
         let noKey = try make(["-nokeys", "-in", files.certificate.path])
         #expect(failure(ClientIdentity(pkcs12Data: noKey) { "x" }) == .noKey(file: ""))
-        // Legacy ciphers, with the correct passphrase.
+        // The store uses legacy ciphers, and the passphrase is correct.
         let old = try make(["-legacy", "-inkey", files.key.path, "-in", files.certificate.path])
         if !old.isEmpty {
             #expect(failure(ClientIdentity(pkcs12Data: old) { "x" }) == .notPKCS12(file: ""))

@@ -26,7 +26,7 @@ import Testing
         ("**.example.com", ["anexample.com", "example.com.evil.test", "com"]),
         ("127.0.0.1", ["127.0.0.2", "127.0.0.1.example.com", "127.0.0.1\0"]), ("::1", ["::2", "0.0.0.1", "::1\0"]),
         ("*.0.0.1", ["127.0.0.1"]), ("**.1", ["127.0.0.1"]),
-        // The Kelvin sign, whose lowercase form is k, and the long s.
+        // The texts contain the Kelvin sign, whose lowercase form is k, and the long s.
         ("kiosk.example.com", ["\u{212A}iosk.example.com", "kio\u{17F}k.example.com"]),
     ])
     func `a pattern does not match other hosts`(pattern: String, hosts: [String]) throws {

@@ -27,7 +27,7 @@ struct Outcome: CustomStringConvertible {
     /// The reason why the server was not trusted.
     var reason: ServerTrustFailure.Reason? { error?.serverTrustFailure?.reason }
 
-    /// Whether the server was trusted or refused as expected, with the error code for the reason.
+    /// Returns whether the server was trusted or refused as expected, with the error code for the reason.
     func isRight(_ expected: ServerTrustFailure.Reason?) -> Bool {
         guard let expected else { return error == nil && status == 200 }
         let code: URLError.Code =

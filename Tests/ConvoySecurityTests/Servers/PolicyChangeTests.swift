@@ -7,7 +7,7 @@ import FoundationNetworking
 import Testing
 
 /// Policies and connections. A connection is used only under the policy under which it was made, and no plain-text
-/// connection is made if anything is pinned.
+/// connection is made to a pinned host.
 @Suite struct PolicyChangeTests {
     private let root: TestCertificate
     private let certificate: TestCertificate

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Request bodies: no part of them is sent to an untrusted server.
+/// Request bodies, no part of which is sent to an untrusted server.
 @Suite struct RequestBodyTests {
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
     func `neither credentials nor a body are sent before the server is trusted`(

@@ -112,7 +112,7 @@ import Testing
         server.route("/closing", .text("secret").header("Connection", "close"))
         var configuration = ConnectionConfiguration()
         configuration.securityPolicy = try own(root, [file])
-        // Keep the configuration, so that its lists are kept.
+        // Keep the configuration, because it retains the lists.
         let kept = configuration
         #expect(await Outcome(of: server.url("/closing", host: "localhost")) { $0 = kept }.body == "secret")
         try write(root.revocationList(), issuer.revocationList(revoking: [certificate]))
@@ -138,7 +138,7 @@ import Testing
             }
             #expect(outcome.reason == reason)
         }
-        // Without TLS, none of this can be checked.
+        // Nothing of this can be checked without TLS.
         let plain = try TestServer()
         let outcome = await Outcome(of: plain.url("/")) { $0.securityPolicy.publicKeyPins = [own] }
         #expect(outcome.error?.code == .appTransportSecurityRequiresSecureConnection)

@@ -4,10 +4,10 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// `openssl s_server`, which reports every TLS record.
+/// Handshakes with `openssl s_server`, which reports every TLS record.
 @Suite(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
 struct SServerTrustTests {
-    /// Whether the server has received application data, according to its report of the records.
+    /// Returns whether the server has received application data, according to its report of the records.
     private func sawData(_ output: String) -> Bool {
         let lines = output.split(separator: "\n")
         return zip(lines, lines.dropFirst()).contains { head, bytes in
@@ -19,12 +19,12 @@ struct SServerTrustTests {
         }
     }
 
-    /// Whether the client has aborted the handshake.
+    /// Returns whether the client has aborted the handshake.
     private func sawAlert(_ output: String) -> Bool {
         output.split(separator: "\n").contains { $0.hasPrefix("<<<") && $0.contains("Alert") && $0.contains("fatal") }
     }
 
-    /// The output of the server, starting at an offset in its log.
+    /// Returns the output of the server, starting at an offset in its log.
     private func output(of server: OpenSSLServer, from offset: UInt64) throws -> String {
         let file = try FileHandle(forReadingFrom: server.process.log)
         defer { try? file.close() }
@@ -46,7 +46,7 @@ struct SServerTrustTests {
     ]
 
     private func isServed(_ specimen: Specimen, _ version: OpenSSLServer.Version) -> Bool {
-        // With TLS 1.2 the server does not use a key that must not sign.
+        // With TLS 1.2, the server does not use a key that may not sign.
         if version == .tls12, specimen.name == "key for lists only" { return false }
         guard PolicyCell.isWholeAsked else { return Self.names.contains(specimen.name) }
         return specimen.forged == nil

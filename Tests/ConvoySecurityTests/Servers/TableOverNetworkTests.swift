@@ -5,7 +5,8 @@ import Testing
 
 /// The evaluation table, with real handshakes.
 @Suite struct TableOverNetworkTests {
-    /// Evaluating all cells would take minutes. For each specimen, a few are used, which differ between specimens.
+    /// The step between the tested cells of a specimen. Evaluating all cells would take minutes, so each specimen uses
+    /// a few, which differ between specimens.
     static let stride = PolicyCell.isWholeAsked ? 1 : 13
 
     @Test func `an untrusted server receives no byte of a request`() async throws {
@@ -45,7 +46,7 @@ import Testing
         #expect(counts.trusted > 60 && counts.refused > 60, "\(counts)")
     }
 
-    /// Whether the host resolves to a server on 127.0.0.1.
+    /// Returns whether the host resolves to a server on 127.0.0.1.
     private func isReachable(_ specimen: Specimen) -> Bool {
         let host = specimen.host.lowercased()
         return specimen.forged == nil && (host == "127.0.0.1" || host.hasSuffix("localhost"))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// Numbers, strings, keys and containers are decoded like in `JSONDecoder`.
+/// Numbers, strings, keys and containers, which are decoded as by `JSONDecoder`.
 @Suite struct DecodedValueTests {
     @Test(arguments: [
         "0", "-0", "1", "-1", "127", "128", "-128", "-129", "255", "256", "32767", "32768", "65535", "65536", "2147483647",
@@ -137,7 +137,7 @@ import Testing
         expectSame([String: Int].self, text)
     }
 
-    /// Above a number of keys, they are no longer looked up one by one.
+    /// Keys of large objects are no longer looked up one by one.
     @Test func `an object with many members decodes as in Foundation`() {
         let members = (0..<1000).map { #""k\#($0)":\#($0)"# }.joined(separator: ",")
         expectSame([String: Int].self, "{\(members)}")
@@ -211,7 +211,7 @@ import Testing
         expectSame([String?].self, #"[null,"a",1]"#)
     }
 
-    /// A decoder that outlives the call still has the bytes, although they belonged to the caller.
+    /// A decoder that outlives the call keeps the bytes, although they belonged to the caller.
     @Test func `a retained decoder can be used later`() throws {
         struct Keeping: Decodable {
             let decoder: any Decoder

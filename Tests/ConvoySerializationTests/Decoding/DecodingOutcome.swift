@@ -21,12 +21,12 @@ enum DecodingOutcome {
         case DecodingError.valueNotFound(let type, let context): "valueNotFound \(type) \(text(context))"
         case DecodingError.keyNotFound(let key, let context): "keyNotFound \(key.stringValue) \(text(context))"
         case DecodingError.dataCorrupted(let context): "dataCorrupted \(text(context))"
-        // Each decoder has its own error type for a number that does not fit. Both become `dataCorrupted` in the end.
+        // Each decoder has its own error type for a number that does not fit. Both are converted to `dataCorrupted`.
         default: "another error"
         }
     }
 
-    /// The text of a value. Distinguishes zeros with different signs, and NaN.
+    /// Returns the text of a value. Distinguishes zeros with different signs, and NaN.
     static func text(of value: Any) -> String {
         switch value {
         case let value as Double: "\(value) \(value.bitPattern)"

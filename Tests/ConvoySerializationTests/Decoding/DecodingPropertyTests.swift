@@ -28,7 +28,7 @@ import Testing
             let expected = DecodingScript.run(seed: caseSeed) { try $0.decode(type, from: text) }
             own += outcome == nil ? 0 : 1
             calls += outcome?.count ?? 0
-            // An invalid text is passed to Foundation, unless it is still valid.
+            // The decoder passes an invalid text to Foundation, unless the text is still valid.
             if (outcome ?? (isBroken ? expected : nil)) == expected, numbers.count > 1 { continue }
             let same = zip(outcome ?? [], expected ?? []).prefix { $0 == $1 }.count
             if (outcome ?? (isBroken ? expected : nil)) != expected { faults += 1 }

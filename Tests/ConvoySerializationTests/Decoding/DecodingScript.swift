@@ -92,7 +92,7 @@ final class DecodingScript: @unchecked Sendable {
 
     private func use(_ container: KeyedDecodingContainer<AnyKey>) throws {
         log.append("keyed \(container.codingPath.map(\.stringValue))")
-        // After keys have been listed, they are looked up differently.
+        // After keys have been listed, the decoder looks them up differently.
         var keys = RandomDocument.keys
         if pick(2) == 0 {
             keys = container.allKeys.map(\.stringValue).sorted() + keys.prefix(6)
@@ -137,7 +137,7 @@ final class DecodingScript: @unchecked Sendable {
 
     private func record(_ value: Any?) throws { log.append(value.map(DecodingOutcome.text(of:)) ?? "nothing") }
 
-    /// Continues after most errors.
+    /// Runs a step, and ignores most errors.
     private func attempt(_ step: () throws -> Void) throws {
         rest -= 1
         do {

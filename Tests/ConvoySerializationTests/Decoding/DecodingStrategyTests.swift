@@ -152,7 +152,7 @@ import Testing
             init(from decoder: any Decoder) throws {
                 let container = try decoder.container(keyedBy: AnyKey.self)
                 names = container.allKeys.map(\.stringValue)
-                // The key is also found by its name, without the list.
+                // The key is also found by its name before keys have been listed.
                 for name in names where !(try decoder.container(keyedBy: AnyKey.self).contains(AnyKey(name))) {
                     names.append("not found")
                 }

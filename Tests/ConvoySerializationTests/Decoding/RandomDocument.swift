@@ -15,7 +15,7 @@ struct RandomDocument {
     private mutating func pick(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
     private mutating func pick<Value>(of values: [Value]) -> Value { values[pick(values.count)] }
 
-    /// A valid text.
+    /// Returns a valid text.
     mutating func text() -> [UInt8] {
         var text: [UInt8] = []
         appendValue(to: &text, depth: pick(2) == 0 ? 1 : 0)

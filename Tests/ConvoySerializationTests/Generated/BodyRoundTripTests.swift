@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct BodyRoundTripTests {
-    /// Whether the value read by Foundation is equal to the original.
+    /// Returns whether the value read by Foundation is equal to the original.
     private func same(_ object: Any, _ value: ParameterValue, json: Bool) -> Bool {
         switch value {
         case .null: return object is NSNull
@@ -28,7 +28,7 @@ import Testing
         case .dictionary(let values):
             guard let table = object as? [String: Any], table.count == values.count else { return false }
             return values.allSatisfy { key, value in table[key].map { same($0, value, json: json) } ?? false }
-        case .object: return false  // Never generated.
+        case .object: return false  // The generator never creates objects.
         }
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// 100,000 trees. Each query must decode to the paths and values of its tree.
+/// Random trees, whose queries must decode to the paths and values of the tree.
 @Suite struct QueryRoundTripTests {
     private struct Leaf {
         var path: [QueryDecoder.Step]

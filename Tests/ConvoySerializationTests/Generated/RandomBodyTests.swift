@@ -6,8 +6,8 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// More than 100,000 random bodies. Each results in an object, nil, or an error in a known domain, and never in a
-/// crash.
+/// More than 100,000 random bodies, each of which must result in an object, nil, or an error in a known domain, and
+/// never in a crash.
 @Suite struct RandomBodyTests {
     private struct Bodies {
         var generator: SplitMix64

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// A value that encodes itself with a random program: through every kind of container, sometimes more than once.
+/// A value that encodes itself with a random program, which uses every kind of container, sometimes more than once.
 struct RandomEncodable: Encodable {
     indirect enum Program {
         case scalar(any Encodable)

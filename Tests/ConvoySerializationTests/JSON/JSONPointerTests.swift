@@ -5,7 +5,7 @@ import Testing
 
 /// JSON Pointer (RFC 6901).
 @Suite struct JSONPointerTests {
-    /// The example document in section 5.
+    /// The example document in section 5 of the RFC.
     private let document = bytes(
         #"{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}"#)
 

@@ -75,7 +75,7 @@ import Testing
         for (one, other) in [
             ("1", "1.0000000000000000000001"), ("1", #""1""#), ("1", "true"), ("0", "false"), ("null", "false"),
             ("[1,2]", "[2,1]"), (#"{"a":1}"#, #"{"a":1,"b":1}"#), (#"{"a":1}"#, #"{"b":1}"#), ("{}", "[]"),
-            // Equal as `String`, but with different code points.
+            // These texts are equal as `String`, but have different code points.
             ("\"\u{E9}\"", "\"e\u{301}\""), ("{\"\u{E9}\":1}", "{\"e\u{301}\":1}"),
         ] {
             #expect(try parse(one) != parse(other), "\(one), \(other)")
@@ -135,7 +135,7 @@ import Testing
             }
             let foundation = try? JSONSerialization.jsonObject(with: Data(broken), options: .fragmentsAllowed)
             if foundation == nil {
-                // Foundation rejects numbers that it cannot represent. They are valid.
+                // Foundation rejects valid numbers that it cannot represent.
                 if let read = try? JSON(parsing: Data(broken)) {
                     let again = try JSON(parsing: bytesOf(read))
                     #expect(again == read, "seed \(seed), round \(round)")
@@ -143,7 +143,7 @@ import Testing
                     #expect(hasGreatNumber(read), "seed \(seed), round \(round): \(text)")
                 }
             } else if let error = failure({ try JSON(parsing: Data(broken)) }) {
-                // Foundation accepts these, but they are not valid JSON.
+                // Foundation accepts texts with these errors, but they are not valid JSON.
                 let reason = (error as? JSONSyntaxError)?.reason ?? ""
                 let known = [
                     "expected a value", "expected a key in quotes", "unpaired surrogate",

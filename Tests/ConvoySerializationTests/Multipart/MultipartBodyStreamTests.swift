@@ -151,7 +151,7 @@ import Testing
         }
         #expect(counts.dropLast().allSatisfy { $0 == 64 })
         #expect(Int64(counts.reduce(0, +)) == stream.contentLength)
-        // With a delay for each read, this would take at least eight seconds.
+        // If each read were delayed, this would take at least eight seconds.
         #expect(ContinuousClock.now - start < .seconds(7), "reading never sleeps")
         #expect(try (stream.replay() as? MultipartBodyStream)?.packetSize == 64)
         #expect(MultipartFormData.suggestedPacketSize == 16_384)
@@ -162,7 +162,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(), to: "f")
         let handle = try FileHandle(forWritingTo: file)
-        // A sparse file of 1 GiB that uses no disk space.
+        // The file is sparse, so that 1 GiB uses no disk space.
         try handle.truncate(atOffset: 1 << 30)
         try handle.close()
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
@@ -182,7 +182,7 @@ import Testing
         #expect(residentMemory() - before < 96 << 20)
     }
 
-    /// The resident memory, in bytes.
+    /// Returns the resident memory, in bytes.
     private func residentMemory() -> Int {
         let fields = ((try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? "").split(separator: " ")
         return (fields.count > 1 ? Int(fields[1]) ?? 0 : 0) * 4096

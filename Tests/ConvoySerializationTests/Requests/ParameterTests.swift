@@ -143,7 +143,7 @@ import Testing
         var generator = SplitMix64(seed: 3)
         let formatter = ISO8601DateFormatter()
         for _ in 0..<200 {
-            // Start in 1800, because Foundation's calendar differs before 1582.
+            // The random dates start in 1800, because Foundation's calendar differs before 1582.
             let date = Date(
                 timeIntervalSince1970: Double(Int.random(in: -5_364_662_400..<4_102_444_800, using: &generator)))
             #expect(DateText.iso8601(date) == formatter.string(from: date))

@@ -104,14 +104,14 @@ import Testing
 
     @Test(arguments: [0x4F, 0x5F] as [UInt8])
     func `repeated data and text count by their length`(marker: UInt8) {
-        // Foundation copies these for every reference: 100 MB take it five seconds.
+        // Foundation copies the data for every reference, which takes five seconds for 100 MB.
         let array = [0xAF, 0x12] + big(1_000, 4) + repeatElement([0, 1], count: 1_000).joined()
         let long = [marker, 0x12] + big(100_000, 4) + [UInt8](repeating: 65, count: 100_000)
         #expect(limit(failure { try parse(binary([array, long])) }) == .expansion)
     }
 
     @Test func `a list that repeats small values often is parsed`() throws {
-        // 50,000 dictionaries with the same key and value.
+        // The list has 50,000 dictionaries with the same key and value.
         let root = [0xAF, 0x12] + big(50_000, 4) + repeatElement([0, 1], count: 50_000).joined()
         let key = Array("a key of some thirty letters, say".utf8)
         let list = binary([root, [0xD1, 0, 2, 0, 3], [0x5F, 0x10, UInt8(key.count)] + key, [0x10, 7]])

@@ -160,7 +160,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let pipe = directory.file("pipe").path
         try #require(mkfifo(pipe, 0o600) == 0)
-        // Opening the pipe for reading would block until it has a writer.
+        // Opening this pipe for reading would block until a writer opens it.
         for body in [
             "<!DOCTYPE a SYSTEM 'file://\(pipe)'><a/>", "<!DOCTYPE a PUBLIC 'x' '\(pipe)'><a/>",
             "<?xml-stylesheet href='file://\(pipe)'?><a xmlns:xi='http://www.w3.org/2001/XInclude'><xi:include href='\(pipe)'/></a>",
@@ -328,12 +328,12 @@ import Testing
         for (name, code) in [
             ("x-no-such", XMLParser.ErrorCode.unknownEncodingError), ("utf-8//IGNORE", .unknownEncodingError),
             ("../../tmp/x", .unknownEncodingError), ("", .unknownEncodingError),
-            // In these encodings the declaration itself is not valid.
+            // The declaration itself is not valid in these encodings.
             ("EBCDIC-CP-US", .invalidEncodingError), ("UTF-16", .invalidEncodingError), ("UTF-32LE", .invalidEncodingError),
         ] {
             #expect(failure { try element(name, [0x41]) }?.code == code.rawValue, "\(name)")
         }
-        // Truncated in the middle of a character.
+        // The text is truncated in the middle of a character.
         #expect(failure { try element("GBK", [0xC4]) } != nil)
         #expect(failure { try element("ISO-2022-JP", [0x1B, 0x24, 0x42, 0x24]) } != nil)
     }

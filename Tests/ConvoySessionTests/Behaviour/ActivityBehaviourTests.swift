@@ -9,13 +9,13 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// How a monitor counts tasks and downloads.
+/// The number of tasks and downloads that a monitor counts.
 @Suite struct ActivityBehaviourTests {
     @Test func `a task counts once, like its operation`() async throws {
         let fixture = try SessionFixture()
         let gate = TestServer.Gate()
         fixture.server.route("/held", .text("held").held(by: gate))
-        // Other tests run concurrently.
+        // Count only this manager's operations, because other tests run concurrently.
         let monitor = NetworkActivityMonitor(queue: .global()) { [manager = fixture.manager] operation in
             operation.completionQueue === manager.completionQueue
         }

@@ -5,7 +5,8 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Both managers send each request in all forms. The server must receive, and the caller must get, the same.
+/// Differences between the managers. Both send each request in all forms; the server must receive the same request, and
+/// the caller must get the same result.
 @Suite struct DifferenceTests {
     private struct Trial: Sendable {
         let name: String
@@ -97,7 +98,8 @@ import Testing
         }
     }
 
-    /// The response received by the caller and the request received by the server, without server-specific parts.
+    /// Returns the response received by the caller and the request received by the server, without server-specific
+    /// parts.
     private static func facts(_ trial: Trial, _ way: Way) async throws -> [String] {
         let server = try TestServer()
         defer { server.stop() }

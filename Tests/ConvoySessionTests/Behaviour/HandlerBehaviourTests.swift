@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// When and how often the handlers of both managers run.
+/// The times and the number of handler calls with both managers.
 @Suite struct HandlerBehaviourTests {
     let server: TestServer
 

@@ -2,7 +2,7 @@ import ConvoyOperations
 import ConvoySession
 import Foundation
 
-/// The interchangeable managers. The same tests apply to all of them.
+/// The interchangeable managers, to which the same tests apply.
 enum ManagerKind: CaseIterable {
     case operations, session
 

@@ -16,7 +16,7 @@ struct Outcome: Sendable {
     var code: URLError.Code? { (error as? URLError)?.code }
     var status: Int? { (error as? HTTPError)?.statusCode ?? operation?.statusCode }
 
-    /// The object created by the response serializer, also for an error response.
+    /// The object created by the response serializer, including that of an error response.
     var object: Any? { (error as? HTTPError)?.responseObject ?? operation?.responseObject }
 
     /// Whether the handlers, if any, were called once with the operation's result.
@@ -24,7 +24,8 @@ struct Outcome: Sendable {
 }
 
 extension HTTPManager {
-    /// Sends a request in a form, and waits for its end. A request that is an operation first waits for another one.
+    /// Sends a request in a form, and waits for its end. In the form of an operation, the request first waits for
+    /// another one.
     func outcome(
         _ form: RequestForm, _ method: HTTPMethod = .get, _ url: String, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
@@ -114,7 +115,7 @@ private final class HandlerCalls: Sendable {
 }
 
 extension URLConnectionOperation {
-    /// Waits for the end, with or without success, and for the handlers. Returns the error.
+    /// Waits for the end of the operation, with or without success, and for the handlers. Returns the error.
     @discardableResult
     func end() async -> (any Error)? {
         do {

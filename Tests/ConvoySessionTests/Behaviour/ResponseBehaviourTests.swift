@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// How both managers handle requests and responses, in each form.
+/// Requests and responses of both managers in each form.
 @Suite struct ResponseBehaviourTests {
     let server: TestServer
 

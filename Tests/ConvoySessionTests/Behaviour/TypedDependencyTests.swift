@@ -15,7 +15,7 @@ import Testing
     private struct Limits: Codable, Sendable { let count: Int }
     private struct Refused: Error {}
 
-    /// Counted while it exists.
+    /// An object that shows by its lifetime whether it is retained.
     private final class Token: Sendable {}
 
     let server: TestServer

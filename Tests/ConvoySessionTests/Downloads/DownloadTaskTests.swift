@@ -148,7 +148,7 @@ import Testing
         try await waitUntil("bytes") { fixture.notes.contains("total 300000") }
         task.suspend()
         task.resume()
-        // By then the first transfer has stopped.
+        // The first transfer has stopped when the remaining bytes are requested.
         try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         gate.open()
         try await task.finished()
@@ -228,7 +228,7 @@ import Testing
         two.resume()
         gate.open()
         let errors = [await one.end(), await two.end()]
-        // The second may have started after the first ended.
+        // The second download may have started after the first ended.
         let refused = errors.compactMap { $0 as? DownloadError }
         #expect(errors.compactMap { $0 }.count == refused.count && refused.count <= 1, "\(errors)")
         for case let file? in [one.fileURL, two.fileURL] where FileManager.default.fileExists(atPath: file.path) {
@@ -288,7 +288,7 @@ import Testing
         try await waitUntil("bytes in a file") { task.countOfBytesReceived > 0 && !fixture.parts.isEmpty }
         task.suspend()
         task.resume()
-        // By then the first transfer has stopped.
+        // The first transfer has stopped when the remaining bytes are requested.
         try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         try await task.finished()
         let file = try #require(fixture.parts.first)

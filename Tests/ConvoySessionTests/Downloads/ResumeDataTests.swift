@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Invalid resume data causes a typed error, and never a crash or wrong bytes.
+/// Invalid resume data, which causes a typed error and never a crash or wrong bytes.
 @Suite struct ResumeDataTests {
     let fixture: SessionFixture
     let resumeData: ResumeData
@@ -102,7 +102,7 @@ import Testing
             with: resumeData, request: fixture.request("/file?b=2&a=%20"), completionHandler: nil)
     }
 
-    /// Resume data can be forged, including its digest.
+    /// An attacker can forge resume data including its digest.
     @Test(arguments: [
         ("url", "http://127.0.0.1/elsewhere"), ("url", "file:///etc/passwd"), ("url", ""), ("url", "http://u:p@127.0.0.1/"),
         ("file", "../../../../tmp/x"), ("file", "/etc/passwd"), ("file", ""), ("file", String(repeating: "A", count: 32)),
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `resume data is trusted only as far as the journal confirms it`() async throws {
-        // Another file with the same name, whose bytes are not part of the download and are not in the journal.
+        // Create another file with the same name, whose bytes do not belong to the download and are not in the journal.
         let directory = fixture.directory.url.appendingPathComponent("parts")
         for name in fixture.parts {
             let file = directory.appendingPathComponent(name)

@@ -138,7 +138,7 @@ import Testing
         let task = manager.dataTask(with: fixture.request("/endless"))
         task.resume()
         try await waitUntil("more bytes than the backlog limit") { task.countOfBytesReceived > 1 << 20 }
-        // The count stays bounded at two checks, between which 64 MiB would arrive many times over.
+        // The count is bounded at two checks, between which 64 MiB would arrive many times over.
         let before = task.countOfBytesReceived
         _ = try await manager.get("text").finished()
         #expect(task.countOfBytesReceived < 4 << 20 && before < 4 << 20)

@@ -44,7 +44,7 @@ import Testing
         try await waitUntil("bytes") { task.countOfBytesReceived >= 100_000 }
         task.suspend()
         task.resume()
-        // By then the first transfer has stopped.
+        // The first transfer has stopped when the remaining bytes are requested.
         try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         gate.open()
         try await task.finished()

@@ -19,7 +19,8 @@ import Testing
         func complete(_ number: Int) { completions.withLock { $0[number, default: 0] += 1 } }
     }
 
-    /// The process opens other descriptors once and keeps them: for its first timer and its first thread.
+    /// The number of open sockets. Other descriptors are opened once and kept, for the first timer and the first
+    /// thread.
     private static var openSockets: Int { ProcessMeters.descriptorTargets.count { $0.contains("socket:") } }
 
     /// Five hundred tasks: suspended from the start, running, suspended in the middle, ended, or waiting for another
@@ -70,7 +71,7 @@ import Testing
             sockets = Self.openSockets
             kept = try await tasks(fixture, ends)
             try await waitUntil("some have begun") { fixture.server.requests.count > 50 }
-            // From several threads, and more than once.
+            // Invalidate the session from several threads, and more than once.
             await withTaskGroup(of: Void.self) { group in
                 for _ in 0..<4 { group.addTask { fixture.manager.invalidate(cancellingTasks: true) } }
             }
@@ -87,7 +88,8 @@ import Testing
             let completions = ends.completions.withLock { $0 }
             #expect(completions.count == 500 && completions.values.allSatisfy { $0 == 1 })
             #expect(kept.allSatisfy { $0.state == .completed })
-            // The connections are closed although the tasks exist. (The server keeps its ends until it detects this.)
+            // All connections are closed although the tasks still exist. (The server keeps its ends until it detects
+            // this.)
             try await waitUntil("all sockets are closed") { Self.openSockets <= sockets }
         }
         try await waitUntil("the manager is gone") { manager == nil }
@@ -105,14 +107,14 @@ import Testing
             manager.responseSerializer = HTTPResponseSerializer()
             let task = manager.dataTask(with: URLRequest(url: server.url("/held")))
             task.resume()
-            // Before the connection, along with it, and in the middle of the body.
+            // Suspend the task before the connection, along with it, or in the middle of the body.
             if number % 3 > 0 { try await waitUntil("it has started") { number % 3 == 1 || task.countOfBytesReceived > 0 } }
             task.suspend()
             if number == 99 { kept = task }
         }
         try await waitUntil("all threads have ended") { Self.networkThreads <= threads }
         try await waitUntil("all sockets are closed") { Self.openSockets <= sockets }
-        // A hundred threads have had several each.
+        // A hundred threads have had several descriptors each.
         #expect(ProcessMeters.openDescriptors < descriptors + 20)
         // A task that was kept resumes on its own thread.
         server.servePattern(count: 100_000, at: "/held", etag: "\"1\"")

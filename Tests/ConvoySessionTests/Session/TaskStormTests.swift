@@ -12,7 +12,7 @@ import Testing
 
 /// Thousands of tasks that several threads suspend, resume and cancel concurrently.
 @Suite(.serialized) struct TaskStormTests {
-    /// The result of a task: how often its handler was called, and with what.
+    /// The result of a task: the number of handler calls and the arguments.
     private final class Outcome: Sendable {
         let calls = Locked(0)
         let isRight = Locked<Bool?>(nil)
@@ -20,7 +20,7 @@ import Testing
 
     private static let length = 40_000
 
-    /// A download including its successors, each of which resumes from the data of the previous one.
+    /// Returns a download whose successors each resume from the data of the previous one.
     private func download(
         _ fixture: SessionFixture, _ number: Int, _ outcome: Outcome, _ resumeData: ResumeData?
     ) -> SessionDownloadTask {
@@ -53,7 +53,7 @@ import Testing
         func count(_ what: String) { counts.withLock { $0[what, default: 0] += 1 } }
     }
 
-    /// Runs one thread with its 250 tasks.
+    /// Runs the 250 tasks of one thread.
     private func run(_ thread: Int, _ seed: UInt64, _ fixture: SessionFixture, _ kinds: Kinds) async throws {
         var random = SplitMix64(seed: seed &* 8 &+ UInt64(thread))
         for turn in 0..<250 {
@@ -99,7 +99,7 @@ import Testing
             kinds.count(error == nil ? "right" : (error as? URLError)?.code == .cancelled ? "cancelled" : "failed")
             #expect(outcome.calls.withLock { $0 } == ends, note)
             #expect(outcome.isRight.withLock { $0 } == (error == nil ? true : nil), note)
-            // A task that was cancelled just as its file was moved has left the file at its destination.
+            // A task that was cancelled while its file was moved has left the file at its destination.
             let cause = (error as? DownloadMoveError)?.underlyingError as? DownloadError
             let isTaken = ends > 1 && cause.map { if case .fileExists = $0.reason { true } else { false } } == true
             if let error, !isTaken, (error as? URLError)?.code != .cancelled {

@@ -52,7 +52,7 @@ final class SessionFixture: Sendable {
 }
 
 extension SessionTask {
-    /// Waits for the end, with or without success. Returns the error.
+    /// Waits for the end of the task, with or without success. Returns the error.
     @discardableResult
     func end() async -> (any Error)? {
         do {

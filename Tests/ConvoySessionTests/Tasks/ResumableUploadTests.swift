@@ -14,7 +14,7 @@ struct ResumableUploadTests {
         let data = Locked(Data())
     }
 
-    /// Sets up a tus server that has stored a part of an upload, and at which the next part fails at first.
+    /// Sets up a tus server that has stored part of an upload and rejects the next part at first.
     private func serve(_ server: TestServer, _ bytes: Data) -> Stored {
         let stored = Stored()
         let isBroken = Locked(true)

@@ -83,7 +83,7 @@ import Testing
         task.suspend()
         #expect(task.state == .suspended)
         task.resume()
-        // By then the first transfer has stopped.
+        // The first transfer has stopped when the remaining bytes are requested.
         try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         gate.open()
         try await task.finished()

@@ -3,7 +3,7 @@ import Foundation
 /// Conformance test data from other projects, in a folder for each subject. It is not in the repository: the variable
 /// CONVOY_SUITES names its directory.
 public enum ConformanceSuite {
-    /// The directory of a subject's data; nil if it is missing.
+    /// Returns the directory of a subject's data; nil if it is missing.
     public static func directory(_ subject: String) -> URL? {
         guard let path = ProcessInfo.processInfo.environment["CONVOY_SUITES"], !path.isEmpty else { return nil }
         let directory = URL(fileURLWithPath: path).appendingPathComponent(subject)

@@ -8,7 +8,7 @@ public struct ReferenceCase: Sendable, CustomStringConvertible {
 
     public var description: String { "\(reference.debugDescription) -> \(target ?? "nothing")" }
 
-    /// The reference to a server at this address, such as `127.0.0.1:8080`.
+    /// Returns the reference to a server at this address, such as `127.0.0.1:8080`.
     public func reference(to host: String) -> String {
         reference.split(separator: "HOST", omittingEmptySubsequences: false).joined(separator: host)
     }

@@ -9,7 +9,7 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         state = seed
     }
 
-    /// A generator for a test. Its seed is printed; it can be set by `CONVOY_SEED`.
+    /// Returns a generator for a test. Its seed is printed; it can be set by `CONVOY_SEED`.
     public static func printingSeed(of test: String = #function) -> SplitMix64 {
         let seed = ProcessInfo.processInfo.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? .random(in: 0...0xFFFF_FFFF)
         print("\(test): CONVOY_SEED=\(seed)")

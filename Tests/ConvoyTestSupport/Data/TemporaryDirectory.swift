@@ -27,7 +27,7 @@ public final class TemporaryDirectory: Sendable {
         try? FileManager.default.removeItem(at: url)
     }
 
-    /// The URL of a file in it.
+    /// Returns the URL of a file in it.
     public func file(_ name: String) -> URL {
         url.appendingPathComponent(name)
     }

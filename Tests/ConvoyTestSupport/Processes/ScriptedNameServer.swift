@@ -42,7 +42,7 @@ public final class ScriptedNameServer: Sendable {
         counts.withLock { counts in ["4", "6"].reduce(0) { $0 + (counts["\($1) \(name)"] ?? 0) } }
     }
 
-    /// An answer to a query with one question (RFC 1035, section 4), with a time to live of 0.
+    /// Returns an answer to a query with one question (RFC 1035, section 4), with a time to live of 0.
     private func answer(to query: [UInt8]) -> [UInt8]? {
         var labels: [String] = []
         var position = 12

@@ -21,7 +21,7 @@ public enum ProcessError: Error, CustomStringConvertible, Equatable {
 
 /// Finding and starting programs.
 public enum Spawn {
-    /// The path of a program. Also searches Debian's directory for servers, which may not be on the PATH.
+    /// Returns the path of a program. Also searches Debian's directory for servers, which may not be on the PATH.
     static func find(_ name: String) -> String? {
         if name.contains("/") { return access(name, X_OK) == 0 ? name : nil }
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
@@ -70,7 +70,7 @@ public enum Spawn {
         return pid
     }
 
-    /// A pipe that no other child inherits by accident.
+    /// Returns a pipe that no other child inherits by accident.
     static func pipe() throws -> (reading: Int32, writing: Int32) {
         var ends: [Int32] = [-1, -1]
         guard pipe2(&ends, O_CLOEXEC) == 0 else { throw ProcessError.system("pipe2", errno) }
@@ -99,7 +99,7 @@ public enum Spawn {
         return raw
     }
 
-    /// The exit status as in a shell: 128 plus the number of a signal.
+    /// Returns the exit status as in a shell: 128 plus the number of a signal.
     static func status(_ raw: Int32) -> Int32 {
         let signal = raw & 0x7F
         return signal == 0 ? (raw >> 8) & 0xFF : 128 + signal

@@ -91,7 +91,7 @@ public final class ApacheServer: Sendable {
     /// Puts a file into the directory that all users may read.
     public func add(_ data: Data, as name: String) throws { try directory.write(data, to: "files/\(name)") }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
 
     /// The contents of its log.

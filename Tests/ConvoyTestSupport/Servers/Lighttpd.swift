@@ -56,7 +56,7 @@ public final class Lighttpd: Sendable {
     /// Puts a file into the directory that is served.
     public func add(_ data: Data, as name: String) throws { try directory.write(data, to: "files/\(name)") }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
 
     /// Ends exactly this server, waits for it, and removes its directory.

@@ -101,10 +101,10 @@ public final class Nginx: Sendable {
         stop()
     }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
 
-    /// The URL of a path over TLS.
+    /// Returns the URL of a path over TLS.
     public func secureURL(_ path: String) -> URL { secureURL.appendingPathComponent(path) }
 
     /// Puts a file into the directory that is served.

@@ -70,7 +70,7 @@ public final class ValidatorServer: Sendable {
     /// The same for the next request alone.
     public func cutNext() { shared.state.withLock { $0.cutsNext = true } }
 
-    /// The requests since the last call.
+    /// Returns the requests since the last call.
     public func takeRequests() -> [Request] {
         shared.state.withLock { state in
             defer { state.requests = [] }
@@ -78,7 +78,7 @@ public final class ValidatorServer: Sendable {
         }
     }
 
-    /// The URL of the resource under a name.
+    /// Returns the URL of the resource under a name.
     public func url(_ name: String) -> URL {
         URL(string: "http://127.0.0.1:\(server.port)/\(name)") ?? URL(fileURLWithPath: "/")
     }

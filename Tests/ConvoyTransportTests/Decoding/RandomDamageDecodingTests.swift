@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    /// The Adler-32 checksum of the zlib format (RFC 1950, section 8.2).
+    /// Returns the Adler-32 checksum of the zlib format (RFC 1950, section 8.2).
     private static func adler32(_ bytes: [UInt8]) -> UInt32 {
         var (sum, sums) = (UInt32(1), UInt32(0))
         for byte in bytes {

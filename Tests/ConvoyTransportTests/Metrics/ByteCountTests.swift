@@ -28,7 +28,7 @@ import Testing
         return heard
     }
 
-    /// The length of the head received by the server.
+    /// Returns the length of the head received by the server.
     private func headLength(of request: RecordedRequest) -> Int64 {
         let lines =
             ["\(request.method) \(request.target) \(request.version)"]

@@ -10,7 +10,7 @@ import XCTest
 /// text is ever mistaken for the response of the https origin. The tests use XCTest, which runs them serially, because
 /// they share the environment.
 final class HostileProxyTests: XCTestCase {
-    /// The responses to CONNECT. A client that checks the status of CONNECT detects all but the last.
+    /// Returns the responses to CONNECT. A client that checks the status of CONNECT detects all but the last.
     private static func lies(_ evil: URL) -> [(name: String, answer: ConnectProxy.Behaviour)] {
         func full(_ status: String, _ fields: String = "") -> ConnectProxy.Behaviour {
             .says("HTTP/1.1 \(status)\r\n\(fields)Content-Length: 6\r\n\r\nforged")

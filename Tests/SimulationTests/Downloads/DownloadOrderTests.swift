@@ -1,8 +1,8 @@
 import ConvoyTestSupport
 import Testing
 
-/// A download with every order of user calls and server events. Calls of the file system are not divided into steps.
-/// The variables are those of `OrderTests`.
+/// A download with every order of user calls and server events. File system calls are not divided into steps. The
+/// variables are those of `OrderTests`.
 @Suite struct DownloadOrderTests {
     @Test func `every order of user and server events keeps all promises`() {
         OrderTests.tryAll(DownloadScenario.all(calls: OrderTests.calls - 1))
@@ -12,7 +12,7 @@ import Testing
         try OrderTests.tryRandom(share: 4, DownloadScenario.drawn)
     }
 
-    /// All bytes have arrived, so the other part is stopped, and then none of the pieces is correct.
+    /// All bytes have arrived, so the other part is stopped. Then no piece is correct.
     @Test func `a connection stopped by the download itself is not the reason for a failure`() {
         var scenario = DownloadScenario(replies: [], users: [[.start, .resume], [.resume]])
         (scenario.segments, scenario.hasWrongPieces) = (2, true)

@@ -11,10 +11,10 @@ struct DownloadScenario: Scenario {
         case refused
         /// Another file has replaced the first one.
         case changed
-        /// The complete file, whatever part is requested.
+        /// The server sends the complete file in response to any range.
         case ignoresRanges
         case failure
-        /// No response, ever.
+        /// The server never responds.
         case silent
     }
 
@@ -26,11 +26,11 @@ struct DownloadScenario: Scenario {
     var users: [[Call]]
     /// The number of connections.
     var segments = 1
-    /// Whether an existing file is replaced.
+    /// Whether the download may replace an existing file.
     var replaces = false
     /// Whether the file is validated against a checksum.
     var hasChecksum = false
-    /// Whether its pieces are validated against digests that they do not have.
+    /// Whether the pieces of the file are validated against wrong digests.
     var hasWrongPieces = false
     /// Whether the action of each change is a separate step, which may be delayed.
     var isLate = false

@@ -7,7 +7,7 @@ import FoundationNetworking
 @testable import ConvoyDownloads
 @testable import ConvoyOperations
 
-/// The download of a scenario, on a machine, with files in its own directory, and the checks at each step.
+/// The simulated download of a scenario, with files in its own directory, and checks at each step.
 final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
     private let scenario: DownloadScenario
     private let handlers = DispatchQueue(label: "handlers")
@@ -31,7 +31,7 @@ final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
     private static let root = URL(
         fileURLWithPath: FileManager.default.fileExists(atPath: "/dev/shm") ? "/dev/shm" : NSTemporaryDirectory())
 
-    /// Numbers the directories of this process.
+    /// A counter that numbers the directories of this process.
     private final class SharedCount: Sendable {
         private let value = Locked(0)
         func next() -> Int {
@@ -136,7 +136,7 @@ final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
         if !isStartedByHand { add() }
         operation.resume()
         if isStartedByHand { operation.start() }
-        // The server is silent.
+        // A silent server never ends its response, so stop the download.
         if round > 1, scenario.replies.contains(.silent) {
             wasCancelled = true
             operation.cancel()

@@ -6,18 +6,18 @@ import FoundationNetworking
 struct EventScenario: Scenario {
     /// The server's response to a connection. After the last specified one, it ends the source (204).
     enum Reply: String, Codable, CaseIterable, Sendable {
-        /// Some events, then the end of the response.
+        /// The server sends some events, then ends the response.
         case events
-        /// Some events, then a lost connection.
+        /// The server sends some events, then the connection is lost.
         case lost
-        /// No event, then the end.
+        /// The server sends no event, then ends the response.
         case nothing
         case refused
-        /// A status code after which the source ends.
+        /// The server sends a status code that ends the source.
         case failure
-        /// A body of another type.
+        /// The server sends a body of another type.
         case otherType
-        /// One event, then silence.
+        /// The server sends one event, then nothing more.
         case silent
     }
 
@@ -31,7 +31,7 @@ struct EventScenario: Scenario {
     var users: [[Call]]
     /// Whether the action of each change is a separate step, which may be delayed.
     var isLate = false
-    /// Whether one request waits for the source to open, and another for its end.
+    /// Whether one request waits for the source to open, and another for the source to end.
     var hasDependents = false
 
     /// The total number of the server's events.

@@ -6,7 +6,7 @@ import FoundationNetworking
 @testable import ConvoyOperations
 @testable import ConvoyRealtime
 
-/// The event source of a scenario, on a machine, and the checks at each step.
+/// The simulated event source of a scenario, with checks at each step.
 final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
     private let scenario: EventScenario
     private let handlers = DispatchQueue(label: "handlers")
@@ -16,7 +16,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
     private weak var token: Token?
     private var replies: [EventScenario.Reply]
     private var connection: SimulatedConnection?
-    /// Requests that wait for the source: for its opening, and for its end.
+    /// The requests that wait for the source to open and to end.
     private var dependents: [HTTPRequestOperation] = []
     private var isInQueue = false
     private var isStartedByHand = false
@@ -150,7 +150,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
         if !isStartedByHand { add() }
         source.resume()
         if isStartedByHand { source.start() }
-        // The server is silent.
+        // A silent server never ends its response, so close the source.
         if round > 1 {
             (isClosed, wasCancelled) = (true, true)
             source.cancel()
@@ -228,7 +228,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
         if !wasCancelled, let error = source.error, !scenario.replies.contains(where: fails.contains), !isClosed {
             report("an outcome", "\(error)")
         }
-        // No user has ended it, so all events that were sent must have been received.
+        // No user has ended the source, so it must have received all events that were sent.
         if !isClosed, source.error == nil, let last = source.lastEvent, Int(last.data) != heard.last {
             report("events come once", "the last one is \(last.data), and \(heard) were received")
         }

@@ -2,12 +2,13 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// All threads of a program as lists of their next jobs, on one real thread. A caller picks the next step.
+/// A machine that represents all threads of a program as lists of their next jobs, on one real thread. A caller picks
+/// the next step.
 ///
-/// A thread runs its jobs in order; which thread runs next is open at each step. A serial dispatch queue is a thread,
-/// the network is one, and each user is one. Blocks that the library submits to a worker, a concurrent queue or a timer
-/// run on separate threads. A step is the library's work between two submissions; a change of an operation's state and
-/// its consequences can be two steps (see ``hold(_:)``).
+/// A thread runs its jobs in order, but any thread may run next at each step. Each serial dispatch queue, the network
+/// and each user is a thread. Blocks that the library submits to a worker, a concurrent queue or a timer run on
+/// separate threads. A step is the library's work between two submissions. A change of an operation's state and its
+/// consequences can be two steps (see ``hold(_:)``).
 final class Machine: SimulatedThreads, @unchecked Sendable {
     /// A simulated thread.
     final class Thread {
@@ -22,7 +23,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         var name: String { number.map { "\(title) (\($0))" } ?? title }
         fileprivate var isOfJob: Bool { number != nil }
 
-        /// Whether it is in the middle of a job.
+        /// Whether the thread is in the middle of a job.
         var isHeld: Bool { !held.isEmpty }
     }
 
@@ -94,7 +95,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         threads.append(thread)
     }
 
-    /// Postpones the rest of the current thread's work to a later step. The thread does nothing else before that.
+    /// Postpones the rest of the current thread's work to a later step, before which the thread does nothing else.
     func hold(_ rest: @escaping () -> Void) { heldHere.append(rest) }
 
     // MARK: Steps
@@ -147,7 +148,7 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         current = thread
         body()
         current = nil
-        // Before the continuations held back earlier by the enclosing step.
+        // These continuations run before those held back earlier by the enclosing step.
         if !heldHere.isEmpty {
             thread.held.insert(contentsOf: heldHere, at: 0)
             heldHere.removeAll(keepingCapacity: true)
@@ -164,12 +165,12 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
     }
 }
 
-/// Takes steps on a thread when possible.
+/// A source of steps on a thread.
 protocol StepSource: AnyObject {
     var name: String { get }
     var thread: Machine.Thread { get }
     var canStep: Bool { get }
-    /// Whether it will take no further steps.
+    /// Whether the source will take no further steps.
     var isOver: Bool { get }
     func step()
 }

@@ -2,7 +2,7 @@ import ConvoySupport
 import Dispatch
 import Testing
 
-/// Submitted blocks run when picked, and only in orders that real threads could have.
+/// The order of submitted blocks, which run when picked, and only in orders that are possible with real threads.
 @Suite struct MachineTests {
     private final class Story { var words: [String] = [] }
 
@@ -78,7 +78,7 @@ import Testing
             let cancelled = machine.clock.schedule(at: 2_500_000_000) { tell("never") }
             cancelled.cancel()
         }
-        // A due timer waits for a thread.
+        // A due timer waits for a thread to fire, so both orders are possible.
         #expect(found == ["sooner later", "later sooner"])
     }
 }

@@ -10,9 +10,9 @@ final class SimulatedNetwork: Transport, @unchecked Sendable {
     let machine: Machine
     let thread: Machine.Thread
     private(set) var connections: [SimulatedConnection] = []
-    /// Called with each connection that is started. Returns the events of its server.
+    /// A closure that is called with each started connection and returns the events of its server.
     var willConnect: (SimulatedConnection) -> (URLRequest) -> [SimulatedConnection.Event] = { _ in { _ in [] } }
-    /// Called with a request that a server has received.
+    /// A closure that is called with a request that a server has received.
     var didArrive: (SimulatedConnection) -> Void = { _ in }
 
     init(_ machine: Machine) {
@@ -34,7 +34,7 @@ final class SimulatedNetwork: Transport, @unchecked Sendable {
     func forget() { connections = [] }
 }
 
-/// A transfer as seen by its delegate: consecutive events are separate steps of the network's thread.
+/// A simulated transfer, whose consecutive events are separate steps of the network's thread.
 final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
     /// The next event of a server.
     enum Event {
@@ -50,7 +50,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
     private let configuration: ConnectionConfiguration
     private var delegate: (any URLConnectionDelegate)?
     private var script: (URLRequest) -> [Event] = { _ in [] }
-    /// The operation whose request it carries.
+    /// The operation whose request the connection carries.
     private(set) weak var operation: URLConnectionOperation?
     private unowned let network: SimulatedNetwork
     private var request: URLRequest

@@ -10,9 +10,9 @@ class World: @unchecked Sendable {
     private var steps: [String] = []
     private let closer: Machine.Thread
 
-    /// More steps than any scenario that ends takes.
+    /// A number of steps that no terminating scenario reaches.
     private static let mostSteps = 3000
-    /// The maximum number of rounds needed to end everything.
+    /// The maximum number of rounds needed to end the simulation.
     private static let mostRounds = 6
 
     /// - Parameter tells: Whether to record the steps.
@@ -28,11 +28,11 @@ class World: @unchecked Sendable {
     func setUp() {}
     /// Checks the invariants that must hold at each step.
     func checkStep() {}
-    /// Whether everything has ended.
+    /// Whether all objects of the simulation have ended.
     var isOver: Bool { true }
-    /// Performs the calls of a user who wants everything to end.
+    /// Performs the calls of a user who ends all operations.
     func bringToAnEnd(_ round: Int) {}
-    /// A description of what has not ended.
+    /// A description of the objects that have not ended.
     var rest: String { "" }
     /// Checks the invariants that must hold at the end.
     func checkTheEnd() {}
@@ -87,7 +87,7 @@ class World: @unchecked Sendable {
         checkThatNobodyHolds()
     }
 
-    /// Releases everything, and checks that nothing else retains it.
+    /// Releases all objects of the simulation, and checks that nothing else retains them.
     func checkThatNobodyHolds() {}
 }
 

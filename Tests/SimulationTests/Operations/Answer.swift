@@ -5,22 +5,22 @@ import FoundationNetworking
 
 /// The response of a server to a request.
 enum Answer: String, Codable, CaseIterable, Sendable {
-    /// The complete body, or the requested part, in two pieces.
+    /// The server sends the complete body, or the requested part, in two pieces.
     case whole
     /// The connection is lost after the first piece.
     case lost
     /// Nothing was sent, because the connection was already closed.
     case unsent
     case refused
-    /// A 503 with a `Retry-After`.
+    /// The server sends a 503 with a `Retry-After`.
     case busy
-    /// A redirect to another host, which answers.
+    /// The server redirects to another host, which answers.
     case moved
-    /// A challenge.
+    /// The server sends a challenge.
     case asks
-    /// A body that the serializer rejects.
+    /// The server sends a body that the serializer rejects.
     case broken
-    /// No response, ever.
+    /// The server never responds.
     case silent
 
     /// Returns the content of a server's resource.

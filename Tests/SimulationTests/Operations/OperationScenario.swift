@@ -6,16 +6,17 @@ struct OperationScenario: Scenario {
     /// A request.
     struct Request: Codable, Sendable {
         var method = "GET"
-        /// The responses to its connections, in order; afterwards the complete body.
+        /// The responses to the connections of the request, in order. After the last one, the server sends the complete
+        /// body.
         var answers: [Answer] = []
         var place = Place.memory
-        /// Whether it has a retry policy.
+        /// Whether the operation has a retry policy.
         var retries = false
-        /// Whether its body is parsed.
+        /// Whether the operation parses its body.
         var parses = false
-        /// Whether it has a time limit.
+        /// Whether the operation has a time limit.
         var expires = false
-        /// Whether it is cancelled if a dependency fails.
+        /// Whether the operation is cancelled if a dependency fails.
         var followsFailure = false
     }
 
@@ -29,7 +30,7 @@ struct OperationScenario: Scenario {
         case provisionalSink
     }
 
-    /// A user's call. The numbers are those of operations.
+    /// A user's call, in which numbers identify operations.
     struct Call: Codable, Sendable, Equatable {
         enum Verb: String, CaseIterable, Sendable {
             case add, start, pause, resume, cancel, depend, free, priority, suspend, unsuspend, limit, cancelAll, pauseAll
@@ -67,8 +68,8 @@ struct OperationScenario: Scenario {
     var hostLimit = 0
     /// Whether the action of each change is a separate step, which may be delayed.
     var isLate = false
-    /// Whether there are observers, a completion group and progress handlers. Otherwise operations take the shorter
-    /// code paths without them.
+    /// Whether the operations have observers, a completion group and progress handlers. Without them, they take shorter
+    /// code paths.
     var isWatched = false
     /// Whether a batch has all operations as its members.
     var hasBatch = false
@@ -116,8 +117,8 @@ struct OperationScenario: Scenario {
         OperationWorld(self, tells: tells).play(pick)
     }
 
-    /// Returns the scenarios of one user, with a number of calls, and a server, for one or two operations. They are
-    /// small enough to try all orders.
+    /// Returns the scenarios of one user with a number of calls and a server, for one or two operations. They are small
+    /// enough to try all orders.
     static func all(calls: Int) -> [OperationScenario] {
         let requests =
             [Request(), Request(answers: [.refused]), Request(answers: [.lost])]
@@ -133,7 +134,7 @@ struct OperationScenario: Scenario {
                             isWatched: number % 2 == 1))
                 }
             }
-            // Concurrent calls of two users for a request that is sent again.
+            // Two users make concurrent calls for a request that is sent again.
             for answer in [Answer.lost, .unsent] {
                 for program in programs(of: some, length: calls - 1) {
                     found.append(
@@ -195,7 +196,7 @@ struct OperationScenario: Scenario {
         scenario.isLate = chance(2)
         scenario.isWatched = chance(2)
         scenario.hasBatch = chance(4)
-        // The operations are nearly always enqueued, because users start few themselves.
+        // Most operations are enqueued, because users rarely start operations themselves.
         let isQueued = !chance(5)
         var first: [Call] = []
         for index in 0..<count {

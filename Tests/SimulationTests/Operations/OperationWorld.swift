@@ -6,7 +6,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// The operations of a scenario, on a machine, and the checks at each step.
+/// The simulated operations of a scenario, with checks at each step.
 final class OperationWorld: World, TransitionInterceptor, @unchecked Sendable {
     let scenario: OperationScenario
     let handlers = DispatchQueue(label: "handlers")
@@ -73,7 +73,7 @@ final class OperationWorld: World, TransitionInterceptor, @unchecked Sendable {
             // Users leave the start of an enqueued operation to the queue.
             guard !witness.isInQueue else { return }
             operation?.start()
-            // Otherwise it waits for others, and was not started.
+            // Otherwise the operation waits for dependencies, and was not started.
             if operation?.lifecycle.value.wasStarted == true { witness.isStartedByHand = true }
         case .pause: operation?.pause()
         case .resume: operation?.resume()
@@ -143,10 +143,10 @@ final class OperationWorld: World, TransitionInterceptor, @unchecked Sendable {
         for witness in witnesses where !witness.isOver {
             if !witness.isInQueue, !witness.isStartedByHand { add(witness) }
             if witness.operation?.state == .paused { witness.operation?.resume() }
-            // It was paused when it was started, and waited for others when it was resumed.
+            // The operation was paused when it was started, and waited for dependencies when it was resumed.
             if witness.isStartedByHand { witness.operation?.start() }
         }
-        // Operations waiting for a silent server.
+        // The remaining operations wait for a silent server.
         guard round > 0 else { return }
         for witness in witnesses where !witness.isOver && witness.request.answers.contains(.silent) {
             witness.wasCancelled = true
@@ -217,7 +217,7 @@ final class OperationWorld: World, TransitionInterceptor, @unchecked Sendable {
         if group.wait(timeout: .now()) == .success { report("completion group", "\(waiting.text) was not waited for") }
     }
 
-    /// Whether anything waits for a time: a retry, a limit, or the gate of a host.
+    /// Whether anything waits for a timer: a retry, a limit, or the gate of a host.
     private var mayHaveTimers: Bool {
         if machine.isAnyHeld { return true }
         return witnesses.contains { witness in

@@ -121,7 +121,7 @@ final class Witness: @unchecked Sendable {
         guard let operation else { return }
         let token = self.token
         let isEarly = handled.completion == 0
-        // It replaces one that was not called yet.
+        // This handler replaces one that was not called yet.
         if !isEarly, lateHandlers.added == lateHandlers.called { lateHandlers.added += 1 }
         operation.completionBlock = { [weak self, weak operation] in
             withExtendedLifetime(token) {
@@ -148,11 +148,11 @@ final class Witness: @unchecked Sendable {
     // MARK: Observations
 
     var hasBegun: Bool { connectionCount > 0 || isInQueue }
-    /// Whether the handler that comes last has run.
+    /// Whether the last handler has run.
     var isHandled: Bool { handled.completion > 0 }
     var isOver: Bool { isHandled && operation?.isFinished != false }
 
-    /// Called when the state becomes `finished`, before any consequences.
+    /// Records a change of the state to `finished`, before any consequences.
     func didFinish() {
         finishCount += 1
         if finishCount > 1 { world.report("it ends once", text) }
@@ -206,7 +206,7 @@ final class Witness: @unchecked Sendable {
         if outcome != Outcome(of: operation) { world.report("results are final", text) }
         let hasFailed = operation.error != nil
         if handled.success > 0 && hasFailed || handled.failure > 0 && !hasFailed { world.report("the right handler", text) }
-        // Its time limit may expire while it waits, because it starts at the closed gate of a host.
+        // The time limit may expire before the operation starts, because it waits at the closed gate of a host.
         let hasExpired = request.expires && (operation.error as? URLError)?.code == .timedOut
         for dependency in dependencies where !dependency.isHandled && !wasCancelled && !hasExpired {
             world.report("handlers in order", "that of \(text) runs before that of \(dependency.text)")
@@ -226,7 +226,7 @@ final class Witness: @unchecked Sendable {
         if let connection, connection.startCount > 1 {
             world.report("attempts do not overlap", "\(text) starts a connection twice")
         }
-        // Only a request that was provably not sent may be sent again.
+        // Only a request that was certainly not sent may be sent again.
         if request.method == "POST", arrivals > 1,
             request.answers.allSatisfy({ ![.moved, .asks, .busy].contains($0) })
         {
@@ -246,7 +246,7 @@ final class Witness: @unchecked Sendable {
         if !operation.dependencies.isEmpty { world.report("closures are released", "\(text) has dependencies") }
     }
 
-    /// Releases the operation, and everything that was set up for it.
+    /// Releases the operation and all objects that were set up for it.
     func letGo() {
         observations = []
         (operation, sink) = (nil, nil)

@@ -2,9 +2,9 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Searches for orders that break a promise, and records them.
+/// Searches for orders of steps that break a promise, and records them.
 ///
-/// `CONVOY_SCHEDULE` plays one schedule, as printed by a failed test; `CONVOY_SEED` draws the same scenarios again;
+/// `CONVOY_SCHEDULE` plays one schedule, as printed by a failed test. `CONVOY_SEED` draws the same scenarios again.
 /// `CONVOY_ORDERS`, `CONVOY_CALLS` and `CONVOY_DEPTH` set the number to try.
 enum OrderTests {
     private static func number(_ name: String, _ usual: Int) -> Int {

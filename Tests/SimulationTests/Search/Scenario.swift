@@ -1,8 +1,8 @@
 import Foundation
 
-/// The content of a simulation, except for the order of steps: a value that can be printed, parsed and simplified.
+/// The content of a simulation except for the order of steps, as a value that can be printed, parsed and simplified.
 protocol Scenario: Codable, Sendable {
-    /// Scenarios that each have one element less.
+    /// The scenarios with one element less.
     var simpler: [Self] { get }
 
     /// Plays the scenario in the order chosen by `pick`, and checks the promises.
@@ -31,8 +31,8 @@ struct Fault: Equatable {
     init(_ promise: String, _ text: String = "") { (self.promise, self.text) = (promise, text) }
 }
 
-/// One order of the steps of a scenario: the number of the step taken, wherever there are several. After the last
-/// number, the first step is always taken.
+/// One order of the steps of a scenario: the index of each step taken when several are available. After the last index,
+/// the first step is always taken.
 struct Schedule<Story: Scenario>: Codable {
     var scenario: Story
     var picks: [Int]

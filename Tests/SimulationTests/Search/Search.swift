@@ -6,7 +6,7 @@ struct Finding<Story: Scenario> {
     let schedule: Schedule<Story>
     let fault: Fault
     let steps: [String]
-    /// The number of schedules played before this one was found.
+    /// The number of schedules played before this schedule was found.
     let plays: Int
 
     var text: String {
@@ -44,7 +44,7 @@ struct Search<Story: Scenario> {
             note(play)
             if let fault = play.fault { return found(Schedule(scenario, made.map(\.picked)), fault) }
             if made.count > depth { isWhole = false }
-            // The last point with a step that was not tried.
+            // Find the last point with a step that was not tried.
             var place = min(made.count, depth) - 1
             while place >= 0, made[place].picked == made[place].of - 1 { place -= 1 }
             guard place >= 0 else { break }
@@ -100,7 +100,7 @@ struct Shrinker<Story: Scenario> {
             goesOn = dropPicks() || goesOn
             goesOn = lowerPicks() || goesOn
         }
-        // Picks of the first step at the end can be omitted.
+        // Trailing picks of the first step can be omitted.
         while shrunk.picks.last == 0 { shrunk.picks.removeLast() }
     }
 

@@ -3,11 +3,11 @@ import Testing
 
 /// The search and its simplification, with counters instead of operations.
 @Suite struct SearchTests {
-    /// Users who increment a number, each in two steps: they read the number, and write the next one.
+    /// Users who increment a number in two steps: they read the number, and write the next one.
     private struct Counting: Scenario {
         /// The number of increments per user.
         var users: [Int]
-        /// Whether both steps are one.
+        /// Whether an increment is a single step.
         var isAtomic = false
         /// An irrelevant part.
         var decoration = 0
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `all orders of two users are tried once`() {
-        // As many as there are ways to choose the steps of one user among all steps.
+        // The number of orders equals the number of ways to choose the steps of one user among all steps.
         for (first, second, orders) in [(1, 1, 2), (2, 2, 6), (3, 4, 35), (5, 5, 252)] {
             var search = Search<Counting>()
             let finding = search.tryAll(Counting(users: [first, second], isAtomic: true), depth: 100)

@@ -21,7 +21,7 @@ enum LargeTransfer: String, CaseIterable, Sendable {
         }
     }
 
-    /// The size of the transferred or cached body; nil for others.
+    /// Returns the size of the transferred or cached body; nil for others.
     func size(_ context: Context) -> Int? {
         switch self {
         case .nothing, .events: nil
@@ -95,7 +95,7 @@ enum LargeTransfer: String, CaseIterable, Sendable {
         else { throw BenchError("the large response was not stored") }
     }
 
-    /// The arguments with which curl performs the same transfer, one list per process.
+    /// Returns the arguments with which curl performs the same transfer, one list per process.
     func curl(_ context: Context) -> [[String]] {
         let url = context.url.appendingPathComponent("large").absoluteString
         let target = context.scratch.appendingPathComponent("target").path

@@ -21,7 +21,7 @@ struct Context: Codable, Sendable {
     /// Whether the run only checks that everything works.
     var isQuick: Bool
 
-    /// The number of repetitions: fewer in a quick run.
+    /// Returns the number of repetitions: fewer in a quick run.
     func count(_ full: Int) -> Int { isQuick ? max(min(full, 50), full / 50) : full }
 }
 
@@ -118,23 +118,23 @@ struct Results: Sendable {
     /// The number of failed runs.
     var failures: Int { samples.values.joined().reduce(0) { $0 + $1.value.filter { $0 == nil }.count } }
 
-    /// The samples of the successful runs.
+    /// Returns the samples of the successful runs.
     func samples(_ trial: String, _ subject: String) -> [Sample] {
         samples[trial]?[subject]?.compactMap(\.self) ?? []
     }
 
-    /// The median of a figure over the rounds.
+    /// Returns the median of a figure over the rounds.
     func median(_ trial: String, _ subject: String, _ figure: (Sample) -> Double? = \.value) -> Double? {
         samples(trial, subject).compactMap(figure).median
     }
 
-    /// The median of a detail over the rounds.
+    /// Returns the median of a detail over the rounds.
     func detail(_ name: String, _ trial: String, _ subject: String = Trial.convoy) -> Double? {
         median(trial, subject) { $0.details[name] }
     }
 
-    /// The median, over the rounds, of one subject's figure divided by that of another in the same round, because other
-    /// load on the machine slows down both.
+    /// Returns the median, over the rounds, of one subject's figure divided by that of another in the same round,
+    /// because other load on the machine slows down both.
     func ratio(
         _ trial: String, _ subject: String = Trial.convoy, to other: String = Trial.cLoop,
         by figure: (Sample) -> Double? = \.value
@@ -142,12 +142,13 @@ struct Results: Sendable {
         combined(samples[trial]?[subject], samples[trial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
     }
 
-    /// The median, over the rounds, of Convoy's figure in one trial divided by a subject's figure in another trial.
+    /// Returns the median, over the rounds, of Convoy's figure in one trial divided by a subject's figure in another
+    /// trial.
     func ratio(_ trial: String, to other: String, in otherTrial: String, by figure: (Sample) -> Double?) -> Double? {
         combined(samples[trial]?[Trial.convoy], samples[otherTrial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
     }
 
-    /// The median, over the rounds, of Convoy's value minus that of another subject, by default the C loop.
+    /// Returns the median, over the rounds, of Convoy's value minus that of another subject, by default the C loop.
     func excess(_ trial: String, over other: String = Trial.cLoop) -> Double? {
         combined(samples[trial]?[Trial.convoy], samples[trial]?[other], \.value) { $0 - $1 }
     }

@@ -12,10 +12,10 @@ struct RequestPlan: Sendable {
     /// Header fields of the C loop's requests.
     var fields: [String: String] = [:]
 
-    /// The number of measured requests.
+    /// Returns the number of measured requests.
     func requests(_ context: Context) -> Int { context.count(fullCount) }
 
-    /// The number of warm-up requests, which open the connections.
+    /// Returns the number of warm-up requests, which open the connections.
     func warmUp(_ context: Context) -> Int { max(inFlight * 2, 100) }
 
     func url(_ context: Context) -> URL { base(context).appendingPathComponent(path) }
