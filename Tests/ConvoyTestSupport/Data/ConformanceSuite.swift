@@ -1,7 +1,7 @@
 import Foundation
 
-/// Conformance test data from other projects, in a folder for each subject. It is not in the repository: the variable
-/// CONVOY_SUITES names its directory.
+/// Conformance test data from other projects, with a directory for each subject. The data is not in the repository: the
+/// variable CONVOY_SUITES names its directory.
 public enum ConformanceSuite {
     /// Returns the directory of a subject's data; nil if it is missing.
     public static func directory(_ subject: String) -> URL? {
@@ -10,7 +10,7 @@ public enum ConformanceSuite {
         return FileManager.default.fileExists(atPath: directory.path) ? directory : nil
     }
 
-    /// How to install missing data.
+    /// Returns a hint on installing missing data.
     public static func hint(_ subject: String) -> String {
         "CONVOY_SUITES names no folder with conformance data about \(subject)"
     }

@@ -1,7 +1,7 @@
-/// References as servers and people write them, and the expected requests: the same for a `Location` and for a string
-/// that is passed to a manager.
+/// References as written by servers and people, with the expected requests, which are the same for a `Location` and for
+/// a string that is passed to a manager.
 public struct ReferenceCase: Sendable, CustomStringConvertible {
-    /// Under `http://HOST/dir/`; `HOST` stands for the server's address.
+    /// The reference, relative to `http://HOST/dir/`; `HOST` stands for the server's address.
     public var reference: String
     /// The expected request target; nil if nothing may be requested.
     public var target: String?
@@ -73,7 +73,7 @@ public struct ReferenceCase: Sendable, CustomStringConvertible {
         ReferenceCase("//HOST", "/"),
     ]
 
-    /// Another parser would choose another host.
+    /// References for which another parser would choose another host.
     private static let hostile = [
         ReferenceCase("\\\\evil.invalid", "/dir/%5C%5Cevil.invalid"), ReferenceCase("/\\evil.invalid", "/%5Cevil.invalid"),
         ReferenceCase("\\/evil.invalid/x", "/dir/%5C/evil.invalid/x"),

@@ -1,5 +1,5 @@
-/// Bodies that describe themselves: a number and a length in front, and random bytes of that seed behind. A body that is
-/// put together from two is found out.
+/// Bodies that describe themselves: each begins with a number and a length, followed by random bytes with that seed. A
+/// body assembled from two others is detected.
 package enum SelfDescribingBody {
     package static func make(number: UInt64, length: Int) -> [UInt8] {
         var random = SplitMix64(seed: number)
@@ -9,7 +9,7 @@ package enum SelfDescribingBody {
         return Array(body.prefix(max(length, 48)))
     }
 
-    /// The number of a body; nil if it is not one that `make` has made.
+    /// Returns the number of a body; nil if `make` has not created it.
     package static func number(_ body: [UInt8]) -> UInt64? {
         let words = String(decoding: body.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self).split(separator: " ")
         guard words.count == 2, let number = UInt64(words[0]), let length = Int(words[1]),

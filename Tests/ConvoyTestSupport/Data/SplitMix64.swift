@@ -1,22 +1,22 @@
 import Foundation
 
-/// A small random number generator with a seed, so that failures can be reproduced.
+/// A small random number generator with a seed, which makes failures reproducible.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    /// A generator of this seed.
+    /// Creates a generator with a seed.
     public init(seed: UInt64) {
         state = seed
     }
 
-    /// Returns a generator for a test. Its seed is printed; it can be set by `CONVOY_SEED`.
+    /// Returns a generator for a test, and prints its seed, which `CONVOY_SEED` can set.
     public static func printingSeed(of test: String = #function) -> SplitMix64 {
         let seed = ProcessInfo.processInfo.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? .random(in: 0...0xFFFF_FFFF)
         print("\(test): CONVOY_SEED=\(seed)")
         return SplitMix64(seed: seed)
     }
 
-    /// Another generator for another thread, with a seed from this one.
+    /// Returns a generator for another thread, with a seed from this one.
     public mutating func fork() -> SplitMix64 { SplitMix64(seed: next()) }
 
     public mutating func next() -> UInt64 {
@@ -27,7 +27,7 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         return z ^ (z &>> 31)
     }
 
-    /// This many random bytes.
+    /// Returns a number of random bytes.
     public mutating func data(count: Int) -> Data {
         var bytes = [UInt64]()
         bytes.reserveCapacity(count / 8 + 1)
@@ -36,12 +36,12 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
     }
 }
 
-/// How many random cases the properties try. The counts in the tests are those of every day; `CONVOY_BUDGET` is how many
-/// times as many a run tries, and `Tests/long properties` sets it.
+/// The number of random cases that property tests try. `CONVOY_BUDGET` multiplies the default counts in the tests;
+/// `Tests/long properties` sets it.
 public enum PropertyBudget {
-    /// 1, unless `CONVOY_BUDGET` says otherwise.
+    /// The value of `CONVOY_BUDGET`, by default 1.
     public static let factor = max(1, ProcessInfo.processInfo.environment["CONVOY_BUDGET"].flatMap { Int($0) } ?? 1)
 
-    /// This many cases, times ``factor``.
+    /// Returns a number of cases multiplied by ``factor``.
     public static func rounds(_ count: Int) -> Int { count * factor }
 }

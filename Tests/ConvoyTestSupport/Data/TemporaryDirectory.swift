@@ -5,10 +5,10 @@ public final class TemporaryDirectory: Sendable {
     /// The directory.
     public let url: URL
 
-    /// Makes a directory whose name begins with the prefix, readable for this user only.
+    /// Creates a directory whose name begins with the prefix, readable only by this user.
     ///
-    /// - Parameter isInMemory: whether it is in memory where the system has a place for that, for tests that make
-    ///   thousands of files.
+    /// - Parameter isInMemory: Whether to use memory if the system supports that, for tests that create thousands of
+    ///   files.
     public init(prefix: String = "convoy", isInMemory: Bool = false) throws {
         let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
         let parent =
@@ -22,17 +22,17 @@ public final class TemporaryDirectory: Sendable {
         remove()
     }
 
-    /// Removes it now.
+    /// Removes the directory immediately.
     public func remove() {
         try? FileManager.default.removeItem(at: url)
     }
 
-    /// Returns the URL of a file in it.
+    /// Returns the URL of a file in the directory.
     public func file(_ name: String) -> URL {
         url.appendingPathComponent(name)
     }
 
-    /// Writes a file into it, with the directories on the way.
+    /// Writes a file into the directory, and creates intermediate directories.
     @discardableResult
     public func write(_ data: Data, to name: String) throws -> URL {
         let url = file(name)

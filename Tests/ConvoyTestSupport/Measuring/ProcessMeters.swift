@@ -3,14 +3,14 @@ import Foundation
 
 /// The resources that this process uses now.
 public enum ProcessMeters {
-    /// Open file descriptors.
+    /// The number of open file descriptors.
     public static var openDescriptors: Int {
         // The listing itself has one descriptor open.
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return max(0, names.count - 1)
     }
 
-    /// The target of each open descriptor, for the message of a test that found too many.
+    /// The target of each open descriptor, for the message of a test that found too many of them.
     public static var descriptorTargets: [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return names.compactMap { name in
@@ -18,13 +18,13 @@ public enum ProcessMeters {
         }
     }
 
-    /// Resident memory in kB (VmRSS).
+    /// The resident memory, in kB (VmRSS).
     public static var residentKilobytes: Int { status("VmRSS:") }
 
     /// The peak of resident memory, in kB (VmHWM).
     public static var peakResidentKilobytes: Int { status("VmHWM:") }
 
-    /// Resets the peak to the current resident memory. False if the kernel does not allow it.
+    /// Resets the peak to the current resident memory. Returns false if the kernel does not allow it.
     public static func resetPeak() -> Bool {
         let file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC)
         guard file >= 0 else { return false }
@@ -39,11 +39,11 @@ public enum ProcessMeters {
     /// Whether the address sanitizer keeps freed memory, so that resident memory is meaningless.
     public static let holdsOnToFreedMemory = dlsym(nil, "__asan_init") != nil
 
-    /// Threads.
+    /// The number of threads.
     public static var threads: Int { status("Threads:") }
 
-    /// Raises the soft limit of open descriptors to the hard one and returns it: thousands of connections, both ends
-    /// in one process, need more than the usual 1,024.
+    /// Raises the soft limit of open descriptors to the hard limit, and returns it. Thousands of connections with both
+    /// ends in one process need more than the usual 1,024.
     @discardableResult
     public static func raiseDescriptorLimit() -> Int {
         var limit = rlimit()

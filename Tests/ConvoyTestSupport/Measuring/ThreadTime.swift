@@ -1,7 +1,7 @@
 import Foundation
 
-/// The least CPU time that this thread needs for a block, in nanoseconds, of five attempts: for comparing two amounts of
-/// work on a machine that does other things at the same time.
+/// Returns the lowest CPU time of five attempts that this thread needs for a block, in nanoseconds. Compares two
+/// amounts of work on a machine that also runs other programs.
 public func leastThreadTime(_ body: () throws -> Void) rethrows -> Int {
     var least = Int.max
     for _ in 0..<5 {

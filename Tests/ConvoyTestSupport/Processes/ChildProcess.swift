@@ -4,14 +4,14 @@ import Foundation
 
 /// A program that runs beside the tests until it is stopped.
 ///
-/// It has a process group of its own, and in it a guard: a shell that reads from a pipe whose other end only this process
-/// holds, and kills the group when that end is gone. The guard is started before the program, so that a test run that
-/// crashes at any time leaves nothing behind. (The kernel's own parent-death signal would not do: it is sent when the
-/// *thread* ends that started the program.)
+/// The program has its own process group, which also contains a guard: a shell that reads from a pipe whose other end
+/// only this process has, and that kills the group when that end is closed. The guard is started before the program, so
+/// that a test run that crashes at any time leaves nothing behind. (The kernel's parent-death signal is not suitable,
+/// because it is sent when the *thread* that started the program ends.)
 public final class ChildProcess: Sendable {
-    /// The process id, which is also that of its group.
+    /// The process ID, which is also that of the group.
     public let id: pid_t
-    /// The file with everything that it wrote to its standard output and error.
+    /// The file with the standard output and standard error of the program.
     public let log: URL
     private let lifeline: Int32
     private let exitDescriptor: Int32
@@ -25,11 +25,11 @@ public final class ChildProcess: Sendable {
     ///
     /// - Parameters:
     ///   - program: A path, or a name to look up.
-    ///   - arguments: Its arguments.
+    ///   - arguments: The arguments of the program.
     ///   - environment: Variables that are added to those of this process.
-    ///   - directory: Its working directory.
-    ///   - log: The file for its output.
-    ///   - descriptors: Descriptors that it gets as 3, 4 and so on. They stay open here.
+    ///   - directory: The working directory.
+    ///   - log: The file for the output.
+    ///   - descriptors: Descriptors that the program gets as 3, 4 and so on. They stay open in this process.
     /// - Throws: `ProcessError`.
     public init(
         _ program: String, _ arguments: [String], environment: [String: String] = [:], directory: URL, log: URL,
@@ -43,8 +43,8 @@ public final class ChildProcess: Sendable {
         let pipe = try Spawn.pipe()
         defer { close(pipe.reading) }
         let all = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        // The guard waits for the end of the pipe, and ignores the signal that asks the program to end; the program
-        // does not get the pipe.
+        // The guard waits for the end of the pipe, and ignores the signal that terminates the program. The program does
+        // not get the pipe.
         let number = 3 + descriptors.count
         let script =
             "( trap '' TERM INT HUP; read -r line; kill -s KILL -- -$$ ) <&\(number) & exec \(number)<&-; exec \"$@\""
@@ -65,10 +65,10 @@ public final class ChildProcess: Sendable {
         stop()
     }
 
-    /// Whether it is still running.
+    /// Whether the program is still running.
     public var isRunning: Bool { exitStatus == nil }
 
-    /// The exit status, or 128 and the number of a signal; nil while it runs.
+    /// The exit status, or 128 plus the number of a signal; nil while the program runs.
     public var exitStatus: Int32? {
         state.withLock { state in
             if let status = state.status { return status }
@@ -84,8 +84,8 @@ public final class ChildProcess: Sendable {
         (try? Data(contentsOf: log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
-    /// Ends it, and every process of its group: sends SIGTERM, and kills those that are left after `grace` seconds.
-    /// Returns when the program has ended. Stopping again has no effect.
+    /// Stops the program and every process of its group: sends SIGTERM, and kills remaining processes after `grace`
+    /// seconds. Returns when the program has ended. Stopping again has no effect.
     public func stop(grace: TimeInterval = 2) {
         let isFirst = state.withLock { !exchangeReleased(&$0) }
         guard isFirst else { return }
@@ -100,9 +100,9 @@ public final class ChildProcess: Sendable {
         if exitDescriptor >= 0 { close(exitDescriptor) }
     }
 
-    /// Waits until it is ready, by polling `condition` every few milliseconds.
+    /// Waits until the program is ready, by polling `condition` every few milliseconds.
     ///
-    /// - Returns: false if it has ended, or was not ready in time.
+    /// - Returns: False if the program has ended, or was not ready in time.
     func becomesReady(within seconds: TimeInterval, _ condition: () -> Bool) -> Bool {
         let deadline = DispatchTime.now() + seconds
         while DispatchTime.now() < deadline, isRunning {

@@ -1,20 +1,20 @@
 import CEpoll
 import Foundation
 
-/// Runs a program to its end and keeps what it wrote.
+/// Runs a program to its end and returns its output.
 ///
-/// The calling thread does all the work and is blocked meanwhile; no other thread or queue is used. Output of any size
-/// is read as it comes, so that there is no deadlock.
+/// The calling thread does all the work and is blocked until the end; no other thread or queue is used. Output of any
+/// size is read as it arrives, so that there is no deadlock.
 public enum ProcessRunner {
     /// The result of a program.
     public struct Result: Sendable {
-        /// The exit status, or 128 and the number of the signal that ended it.
+        /// The exit status, or 128 plus the number of the signal that ended the program.
         public var status: Int32
-        /// What it wrote to its standard output.
+        /// The standard output.
         public var output: Data
-        /// What it wrote to its standard error.
+        /// The standard error.
         public var errors: Data
-        /// Whether it was killed after the timeout.
+        /// Whether the program was killed after the timeout.
         public var timedOut: Bool
         /// The standard output as text.
         public var text: String { String(decoding: output, as: UTF8.self) }
@@ -26,11 +26,11 @@ public enum ProcessRunner {
     ///
     /// - Parameters:
     ///   - program: A path, or a name to look up.
-    ///   - arguments: Its arguments.
-    ///   - input: Its standard input.
+    ///   - arguments: The arguments of the program.
+    ///   - input: The standard input.
     ///   - environment: Variables that are added to those of this process.
-    ///   - directory: Its working directory.
-    ///   - timeout: Seconds until it, and every process of its group, is killed.
+    ///   - directory: The working directory.
+    ///   - timeout: The time in seconds after which the program and every process of its group is killed.
     /// - Throws: `ProcessError`.
     public static func run(
         _ program: String, _ arguments: [String] = [], input: Data = Data(), environment: [String: String] = [:],
@@ -59,7 +59,8 @@ public enum ProcessRunner {
         return collect(pid, out.reading, err.reading, timeout)
     }
 
-    /// A file, not a pipe, so that a program that does not read its input cannot block this one or cause SIGPIPE.
+    /// Returns a file rather than a pipe, so that a program that does not read its input cannot block this one or cause
+    /// SIGPIPE.
     private static func inputFile(_ input: Data) throws -> Int32 {
         guard !input.isEmpty else {
             let null = open("/dev/null", O_RDONLY | O_CLOEXEC)
@@ -83,7 +84,7 @@ public enum ProcessRunner {
         while watched[0].fd >= 0 || watched[1].fd >= 0 || !hasEnded {
             let now = DispatchTime.now()
             if now >= deadline {
-                // After the program's own end, a grandchild that holds the pipe is not waited for.
+                // After the program has ended, do not wait for a grandchild that holds the pipe.
                 if hasEnded { break }
                 result.timedOut = true
                 kill(-pid, SIGKILL)
@@ -109,7 +110,7 @@ public enum ProcessRunner {
     private static func take(_ descriptor: Int32, into data: inout Data) -> Bool {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = read(descriptor, &bytes, bytes.count)
-        // A slice of an array would be copied byte by byte, which is slow in a debug build.
+        // Appending a slice of an array would copy it byte by byte, which is slow in a debug build.
         if count > 0 { bytes.withUnsafeBytes { data.append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[..<count])) } }
         return count > 0 || (count < 0 && errno == EINTR)
     }

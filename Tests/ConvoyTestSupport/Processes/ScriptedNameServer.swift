@@ -1,18 +1,18 @@
 import ConvoySupport
 import Foundation
 
-/// A name server that answers as a test prescribes, on port 53 of 127.0.0.1.
+/// A name server that responds as specified by a test, on port 53 of 127.0.0.1.
 ///
-/// For a process inside the namespaces that ``SilentNameServer/run(_:_:environment:retryInterval:timeout:)`` makes, in
-/// which it is the only name server.
+/// The server is for a process in the namespaces that ``SilentNameServer/run(_:_:environment:retryInterval:timeout:)``
+/// creates, in which it is the only name server.
 public final class ScriptedNameServer: Sendable {
-    /// The addresses that the name has this time: `count` is how many queries for this name and kind came before.
+    /// Returns the addresses for a query. `count` is the number of previous queries for this name and kind.
     public typealias Script = @Sendable (_ name: String, _ isIPv6: Bool, _ count: Int) -> [String]
 
     private let counts = Locked<[String: Int]>([:])
     private let script: Script
 
-    /// Brings the loopback interface up and begins to answer. It does so until the process ends.
+    /// Brings the loopback interface up and responds until the process ends.
     public init(_ script: @escaping Script) throws {
         self.script = script
         let descriptor = try SilentNameServer.openPort()
@@ -37,7 +37,7 @@ public final class ScriptedNameServer: Sendable {
         }.start()
     }
 
-    /// How many queries came for a name.
+    /// Returns the number of queries for a name.
     public func queries(for name: String) -> Int {
         counts.withLock { counts in ["4", "6"].reduce(0) { $0 + (counts["\($1) \(name)"] ?? 0) } }
     }

@@ -2,25 +2,26 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A name server that never answers, and a mount and a network namespace for one child process, in which it is the only
-/// name server (namespaces(7)).
+/// A name server that never responds, and a mount and a network namespace for one child process, in which it is the
+/// only name server (namespaces(7)).
 public final class SilentNameServer: Sendable {
     private let descriptor: Int32
     private let count = Locked(0)
 
     // MARK: Outside
 
-    /// The arguments of `unshare` that the system allows here, or nil.
+    /// The arguments of `unshare` that this system allows; nil if it allows none.
     private static let unshare: [String]? = [["--mount", "--net"], ["--map-root-user", "--mount", "--net"]].first {
         (try? ProcessRunner.run("unshare", $0 + ["mount", "--bind", "/dev/null", "/etc/resolv.conf"]))?.status == 0
     }
 
-    /// Whether such namespaces are possible here.
+    /// Whether this system allows such namespaces.
     public static var isPossible: Bool { unshare != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let hint = "unshare and mount, and the right to make namespaces: CAP_SYS_ADMIN, or user namespaces"
 
-    /// Runs a program there. Its resolver asks 127.0.0.1, and asks again after `retryInterval` seconds, once.
+    /// Runs a program in the namespaces. Its resolver queries 127.0.0.1, and repeats the query once after
+    /// `retryInterval` seconds.
     ///
     /// - Throws: `ProcessError`.
     public static func run(
@@ -30,7 +31,8 @@ public final class SilentNameServer: Sendable {
         let directory = try TemporaryDirectory(prefix: "convoy-names")
         let resolver = try directory.write(
             Data("nameserver 127.0.0.1\noptions timeout:\(retryInterval) attempts:2\n".utf8), to: "resolv.conf")
-        // Only DNS: the system's own service would be asked through a socket outside the network namespace.
+        // Use only DNS, because the system's own service would be reached through a socket outside the network
+        // namespace.
         let order = try directory.write(Data("hosts: dns\n".utf8), to: "nsswitch.conf")
         let script = """
             mount --bind "$1" /etc/resolv.conf && mount --bind "$2" /etc/nsswitch.conf && shift 2 && exec "$@"
@@ -53,7 +55,7 @@ public final class SilentNameServer: Sendable {
         thread.start()
     }
 
-    /// Brings the loopback interface up, and opens a socket on the port for names.
+    /// Brings the loopback interface up, and opens a socket on the DNS port.
     static func openPort() throws -> Int32 {
         let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw ProcessError.system("socket", errno) }

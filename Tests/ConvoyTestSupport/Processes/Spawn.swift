@@ -1,11 +1,11 @@
 import CEpoll
 import Foundation
 
-/// The error when a program could not be run.
+/// The error if a program could not be run.
 public enum ProcessError: Error, CustomStringConvertible, Equatable {
     /// The program is not on the PATH or in the usual directories; the text says how to install it.
     case notInstalled(String)
-    /// A system call failed: its name, and its `errno`.
+    /// A system call failed. The values are its name and its `errno`.
     case system(String, Int32)
     /// The program ended or did not become ready; the text is its output.
     case didNotStart(String)
@@ -19,7 +19,7 @@ public enum ProcessError: Error, CustomStringConvertible, Equatable {
     }
 }
 
-/// Finding and starting programs.
+/// Functions that find and start programs.
 public enum Spawn {
     /// Returns the path of a program. Also searches Debian's directory for servers, which may not be on the PATH.
     static func find(_ name: String) -> String? {
@@ -29,15 +29,16 @@ public enum Spawn {
         return directories.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }
 
-    /// Starts a program in its own process group, with these descriptors as its 0, 1, 2 and so on and no others, and
-    /// default signal handling. Returns its process id, which is also that of its group.
+    /// Starts a program in its own process group with default signal handling and only these descriptors, as 0, 1, 2
+    /// and so on. Returns its process ID, which is also that of the group.
     public static func start(
         _ path: String, _ arguments: [String], environment: [String: String], directory: String?, descriptors: [Int32]
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        // Moved above the target numbers first, as a target may be a descriptor that is still to be copied.
+        // Move the descriptors above the target numbers first, because a target may be a descriptor that has not been
+        // copied yet.
         var lifted: [Int32] = []
         defer { for descriptor in lifted { close(descriptor) } }
         for (number, descriptor) in descriptors.enumerated() {
@@ -77,15 +78,15 @@ public enum Spawn {
         return (ends[0], ends[1])
     }
 
-    /// Waits for the end of a child without blocking a thread, and returns its status as `waitpid` has it. To be called
-    /// once for a child, whose number belongs to it until then.
+    /// Waits for the end of a child without blocking a thread, and returns its status as reported by `waitpid`. Call
+    /// this once per child, whose process ID is not reused until then.
     public static func end(of pid: pid_t) async -> Int32 {
         let descriptor = cepoll_pidfd_open(pid)
         if descriptor >= 0 {
             let source = DispatchSource.makeReadSource(fileDescriptor: descriptor)
             await withCheckedContinuation { ended in
                 source.setEventHandler { source.cancel() }
-                // Called once, whatever else becomes of the descriptor.
+                // The handler is called once, in any case.
                 source.setCancelHandler {
                     close(descriptor)
                     ended.resume()
@@ -93,7 +94,7 @@ public enum Spawn {
                 source.activate()
             }
         }
-        // If the system has no descriptors for processes, or none is left, it is asked again and again.
+        // Poll if the system has no descriptors for processes, or none is free.
         var raw: Int32 = 0
         while waitpid(pid, &raw, WNOHANG) == 0 { try? await Task.sleep(for: .milliseconds(5)) }
         return raw

@@ -2,14 +2,14 @@ import CEpoll
 import Foundation
 import Synchronization
 
-/// A listener that counts connections, and says nothing. A connection is counted when the system has made it, whoever
-/// ends it.
+/// A listener that counts connections and sends nothing. A connection counts once the system has accepted it,
+/// regardless of which side closes it.
 public final class AcceptCounter: Sendable {
     /// The port.
     public let port: UInt16
     private let listener: Int32
 
-    /// Listens on any address of this machine and a free port.
+    /// Listens on all addresses of this machine and a free port.
     public init() throws {
         let listener = socket(AF_INET6, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard listener >= 0 else { throw RawClient.Failure.system("socket", errno) }
@@ -35,7 +35,7 @@ public final class AcceptCounter: Sendable {
 
     deinit { close(listener) }
 
-    /// How many have connected since the last call.
+    /// Returns the number of connections since the last call.
     public func takeCount() -> Int {
         var count = 0
         var watched = pollfd(fd: listener, events: Int16(POLLIN), revents: 0)

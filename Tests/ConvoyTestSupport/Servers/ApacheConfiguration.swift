@@ -2,9 +2,9 @@ import Foundation
 
 /// The configuration of an ``ApacheServer``.
 struct ApacheConfiguration {
-    /// Where Debian keeps the modules.
+    /// The directory of the modules in Debian.
     static let modules = "/usr/lib/apache2/modules"
-    /// What an ``ApacheServer`` needs in any case.
+    /// The modules that an ``ApacheServer`` always needs.
     static let required = [
         "mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "auth_digest", "dav", "dav_fs",
         "ssl", "http2",
@@ -18,7 +18,7 @@ struct ApacheConfiguration {
     let port, securePort: UInt16
     let certificates: TestCertificates
     let realm: String
-    /// Seconds.
+    /// The lifetime of a nonce, in seconds.
     let nonceLifetime: Int
     /// The keys for `/negotiate/`; nil for none.
     let keytab: URL?
@@ -38,9 +38,9 @@ struct ApacheConfiguration {
             "ServerRoot \(path(""))", "PidFile \(path("pid"))", "DefaultRuntimeDir \(path(""))",
             "Mutex fcntl:\(directory.path)", "ServerName localhost", "Listen 127.0.0.1:\(port)",
             "Listen 127.0.0.1:\(securePort)", "ErrorLog \(path("error.log"))",
-            // The user that Debian's package makes. Apache would not serve as root.
+            // Debian's package creates this user. Apache would not serve as root.
             geteuid() == 0 ? "User www-data\nGroup www-data" : "",
-            // One process, so that it alone counts what it has seen.
+            // Use a single process, which counts the nonces of all requests.
             "ServerLimit 1", "StartServers 1", "ThreadsPerChild 32", "MaxRequestWorkers 32", "MinSpareThreads 1",
             "MaxSpareThreads 32", "KeepAliveTimeout 60", "MaxKeepAliveRequests 0", "DocumentRoot \(path("files"))",
             "DavLockDB \(path("locks/db"))",

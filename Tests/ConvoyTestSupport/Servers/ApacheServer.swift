@@ -1,7 +1,7 @@
 import Foundation
 
-/// Debian's apache2 on free loopback ports, which asks for user and password, with a configuration and a directory of its
-/// own.
+/// Debian's apache2 on free loopback ports, with its own configuration and directory. It requests a user and a
+/// password.
 ///
 /// | path | what |
 /// |---|---|
@@ -10,43 +10,43 @@ import Foundation
 /// | `/digest/small` | the same, by Digest: MD5 and `qop=auth`, with `Authentication-Info` |
 /// | `/negotiate/small` | the same, by Kerberos, if there is a ``KerberosRealm`` |
 ///
-/// In all of these folders files of other names can be written with PUT and removed with DELETE.
+/// Other files can be written to all of these folders with PUT and removed with DELETE.
 ///
-/// All of it under `url` (HTTP/1.1), and under `secureURL` (HTTP/2 and HTTP/1.1 by ALPN).
+/// All paths exist under `url` (HTTP/1.1) and under `secureURL` (HTTP/2 and HTTP/1.1 by ALPN).
 public final class ApacheServer: Sendable {
-    /// A user of every server here, and the user's password.
+    /// A user that every server accepts, with the password.
     public static let user = "ada", password = "secret"
 
-    /// "http://localhost:PORT". By this name, as Kerberos knows the server by it.
+    /// The URL "http://localhost:PORT". It has this name because Kerberos identifies the server by it.
     public let url: URL
-    /// "https://localhost:PORT".
+    /// The URL "https://localhost:PORT".
     public let secureURL: URL
     /// The port of `url`.
     public let port: UInt16
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
-    /// The authority that a client of `secureURL` has to trust.
+    /// The authority that a client of `secureURL` must trust.
     public var certificateAuthority: URL { certificates.certificateAuthority }
     private let certificates: TestCertificates
     private let directory: TemporaryDirectory
 
-    /// Whether apache2 is installed, with the modules that it needs.
+    /// Whether apache2 and the required modules are installed.
     public static var isInstalled: Bool {
         Spawn.find("apache2") != nil && ApacheConfiguration.required.allSatisfy { ApacheConfiguration.hasModule($0) }
     }
-    /// Whether it can ask for Kerberos as well.
+    /// Whether the server also supports Kerberos.
     public static var hasNegotiate: Bool { isInstalled && ApacheConfiguration.hasModule("auth_gssapi") }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "apache2. Debian, Ubuntu: apt-get install apache2 libapache2-mod-auth-gssapi"
 
-    /// Starts apache2 and returns when it answers. Takes some tenths of a second.
+    /// Starts apache2 and returns when it responds. Takes some tenths of a second.
     ///
     /// - Parameters:
-    ///   - realm: the name of what is protected.
-    ///   - users: the passwords of its users, for Basic and Digest.
-    ///   - nonceLifetime: how many seconds a nonce of Digest is good; 0 for once only.
-    ///   - kerberos: whose tickets it takes.
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    ///   - realm: The realm of the protected resources.
+    ///   - users: The passwords of the users, for Basic and Digest.
+    ///   - nonceLifetime: The lifetime of a Digest nonce, in seconds; 0 for nonces that can be used once.
+    ///   - kerberos: The realm whose tickets the server accepts.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init(
         realm: String = "convoy", users: [String: String] = [user: password], nonceLifetime: Int = 300,
         kerberos: KerberosRealm? = nil
@@ -57,7 +57,7 @@ public final class ApacheServer: Sendable {
         let token = UUID().uuidString
         directory = try Self.makeDirectory(realm: realm, users: users, token: token)
         certificates = try TestCertificates(in: directory.url)
-        // Each ticket would be written down otherwise, in a file of the whole machine.
+        // Do not store each ticket in a file that is shared by the entire machine.
         let environment = (kerberos?.environment ?? [:]).merging(["KRB5RCACHENAME": "none:"]) { $1 }
         var output = ""
         for attempt in 0..<8 {
@@ -88,16 +88,16 @@ public final class ApacheServer: Sendable {
 
     deinit { stop() }
 
-    /// Puts a file into the directory that all users may read.
+    /// Adds a file to the directory that all users may read.
     public func add(_ data: Data, as name: String) throws { try directory.write(data, to: "files/\(name)") }
 
     /// Returns the URL of a path.
     public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
 
-    /// The contents of its log.
+    /// The contents of the error log.
     public var log: String { (try? String(contentsOf: directory.file("error.log"), encoding: .utf8)) ?? "" }
 
-    /// Ends exactly this server, waits for it, and removes its directory.
+    /// Stops this server, waits for its end, and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()
@@ -111,7 +111,7 @@ public final class ApacheServer: Sendable {
         }
         try directory.write(Data(token.utf8), to: "files/instance")
         try FileManager.default.createDirectory(at: directory.file("locks"), withIntermediateDirectories: true)
-        // As the user that serves may write there.
+        // Let the user that serves requests write to these folders.
         for folder in ["locks", "files", "files/basic", "files/digest", "files/negotiate"] {
             try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: directory.file(folder).path)
         }

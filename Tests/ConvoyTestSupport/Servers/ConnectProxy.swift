@@ -2,25 +2,25 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as a test prescribes, right or wrong.
+/// A proxy on 127.0.0.1 that responds to CONNECT (RFC 9110, section 9.3.6) as specified by a test, correctly or not.
 ///
-/// Each connection has a thread of its own, which ends with it. The maker of a proxy must stop it.
+/// Each connection has its own thread, which ends with it. The test must stop the proxy.
 public final class ConnectProxy: Sendable {
-    /// How a connection is answered.
+    /// The behaviour of the proxy on a connection.
     public enum Behaviour: Sendable {
-        /// These bytes, after the head of the request, and the end of the connection.
+        /// Sends these bytes after the head of the request, and closes the connection.
         case says(String)
-        /// These bytes, and then nothing, with the connection open.
+        /// Sends these bytes and then nothing, with the connection open.
         case fallsSilent(after: String)
-        /// The first bytes, then the others repeatedly, until the client disconnects.
+        /// Sends the first bytes, then the others repeatedly, until the client disconnects.
         case saysForever(String, String)
-        /// These bytes, then a tunnel to this port of 127.0.0.1, whatever host was requested.
+        /// Sends these bytes, then opens a tunnel to this port of 127.0.0.1, regardless of the requested host.
         case tunnels(to: UInt16, saying: String = ConnectProxy.established)
-        /// All bytes are forwarded to another proxy on this port and back, so that they can be delayed or cut.
+        /// Forwards all bytes to another proxy on this port and back, so that they can be delayed or cut.
         case passes(to: UInt16)
     }
 
-    /// An honest proxy's answer to CONNECT.
+    /// The response of an honest proxy to CONNECT.
     public static let established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
     private struct State {
@@ -34,15 +34,15 @@ public final class ConnectProxy: Sendable {
         var isStopped = false
     }
 
-    /// The port.
+    /// The port on 127.0.0.1.
     public let port: UInt16
-    /// "http://127.0.0.1:PORT", as the variable `https_proxy` takes it.
+    /// The address "http://127.0.0.1:PORT", in the format of the variable `https_proxy`.
     public let address: String
     private let listener: Int32
     private let state: Locked<State>
     private let threads = DispatchGroup()
 
-    /// Starts it. It accepts connections when this returns.
+    /// Starts the proxy, which accepts connections when this returns.
     ///
     /// - Parameter behaviours: The behaviours for successive connections; the last one is repeated.
     public init(_ behaviours: Behaviour...) throws {
@@ -64,25 +64,25 @@ public final class ConnectProxy: Sendable {
 
     deinit { endAll() }
 
-    /// The heads of the received requests, as sent, without those that were forwarded.
+    /// The heads of the received requests, unchanged, except for those that were forwarded.
     public var heads: [String] { state.withLock { $0.heads } }
 
-    /// How many bytes all tunnels together have sent to the client.
+    /// The number of bytes that all tunnels together have sent to clients.
     public var passedBytes: Int { state.withLock { $0.passedBytes } }
 
-    /// Holds back each tunnel's answers after this many bytes, until `release()`.
+    /// Holds back each tunnel's response after this many bytes, until `release()`.
     public func hold(afterBytes count: Int) { state.withLock { $0.holdsAfter = count } }
 
-    /// Lets everything through, including what is held back.
+    /// Forwards everything, including bytes that were held back.
     public func release() { state.withLock { $0.holdsAfter = .max } }
 
-    /// Closes each tunnel after this many bytes of its answers; nil for never.
+    /// Closes each tunnel after this many bytes of its response; nil for never.
     public func cut(afterBytes count: Int?) { state.withLock { $0.cutsAfter = count ?? .max } }
 
-    /// Flips a bit of this byte of each tunnel's answers; nil for none.
+    /// Flips a bit of this byte of each tunnel's response; nil for none.
     public func flip(byte offset: Int?) { state.withLock { $0.flips = offset ?? .max } }
 
-    /// Ends all connections, and returns when no thread is left.
+    /// Closes all connections, and returns when no thread is left.
     public func stop() {
         endAll()
         threads.wait()
@@ -94,7 +94,7 @@ public final class ConnectProxy: Sendable {
             for descriptor in state.open { shutdown(descriptor, Int32(SHUT_RDWR)) }
             return !state.isStopped
         }
-        // Wakes the accepting thread, which closes the socket.
+        // Wake the accepting thread, which closes the socket.
         if isFirst { shutdown(listener, Int32(SHUT_RDWR)) }
     }
 
@@ -117,7 +117,7 @@ public final class ConnectProxy: Sendable {
         thread.start()
     }
 
-    /// Closes a descriptor that `stop` could reach.
+    /// Closes a descriptor and removes it from the list for `stop`.
     private func forget(_ descriptor: Int32) {
         state.withLock { _ = $0.open.remove(descriptor) }
         close(descriptor)
@@ -133,7 +133,8 @@ public final class ConnectProxy: Sendable {
         case .says(let text):
             _ = send(text, to: client)
             shutdown(client, Int32(SHUT_WR))
-            // Read until the client closes: closing with unread bytes would reset the connection and lose the answer.
+            // Read until the client closes the connection. Closing it with unread bytes would reset it and lose the
+            // response.
             waitForEnd(client)
         case .fallsSilent(let text):
             _ = send(text, to: client)
@@ -150,7 +151,7 @@ public final class ConnectProxy: Sendable {
 
     private func readHead(_ client: Int32) -> String? {
         var head: [UInt8] = []
-        // Byte by byte, as what follows the head belongs to the tunnel.
+        // Read byte by byte, because bytes after the head belong to the tunnel.
         var byte: UInt8 = 0
         while head.count < 64 << 10 {
             let count = recv(client, &byte, 1, 0)
@@ -198,7 +199,7 @@ public final class ConnectProxy: Sendable {
             return !state.isStopped
         }
         guard isOpen else { return }
-        // Only removed from `stop`'s list: the client object closes it.
+        // Only remove the descriptor from the list for `stop`, because the client object closes it.
         defer { state.withLock { _ = $0.open.remove(descriptor) } }
         var passed = 0
         var bytes = [UInt8](repeating: 0, count: 16 << 10)
@@ -210,7 +211,7 @@ public final class ConnectProxy: Sendable {
                 pollfd(fd: client, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: limit > 0 ? descriptor : -1, events: Int16(POLLIN), revents: 0),
             ]
-            // Nothing signals that a tunnel was released.
+            // Poll, because nothing signals that a tunnel was released.
             poll(&watched, 2, limit > 0 ? -1 : 2)
             if watched[0].revents != 0, !pass(&bytes, bytes.count, client, descriptor, nil) { return }
             guard watched[1].revents != 0 else { continue }

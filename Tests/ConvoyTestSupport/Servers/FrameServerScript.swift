@@ -1,7 +1,7 @@
-/// The program of ``FrameServer``, in Python, with h2 of PyPI for what HTTP/2 is.
+/// The program of ``FrameServer`` in Python, which uses h2 from PyPI for HTTP/2.
 enum FrameServerScript {
-    /// It listens on the descriptors from 3 on. Its arguments are the port that says what to answer, the file with
-    /// certificate and key, and the number of descriptors.
+    /// The source. It listens on the descriptors from 3 on. Its arguments are the port that specifies the responses,
+    /// the file with certificate and key, and the number of descriptors.
     static let text = #"""
         import http.client, json, select, socket, ssl, struct, sys, threading, time
         import h2.config, h2.connection, h2.events, h2.exceptions

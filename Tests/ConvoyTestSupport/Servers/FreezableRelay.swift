@@ -2,8 +2,8 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Passes connections on to another port of 127.0.0.1 until it is frozen: then bytes, new connections and their ends stay
-/// where they are, as on a network that is cut, until it thaws. The maker of a relay must stop it.
+/// A relay that forwards connections to another port of 127.0.0.1 until it is frozen. Then bytes, new connections and
+/// their ends are held, as in an interrupted network, until it thaws. The test must stop the relay.
 public final class FreezableRelay: Sendable {
     /// The port.
     public let port: UInt16
@@ -13,13 +13,13 @@ public final class FreezableRelay: Sendable {
     private struct State {
         var isFrozen = false
         var isOver = false
-        /// How many connections there were.
+        /// The total number of connections.
         var count = 0
     }
 
-    /// Starts it. Clients can connect when this returns.
+    /// Starts the relay, which accepts connections when this returns.
     ///
-    /// - Parameter target: The port on 127.0.0.1 that connections are passed on to.
+    /// - Parameter target: The port on 127.0.0.1 to which connections are forwarded.
     public init(to target: UInt16) throws {
         (listener, port) = try LoopbackPort.listener()
         let listener = listener
@@ -36,16 +36,16 @@ public final class FreezableRelay: Sendable {
         }
     }
 
-    /// How many connections there were.
+    /// The total number of connections.
     public var connectionCount: Int { state.withLock { $0.count } }
 
-    /// Whether it passes nothing on.
+    /// Whether the relay holds everything.
     public var isFrozen: Bool {
         get { state.withLock { $0.isFrozen } }
         set { state.withLock { $0.isFrozen = newValue } }
     }
 
-    /// Ends it, and all of its connections.
+    /// Stops the relay and closes all of its connections.
     public func stop() { state.withLock { $0.isOver = true } }
 
     private var isOver: Bool { state.withLock { $0.isOver } }

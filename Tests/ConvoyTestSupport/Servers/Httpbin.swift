@@ -2,17 +2,17 @@ import Foundation
 
 /// httpbin from PyPI, under gunicorn, on a free loopback port.
 ///
-/// It comes from the virtual environment whose directory the variable CONVOY_HTTPBIN_VENV names; `Tests/run` makes it.
+/// The program is in the virtual environment named by the variable CONVOY_HTTPBIN_VENV, which `Tests/run` creates.
 public final class Httpbin: Sendable {
-    /// "http://127.0.0.1:PORT".
+    /// The URL "http://127.0.0.1:PORT".
     public let url: URL
     /// The port.
     public let port: UInt16
-    /// The program: gunicorn's arbiter, with its worker in the same process group.
+    /// The process of gunicorn's arbiter, with its worker in the same process group.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// The python of the virtual environment, or nil with none.
+    /// The Python of the virtual environment; nil if it does not exist.
     public static var python: String? {
         guard let venv = ProcessInfo.processInfo.environment["CONVOY_HTTPBIN_VENV"], !venv.isEmpty else { return nil }
         return Spawn.find(venv + "/bin/python")
@@ -20,18 +20,18 @@ public final class Httpbin: Sendable {
 
     /// Whether the virtual environment exists.
     public static var isInstalled: Bool { python != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint =
         "httpbin. CONVOY_HTTPBIN_VENV names no virtual environment: run Tests/run, or "
         + "python3 -m venv DIR && DIR/bin/pip install httpbin gunicorn, and set it to DIR"
 
-    /// Starts it and returns when it answers. Takes about a second.
+    /// Starts the server and returns when it responds. Takes about a second.
     ///
     /// - Throws: `ProcessError`.
     public init() throws {
         guard let python = Self.python else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-httpbin")
-        // The socket is opened here and passed on, so that no other program can take the port in between.
+        // Pass on an open socket, so that no other program can take the port in between.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         process = try ChildProcess(
@@ -59,7 +59,7 @@ public final class Httpbin: Sendable {
         stop()
     }
 
-    /// Ends its process group, waits for it, and removes its directory.
+    /// Stops the process group, waits for its end, and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()

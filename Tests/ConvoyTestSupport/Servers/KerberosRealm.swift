@@ -2,36 +2,36 @@ import Foundation
 
 /// A realm of MIT Kerberos with a key distribution center on a free loopback port, a user, and a service on localhost.
 ///
-/// All that it writes is in a directory of its own, so that the machine's own Kerberos is neither used nor changed.
-/// Programs take part in it with the variables in ``environment``.
+/// All files are in a separate directory, so that the machine's own Kerberos is neither used nor changed. Programs join
+/// the realm with the variables in ``environment``.
 public final class KerberosRealm: Sendable {
-    /// The realm's name.
+    /// The name of the realm.
     public static let name = "CONVOY.TEST"
-    /// The user, and the user's password.
+    /// The user and the password.
     public static let user = "ada", password = "secret"
 
-    /// The port of the key distribution center, by TCP.
+    /// The TCP port of the key distribution center.
     public let port: UInt16
-    /// The program of the key distribution center.
+    /// The process of the key distribution center.
     public let process: ChildProcess
-    /// The variables for clients and servers: where the configuration and the client's tickets are.
+    /// The variables for clients and servers, which name the configuration and the client's tickets.
     public let environment: [String: String]
     private let directory: TemporaryDirectory
 
-    /// The keys of the service HTTP on localhost, for a server.
+    /// The keys of the HTTP service on localhost, for a server.
     public var keytab: URL { directory.file("keytab") }
 
-    /// Whether all programs of Kerberos are installed.
+    /// Whether all Kerberos programs are installed.
     public static var isInstalled: Bool {
         ["krb5kdc", "kdb5_util", "kadmin.local", "kinit", "kdestroy"].allSatisfy { Spawn.find($0) != nil }
     }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint =
         "Kerberos. Debian, Ubuntu: apt-get install krb5-kdc krb5-admin-server krb5-user"
 
-    /// Makes the realm, and returns when its center accepts connections. Takes some tenths of a second.
+    /// Creates the realm, and returns when its center accepts connections. Takes some tenths of a second.
     ///
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init() throws {
         guard Self.isInstalled else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-kerberos")
@@ -70,39 +70,39 @@ public final class KerberosRealm: Sendable {
 
     deinit { stop() }
 
-    /// Gets a ticket for the user, as one does in the morning.
+    /// Gets a ticket for the user.
     ///
     /// - Throws: `ProcessError.didNotStart` with the messages of `kinit`.
     public func logIn() throws {
         try Self.run("kinit", [Self.user], input: "\(Self.password)\n", environment: environment)
     }
 
-    /// Throws all tickets away.
+    /// Destroys all tickets.
     public func logOut() throws {
         try Self.run("kdestroy", [], environment: environment)
     }
 
-    /// Lets the center hang: it accepts connections, and answers nothing.
+    /// Pauses the center, which then accepts connections but does not respond.
     public func pause() { kill(process.id, SIGSTOP) }
 
-    /// Lets the center answer again after ``pause()``.
+    /// Resumes the center after ``pause()``.
     public func resume() { kill(process.id, SIGCONT) }
 
-    /// Ends the center, and lets its directory be: its port refuses connections.
+    /// Stops the center and keeps its directory. Its port refuses connections.
     public func halt() {
         resume()
         process.stop()
     }
 
-    /// Ends exactly this center, waits for it, and removes its directory.
+    /// Stops this center, waits for its end, and removes its directory.
     public func stop() {
         halt()
         directory.remove()
     }
 
     private static func configure(_ directory: TemporaryDirectory, port: UInt16) throws {
-        // By TCP only, so that a center that hangs is seen at once as one, without the repetitions of UDP. No name is
-        // looked up: 127.0.0.1 may have any.
+        // Use only TCP, so that a hanging center is detected immediately, without the repetitions of UDP. Do not look
+        // up names, because 127.0.0.1 may have any.
         let client = """
             [libdefaults]
              default_realm = \(name)
@@ -146,7 +146,7 @@ public final class KerberosRealm: Sendable {
         ] {
             try run("kadmin.local", ["-q", query], environment: environment)
         }
-        // For a server that root has started, and that is another user now.
+        // Let a server that root has started read the file as another user.
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: keytab)
     }
 

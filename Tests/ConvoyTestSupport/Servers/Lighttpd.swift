@@ -1,22 +1,22 @@
 import Foundation
 
-/// Debian's lighttpd on a free loopback port, which serves the files of a directory of its own, with ranges, ETag and
+/// Debian's lighttpd on a free loopback port, which serves the files of its own directory with ranges, ETag and
 /// Last-Modified.
 public final class Lighttpd: Sendable {
-    /// "http://127.0.0.1:PORT".
+    /// The URL "http://127.0.0.1:PORT".
     public let url: URL
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
     /// Whether lighttpd is installed.
     public static var isInstalled: Bool { Spawn.find("lighttpd") != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "lighttpd. Debian, Ubuntu: apt-get install lighttpd"
 
-    /// Starts it and returns when it answers.
+    /// Starts the server and returns when it responds.
     ///
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init() throws {
         guard let path = Spawn.find("lighttpd") else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-lighttpd")
@@ -53,13 +53,13 @@ public final class Lighttpd: Sendable {
 
     deinit { stop() }
 
-    /// Puts a file into the directory that is served.
+    /// Adds a file to the served directory.
     public func add(_ data: Data, as name: String) throws { try directory.write(data, to: "files/\(name)") }
 
     /// Returns the URL of a path.
     public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
 
-    /// Ends exactly this server, waits for it, and removes its directory.
+    /// Stops this server, waits for its end, and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()

@@ -1,18 +1,18 @@
 import Foundation
 
-/// moto from PyPI, which imitates S3 in memory, on a free loopback port.
+/// moto from PyPI, which emulates S3 in memory, on a free loopback port.
 ///
-/// It comes from the virtual environment whose directory the variable CONVOY_MOTO_VENV names; `Tests/run` makes it.
+/// The program is in the virtual environment named by the variable CONVOY_MOTO_VENV, which `Tests/run` creates.
 public final class Moto: Sendable {
-    /// "http://127.0.0.1:PORT".
+    /// The URL "http://127.0.0.1:PORT".
     public let url: URL
     /// The port.
     public let port: UInt16
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// The python of the virtual environment, or nil with none. It has botocore, too.
+    /// The Python of the virtual environment, which also contains botocore; nil if it does not exist.
     public static var python: String? {
         guard let venv = ProcessInfo.processInfo.environment["CONVOY_MOTO_VENV"], !venv.isEmpty else { return nil }
         return Spawn.find(venv + "/bin/python")
@@ -20,18 +20,18 @@ public final class Moto: Sendable {
 
     /// Whether the virtual environment exists.
     public static var isInstalled: Bool { python != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint =
         "moto. CONVOY_MOTO_VENV names no virtual environment: run Tests/run, or "
         + "python3 -m venv DIR && DIR/bin/pip install 'moto[server,s3]', and set it to DIR"
 
-    /// Starts it and returns when it answers. Takes a few seconds.
+    /// Starts the server and returns when it responds. Takes a few seconds.
     ///
     /// - Throws: `ProcessError`.
     public init() throws {
         guard let python = Self.python else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-moto")
-        // The socket is opened here and passed on, so that no other program can take the port in between.
+        // Pass on an open socket, so that no other program can take the port in between.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         let script = """
@@ -57,7 +57,7 @@ public final class Moto: Sendable {
         throw ProcessError.didNotStart("moto: \(output)")
     }
 
-    /// Makes a bucket.
+    /// Creates a bucket.
     public func makeBucket(_ name: String) throws {
         let answer = try RawClient(port: port, timeout: 20).exchange(
             "PUT", "/\(name)", headers: ["Connection: close", "Content-Length: 0"])
@@ -68,7 +68,7 @@ public final class Moto: Sendable {
         stop()
     }
 
-    /// Ends its process group, waits for it, and removes its directory.
+    /// Stops the process group, waits for its end, and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()

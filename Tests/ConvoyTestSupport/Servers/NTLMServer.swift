@@ -1,30 +1,31 @@
 import Foundation
 
-/// A server or a proxy on a free loopback port that asks for NTLM, which authenticates a connection and not a request.
+/// A server or a proxy on a free loopback port that requests NTLM, which authenticates a connection rather than a
+/// request.
 ///
-/// As a server it answers every request with a line such as "GET /path by ada with 0 bytes", and with the number of the
-/// connection as `X-Connection`. As a proxy it forwards requests, and by CONNECT whatever comes.
+/// As a server, it responds to every request with a line such as "GET /path by ada with 0 bytes", and with the number
+/// of the connection as `X-Connection`. As a proxy, it forwards requests, and any bytes after CONNECT.
 ///
-/// It is a program in Python, with pyspnego from PyPI, in the virtual environment whose directory the variable
-/// CONVOY_HTTPBIN_VENV names; `Tests/run` makes it.
+/// The program is written in Python and uses pyspnego from PyPI, in the virtual environment named by the variable
+/// CONVOY_HTTPBIN_VENV, which `Tests/run` creates.
 public final class NTLMServer: Sendable {
-    /// Who asks.
+    /// The side that requests authentication.
     public enum Role: String, Sendable {
         case origin, proxy
     }
 
-    /// The user, and the user's password. The domain is empty.
+    /// The user and the password. The domain is empty.
     public static let user = "ada", password = "secret"
 
-    /// "http://127.0.0.1:PORT", also as the address of a proxy.
+    /// The URL "http://127.0.0.1:PORT", which is also the address of a proxy.
     public let url: URL
     /// The port.
     public let port: UInt16
-    /// The program. In its output is why an authentication failed.
+    /// The process, whose output contains the reasons for failed authentications.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// The python of the virtual environment, or nil if pyspnego is not installed.
+    /// The Python of the virtual environment; nil if pyspnego is not installed.
     private static let python: String? = {
         guard let venv = ProcessInfo.processInfo.environment["CONVOY_HTTPBIN_VENV"], !venv.isEmpty,
             let python = Spawn.find(venv + "/bin/python"),
@@ -35,12 +36,12 @@ public final class NTLMServer: Sendable {
 
     /// Whether pyspnego is installed.
     public static var isInstalled: Bool { python != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint =
         "pyspnego. CONVOY_HTTPBIN_VENV names no virtual environment with it: run Tests/run, or "
         + "python3 -m venv DIR && DIR/bin/pip install pyspnego, and set it to DIR"
 
-    /// Starts it and returns when it answers. Takes some tenths of a second.
+    /// Starts the server and returns when it responds. Takes some tenths of a second.
     ///
     /// - Throws: `ProcessError`.
     public init(_ role: Role = .origin) throws {
@@ -48,7 +49,7 @@ public final class NTLMServer: Sendable {
         directory = try TemporaryDirectory(prefix: "convoy-ntlm")
         let script = try directory.write(Data(NTLMServerScript.text.utf8), to: "ntlm.py")
         let users = try directory.write(Data(":\(Self.user):\(Self.password)\n".utf8), to: "users")
-        // The socket is opened here and passed on, so that no other program can take the port in between.
+        // Pass on an open socket, so that no other program can take the port in between.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         process = try ChildProcess(
@@ -71,7 +72,7 @@ public final class NTLMServer: Sendable {
 
     deinit { stop() }
 
-    /// Ends exactly this server, waits for it, and removes its directory.
+    /// Stops this server, waits for its end, and removes its directory.
     public func stop() {
         process.stop(grace: 0)
         directory.remove()

@@ -1,6 +1,6 @@
-/// The program of ``NTLMServer``, in Python, with pyspnego for what NTLM is.
+/// The program of ``NTLMServer`` in Python, which uses pyspnego for NTLM.
 enum NTLMServerScript {
-    /// It listens on descriptor 3. Its argument is "origin" or "proxy".
+    /// The source. It listens on descriptor 3. Its argument is "origin" or "proxy".
     static let text = #"""
         import base64, http.client, http.server, itertools, os, select, socket, socketserver, sys, urllib.parse
         import spnego

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Debian's nginx on free loopback ports, with a configuration and a directory of its own.
+/// Debian's nginx on free loopback ports, with its own configuration and directory.
 ///
 /// | path | what |
 /// |---|---|
@@ -13,28 +13,29 @@ import Foundation
 /// | `/empty` | 204 |
 /// | `/moved` | 302 to `/small` |
 /// | `/credentials` | `[Authorization][Proxy-Authorization]` as received |
-/// | `/upload` | reads a body of any size and method to its end, throws it away, answers 204 |
+/// | `/upload` | reads a body of any size and method to its end, discards it, responds with 204 |
 /// | `/dav/NAME` | WebDAV PUT and DELETE into `uploads`, if the nginx has the module (`hasDAV`) |
-/// | `/forward/PATH` | `/PATH` of another server on this machine, unbuffered; the client's protocol as `X-Server-Protocol` |
+/// | `/forward/PATH` | `/PATH` of another server on this machine, unbuffered; the client's protocol as
+/// `X-Server-Protocol` |
 ///
-/// The answer of `/upload` has the announced length as `X-Content-Length`, and as `X-Request-Length` what was counted,
-/// the head included.
+/// The response of `/upload` contains the announced length as `X-Content-Length`, and the counted length, including the
+/// head, as `X-Request-Length`.
 ///
-/// All of it under `url` (HTTP/1.1), and under `secureURL` (TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN).
+/// All paths exist under `url` (HTTP/1.1) and under `secureURL` (TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN).
 public final class Nginx: Sendable {
-    /// "http://127.0.0.1:PORT".
+    /// The URL "http://127.0.0.1:PORT".
     public let url: URL
-    /// "https://localhost:PORT"; 127.0.0.1 is in its certificate as well.
+    /// The URL "https://localhost:PORT". The certificate is also valid for 127.0.0.1.
     public let secureURL: URL
     /// The port of `url`.
     public let port: UInt16
     /// The port of `secureURL`.
     public let securePort: UInt16
-    /// The authority that a client has to trust, and the other certificates of this run.
+    /// The authority that a client must trust, and the other certificates of this run.
     public let certificates: TestCertificates
     /// Whether `/dav/` is available.
     public let hasDAV: Bool
-    /// The program that runs, or ran last.
+    /// The process that is running, or was running last.
     public var process: ChildProcess { current.withLock { $0 } }
     private let current: Locked<ChildProcess>
     private let path: String
@@ -43,22 +44,22 @@ public final class Nginx: Sendable {
 
     /// The certificate of the authority, in PEM.
     public var certificateAuthority: URL { certificates.certificateAuthority }
-    /// The directory that is served.
+    /// The served directory.
     public var files: URL { directory.file("files") }
-    /// The directory that PUT writes to.
+    /// The directory for uploads with PUT.
     public var uploads: URL { directory.file("dav") }
 
     /// Whether nginx is installed.
     public static var isInstalled: Bool { Spawn.find("nginx") != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "nginx. Debian, Ubuntu: apt-get install nginx"
 
-    /// Starts nginx and returns when it answers. Takes some tens of milliseconds.
+    /// Starts nginx and returns when it responds. Takes some tens of milliseconds.
     ///
     /// - Parameters:
     ///   - forwardedPort: The port on 127.0.0.1 of the server behind `/forward/`; without it, that path does not exist.
     ///   - connectionRequests: The number of requests after which nginx closes a connection.
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init(forwardingTo forwardedPort: UInt16? = nil, connectionRequests: Int = 100_000_000) throws {
         guard let path = Spawn.find("nginx") else { throw ProcessError.notInstalled(Self.installHint) }
         self.path = path
@@ -66,7 +67,7 @@ public final class Nginx: Sendable {
         for name in ["files", "dav"] {
             try FileManager.default.createDirectory(at: directory.file(name), withIntermediateDirectories: true)
         }
-        // Who may read what is in `/private/`, in plain text.
+        // This user may read the files in `/private/`. The password is in plain text.
         try directory.write(Data("ada:{PLAIN}secret\n".utf8), to: "users")
         certificates = try TestCertificates(in: directory.url)
         hasDAV = try ProcessRunner.run(path, ["-V"]).errorText.contains("http_dav_module")
@@ -91,7 +92,7 @@ public final class Nginx: Sendable {
             }
             process.stop(grace: 0.2)
             lastOutput = process.output + ((try? String(contentsOf: error, encoding: .utf8)) ?? "")
-            // Only a port that was in use is worth another attempt.
+            // Only a port that was in use justifies another attempt.
             guard lastOutput.contains("Address already in use") else { break }
         }
         throw ProcessError.didNotStart("nginx: \(lastOutput)")
@@ -107,22 +108,22 @@ public final class Nginx: Sendable {
     /// Returns the URL of a path over TLS.
     public func secureURL(_ path: String) -> URL { secureURL.appendingPathComponent(path) }
 
-    /// Puts a file into the directory that is served.
+    /// Adds a file to the served directory.
     @discardableResult
     public func add(_ data: Data, as name: String) throws -> URL {
         try directory.write(data, to: "files/\(name)")
     }
 
-    /// Ends exactly this nginx, waits for it, and removes its directory.
+    /// Stops this nginx, waits for its end, and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()
     }
 
-    /// Ends exactly this nginx, and lets its directory be: its ports refuse connections until ``restart()``.
+    /// Stops this nginx and keeps its directory. Its ports refuse connections until ``restart()``.
     public func halt() { process.stop() }
 
-    /// Starts it again on the same ports after ``halt()``, and returns when it answers.
+    /// Starts nginx again on the same ports after ``halt()``, and returns when it responds.
     ///
     /// - Throws: `ProcessError.didNotStart` with its messages.
     public func restart() throws {

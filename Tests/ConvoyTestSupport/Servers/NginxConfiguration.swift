@@ -1,6 +1,6 @@
 import Foundation
 
-/// The text of an nginx configuration that touches nothing outside its own directory.
+/// The text of an nginx configuration that uses only files in its own directory.
 struct NginxConfiguration {
     var directory: URL
     var port: UInt16
@@ -11,10 +11,10 @@ struct NginxConfiguration {
     var forwardedPort: UInt16?
     /// The number of requests after which nginx closes a connection.
     var connectionRequests: Int
-    /// Distinguishes our server from another one that took the port first.
+    /// A token that distinguishes this server from another one that took the port first.
     var token: String
 
-    /// 1,024 bytes of JSON.
+    /// A JSON document of 1,024 bytes.
     static let json: String = {
         var text = #"{"users":["#
         var index = 0
@@ -68,7 +68,7 @@ struct NginxConfiguration {
     private var locations: String {
         let dav =
             hasDAV ? "location /dav/ { root \(directory.path); dav_methods PUT DELETE MKCOL; create_full_put_path on; }" : ""
-        // "return" answers before the body has been read; through the proxy the body is read completely first.
+        // "return" responds before the body has been read, but the proxy reads the body completely first.
         return """
             root \(directory.path)/files;
                 location = /.instance { return 200 "\(token)"; }
@@ -112,7 +112,8 @@ struct NginxConfiguration {
         }.joined(separator: "\n")
     }
 
-    /// Nothing is buffered or cached, so the client sees what the server behind does to a response.
+    /// The configuration of forwarding, which buffers and caches nothing, so that the server's effects on a response
+    /// reach the client.
     private var forwarding: String {
         guard let forwardedPort else { return "" }
         return """

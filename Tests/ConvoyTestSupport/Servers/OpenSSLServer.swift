@@ -1,8 +1,8 @@
 import Foundation
 
-/// `openssl s_server` on a free loopback port: TLS by itself, one connection at a time.
+/// `openssl s_server` on a free loopback port: a plain TLS server that serves connections sequentially.
 public final class OpenSSLServer: Sendable {
-    /// What it answers.
+    /// The content of the server's responses.
     public enum Content: Sendable {
         /// A page about the connection ("-www").
         case status
@@ -12,38 +12,38 @@ public final class OpenSSLServer: Sendable {
         case responses(URL)
     }
 
-    /// Which TLS it speaks.
+    /// The only TLS version that the server supports.
     public enum Version: String, Sendable, CaseIterable {
-        /// Only 1.2.
+        /// TLS 1.2.
         case tls12 = "-tls1_2"
-        /// Only 1.3.
+        /// TLS 1.3.
         case tls13 = "-tls1_3"
-        /// Only 1.1, which a client should refuse; its ciphers are lowered to what OpenSSL 3 needs for it.
+        /// TLS 1.1, which a client should refuse. The cipher level is lowered as OpenSSL 3 requires for it.
         case tls11 = "-tls1_1"
     }
 
     /// Whether the program is installed.
     public static var isInstalled: Bool { Spawn.find("openssl") != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "openssl. Debian, Ubuntu: apt-get install openssl"
 
     /// The port.
     public let port: UInt16
-    /// "https://localhost:PORT".
+    /// The URL "https://localhost:PORT".
     public let url: URL
-    /// The authority that a client has to trust, and the other certificates of this run.
+    /// The authority that a client must trust, and the other certificates of this run.
     public let certificates: TestCertificates
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// Starts it and returns when it accepts connections.
+    /// Starts the program and returns when it accepts connections.
     ///
     /// - Parameters:
-    ///   - content: What it answers.
-    ///   - version: The one version that it speaks, or nil for its own choice.
+    ///   - content: The content of the responses.
+    ///   - version: The only TLS version; nil for OpenSSL's default.
     ///   - requiresClientCertificate: Whether a client must present a certificate of the run's authority.
-    ///   - arguments: More arguments of s_server.
+    ///   - arguments: Additional arguments of s_server.
     /// - Throws: `ProcessError`.
     public init(
         _ content: Content = .status, version: Version? = nil, requiresClientCertificate: Bool = false,
@@ -88,7 +88,7 @@ public final class OpenSSLServer: Sendable {
         stop()
     }
 
-    /// Ends exactly this server, waits for it, and removes its directory.
+    /// Stops this server, waits for its end, and removes its directory.
     public func stop() {
         process.stop(grace: 0.5)
         directory.remove()

@@ -1,8 +1,9 @@
 import Foundation
 
-/// Files of users and passwords as servers read them. They are made by the program `openssl`.
+/// Files of users and passwords in the formats of servers, created with `openssl`.
 enum PasswordFile {
-    /// For Basic authentication, in the format of `htpasswd`: passwords are hashed by Apache's variant of MD5.
+    /// Returns a file for Basic authentication in the format of `htpasswd`, with passwords hashed by Apache's variant
+    /// of MD5.
     static func basic(_ users: [String: String]) throws -> Data {
         try file(users) { user, password in
             let result = try ProcessRunner.run("openssl", ["passwd", "-apr1", "-stdin"], input: Data("\(password)\n".utf8))
@@ -10,7 +11,8 @@ enum PasswordFile {
         }
     }
 
-    /// For Digest authentication, in the format of `htdigest`: user, realm and password are hashed by MD5.
+    /// Returns a file for Digest authentication in the format of `htdigest`, with MD5 hashes of user, realm and
+    /// password.
     static func digest(_ users: [String: String], realm: String) throws -> Data {
         try file(users) { user, password in
             let secret = Data("\(user):\(realm):\(password)".utf8)
@@ -26,7 +28,7 @@ enum PasswordFile {
 }
 
 extension TemporaryDirectory {
-    /// Makes the directory readable for all users: servers that are started by root read its files as another user.
+    /// Makes the directory readable for all users, because servers that root has started read files as another user.
     func open() throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: url.path)
     }

@@ -1,19 +1,19 @@
 import ConvoySupport
 import Foundation
 
-/// Debian's PostgreSQL on a free loopback port, with a folder of its own and no password.
+/// Debian's PostgreSQL on a free loopback port, with its own folder and no password.
 ///
-/// It refuses to run as root; then it runs as the user `postgres`, or as `nobody`.
+/// PostgreSQL refuses to run as root. In that case, it runs as the user `postgres`, or as `nobody`.
 public final class PostgresServer: Sendable {
     /// The port on 127.0.0.1.
     public let port: UInt16
-    /// The address as libpq takes it.
+    /// The address in the format of libpq.
     public var address: String { "postgresql://convoy@127.0.0.1:\(port)/postgres" }
     private let directory: TemporaryDirectory
     private let programs: String
     private let current: Locked<ChildProcess?>
 
-    /// Where the programs are; nil if they are not installed.
+    /// The directory of the programs; nil if they are not installed.
     private static let programs: String? = {
         let root = "/usr/lib/postgresql"
         let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap { Int($0) }
@@ -24,15 +24,16 @@ public final class PostgresServer: Sendable {
 
     /// Whether PostgreSQL is installed.
     public static var isInstalled: Bool { programs != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "PostgreSQL. Debian, Ubuntu: apt-get install postgresql"
 
-    /// A server that all tests of this process share; each takes a schema of its own. Nil if it is not installed.
+    /// The server shared by all tests of this process, each of which uses its own schema; nil if PostgreSQL is not
+    /// installed.
     public static let shared: PostgresServer? = isInstalled ? try? PostgresServer() : nil
 
-    /// Makes a cluster, starts it, and returns when it answers. Takes some seconds.
+    /// Creates a cluster, starts it, and returns when it responds. Takes some seconds.
     ///
-    /// - Parameter synchronizes: whether it waits for the disk, as a real one does.
+    /// - Parameter synchronizes: Whether the server waits for the disk, as in production.
     /// - Throws: `ProcessError`.
     public init(synchronizes: Bool = false) throws {
         guard let programs = Self.programs else { throw ProcessError.notInstalled(Self.installHint) }
@@ -64,7 +65,7 @@ public final class PostgresServer: Sendable {
 
     deinit { stop() }
 
-    /// Starts it again after ``halt(immediately:)``.
+    /// Starts the server again after ``halt(immediately:)``.
     public func start() throws {
         let server = Self.command(
             "\(programs)/postgres",
@@ -87,24 +88,24 @@ public final class PostgresServer: Sendable {
         guard isReady else { throw ProcessError.didNotStart("postgres: \(process.output.suffix(2000))") }
     }
 
-    /// Stops it, and keeps its data.
+    /// Stops the server and keeps its data.
     ///
-    /// - Parameter immediately: whether it is killed, as by a crash.
+    /// - Parameter immediately: Whether the server is killed, as in a crash.
     public func halt(immediately: Bool = false) {
         let process = current.withLock { $0.take() }
         if immediately, let process { kill(-process.id, SIGKILL) }
-        // SIGINT: connections are cut off.
+        // SIGINT closes all connections.
         if let process, !immediately { kill(process.id, SIGINT) }
         process?.stop(grace: 10)
     }
 
-    /// Stops it, and removes its data.
+    /// Stops the server and removes its data.
     public func stop() {
         halt(immediately: true)
         directory.remove()
     }
 
-    /// Runs statements by `psql`, and returns what it prints.
+    /// Runs statements with `psql`, and returns its output.
     @discardableResult
     public func run(_ sql: String) throws -> String {
         let result = try ProcessRunner.run(

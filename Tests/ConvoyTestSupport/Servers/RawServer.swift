@@ -1,21 +1,21 @@
 import CEpoll
 import Foundation
 
-/// A server on 127.0.0.1 that says given bytes to each client that has said something, and ends the connection.
+/// A server on 127.0.0.1 that sends given bytes to each client after its first bytes, and closes the connection.
 public final class RawServer: Sendable {
     /// The port.
     public let port: UInt16
     private let listener: Int32
     private let end = DispatchGroup()
 
-    /// Starts it. It accepts connections when this returns.
+    /// Starts the server, which accepts connections when this returns.
     ///
-    /// - Parameter answer: The bytes; nil says nothing and leaves the connection open until the client ends it.
+    /// - Parameter answer: The bytes; nil to send nothing and keep the connection open until the client closes it.
     public convenience init(answer: [UInt8]?) throws { try self.init { _ in answer } }
 
-    /// Starts it. It accepts connections when this returns.
+    /// Starts the server, which accepts connections when this returns.
     ///
-    /// - Parameter answering: Called with the first bytes of a connection, on the server's thread.
+    /// - Parameter answering: A closure that is called with the first bytes of a connection, on the server's thread.
     public init(answering: @escaping @Sendable ([UInt8]) -> [UInt8]?) throws {
         (listener, port) = try LoopbackPort.listener()
         let (listener, end) = (listener, end)
@@ -37,7 +37,8 @@ public final class RawServer: Sendable {
                     rest.removeFirst(count)
                 }
                 if answer != nil { shutdown(client, Int32(SHUT_WR)) }
-                // Until the client ends it: closing with unread bytes would reset the connection and lose the answer.
+                // Read until the client closes the connection. Closing it with unread bytes would reset it and lose the
+                // response.
                 while recv(client, &bytes, bytes.count, 0) > 0 {}
                 close(client)
             }
@@ -47,7 +48,7 @@ public final class RawServer: Sendable {
         thread.start()
     }
 
-    /// Ends it, when the connection that it serves has ended.
+    /// Stops the server once the current connection has ended.
     public func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
         end.wait()

@@ -1,20 +1,20 @@
 import Foundation
 
-/// One nginx with any number of servers that differ in their certificates, each on a loopback port of its own. Every
-/// path is answered with "hello" and what the client has presented.
+/// An nginx with any number of servers that differ in their certificates, each on its own loopback port. Every response
+/// contains "hello" and the client's certificate.
 public final class SecureNginx: Sendable {
-    /// A server.
+    /// A server with its own certificate and port.
     public struct Site: Sendable {
         /// The certificate and its chain, in PEM.
         public var certificate: URL
         /// The private key, in PEM.
         public var key: URL
-        /// Whose certificates clients have to present, in PEM; nil if they are not asked.
+        /// The authority of required client certificates, in PEM; nil if no certificate is requested.
         public var clientAuthority: URL?
-        /// The versions of TLS, in nginx's words.
+        /// The TLS versions in the syntax of nginx.
         public var protocols = "TLSv1.2 TLSv1.3"
 
-        /// A server with a certificate.
+        /// Creates a server with a certificate.
         public init(certificate: URL, key: URL) {
             self.certificate = certificate
             self.key = key
@@ -26,9 +26,9 @@ public final class SecureNginx: Sendable {
     private let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// Starts it and returns when it answers.
+    /// Starts the server and returns when it responds.
     ///
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init(_ sites: [Site]) throws {
         guard let path = Spawn.find("nginx") else { throw ProcessError.notInstalled(Nginx.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-nginx")
@@ -44,7 +44,7 @@ public final class SecureNginx: Sendable {
             let process = try ChildProcess(
                 path, ["-p", directory.url.path, "-e", error.path, "-c", directory.file("nginx.conf").path],
                 directory: directory.url, log: directory.file("output.log"))
-            // It binds all ports before it answers on any.
+            // nginx binds all ports before it responds on any of them.
             let isReady = process.becomesReady(within: 10) {
                 (try? RawClient(port: plain, timeout: 1).exchange("GET", "/"))?.text == token
             }
@@ -61,22 +61,22 @@ public final class SecureNginx: Sendable {
 
     deinit { stop() }
 
-    /// How many requests each site has got so far. Also those that were refused for the lack of a certificate count.
+    /// The number of requests received by each site, including those rejected because of a missing certificate.
     public var requestCounts: [Int] {
         let log = (try? String(contentsOf: directory.file("access.log"), encoding: .utf8)) ?? ""
         let lines = log.split(separator: "\n").compactMap { UInt16($0) }
         return ports.map { port in lines.count { $0 == port } }
     }
 
-    /// Ends it, and removes its directory. Until then what it is doing is done.
+    /// Stops nginx, waits for its end, and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()
     }
 
-    /// So many different ports that are free.
+    /// Returns a number of different free ports.
     private static func ports(_ count: Int) throws -> [UInt16] {
-        // All are held until there are enough, as a free port may come twice.
+        // Hold all ports until there are enough, because the system may return a free port twice.
         var listeners: [(descriptor: Int32, port: UInt16)] = []
         defer { for listener in listeners { close(listener.descriptor) } }
         while listeners.count < count { listeners.append(try LoopbackPort.listener(backlog: 0)) }

@@ -2,16 +2,16 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Passes connections on to another port of 127.0.0.1, and makes their clients wait before: for the connection itself, or
-/// for the first byte that comes back.
+/// A relay that forwards connections to another port of 127.0.0.1, but makes clients wait first: for the connection
+/// itself, or for the first byte of the response.
 ///
-/// Each connection has a thread of its own, which ends with it. The maker of a relay must stop it.
+/// Each connection has its own thread, which ends with it. The test must stop the relay.
 public final class SlowRelay: Sendable {
-    /// What a client waits for.
+    /// The event that a client waits for.
     public enum Delay: Sendable {
-        /// The connection: there is no room for one. Linux tries again after a second, and then after two more.
+        /// The connection, because the queue is full. Linux retries after one second, and again after two more.
         case connecting
-        /// What is on the other side: the connection is made, and nothing is passed on.
+        /// The response: the connection is accepted, but nothing is forwarded.
         case passing
     }
 
@@ -21,18 +21,19 @@ public final class SlowRelay: Sendable {
     private let threads = DispatchGroup()
     private let open = Locked<Set<Int32>>([])
 
-    /// Starts it. Clients can begin to connect when this returns.
+    /// Starts the relay. Clients can begin to connect when this returns.
     ///
     /// - Parameters:
-    ///   - target: The port on 127.0.0.1 that connections are passed on to.
-    ///   - delay: What clients wait for.
-    ///   - seconds: For how long: from now for a connection, and from its beginning for the other side.
+    ///   - target: The port on 127.0.0.1 to which connections are forwarded.
+    ///   - delay: The event that clients wait for.
+    ///   - seconds: The duration of the delay: from now for a connection, and from the start of the connection for a
+    ///     response.
     public init(to target: UInt16, _ delay: Delay, for seconds: TimeInterval) throws {
         (listener, port) = try LoopbackPort.listener(backlog: delay == .connecting ? 0 : 128)
         var fillers: [RawClient] = []
         if delay == .connecting {
             guard listen(listener, 0) == 0 else { throw RawClient.Failure.system("listen", errno) }
-            // A queue of no length has room for one.
+            // A queue of length 0 has room for one connection.
             fillers.append(try RawClient(port: port))
         }
         let (listener, group, fillerCount) = (listener, threads, fillers.count)
@@ -59,7 +60,7 @@ public final class SlowRelay: Sendable {
         thread.start()
     }
 
-    /// Ends all connections, and returns when no thread is left.
+    /// Closes all connections, and returns when no thread is left.
     public func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
         open.withLock { for descriptor in $0 { shutdown(descriptor, Int32(SHUT_RDWR)) } }
@@ -81,7 +82,7 @@ public final class SlowRelay: Sendable {
         thread.start()
     }
 
-    /// Passes bytes on, in both directions, until one side ends.
+    /// Forwards bytes in both directions until one side ends.
     private static func relay(_ client: Int32, _ server: Int32) {
         var bytes = [UInt8](repeating: 0, count: 16 << 10)
         while true {

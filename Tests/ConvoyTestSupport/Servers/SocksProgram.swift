@@ -1,18 +1,18 @@
 import Foundation
 
-/// A SOCKS proxy of Debian's on a free loopback port, with a configuration and a directory of its own.
+/// A SOCKS proxy from Debian on a free loopback port, with its own configuration and directory.
 public final class SocksProgram: ProxyServer {
-    /// Which one.
+    /// The proxy program.
     public enum Kind: String, Sendable, CaseIterable {
-        /// SOCKS 5.
+        /// microsocks, which supports SOCKS 5.
         case microsocks
-        /// SOCKS 5 and 4.
+        /// Dante, which supports SOCKS 5 and 4.
         case danted
 
-        /// Whether it is installed.
+        /// Whether the program is installed.
         public var isInstalled: Bool { Spawn.find(rawValue) != nil }
 
-        /// For the reason of a skipped test.
+        /// The installation hint shown for a skipped test.
         public var installHint: String {
             let package = self == .danted ? "dante-server" : rawValue
             return "\(rawValue). Debian, Ubuntu: apt-get install \(package)"
@@ -21,17 +21,17 @@ public final class SocksProgram: ProxyServer {
 
     /// The port.
     public let port: UInt16
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// Starts it and returns when it accepts connections.
+    /// Starts the program and returns when it accepts connections.
     ///
     /// - Parameters:
-    ///   - kind: which one.
-    ///   - user: the only user that it serves, with `password`; nil for all. Danted takes no user here.
-    ///   - password: of the user.
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    ///   - kind: The program.
+    ///   - user: The only permitted user, with `password`; nil for all. Not supported for Dante.
+    ///   - password: The password of the user.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init(_ kind: Kind, user: String? = nil, password: String = "") throws {
         guard kind.isInstalled else { throw ProcessError.notInstalled(kind.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-\(kind.rawValue)")
@@ -61,7 +61,7 @@ public final class SocksProgram: ProxyServer {
 
     deinit { stop() }
 
-    /// Ends exactly this proxy, waits for it, and removes its directory.
+    /// Stops this proxy, waits for its end, and removes its directory.
     public func stop() {
         process.stop(grace: 0.5)
         directory.remove()

@@ -1,51 +1,51 @@
 import Foundation
 
-/// Debian's squid on a free loopback port, a proxy that asks for user and password, with a configuration and a directory
-/// of its own. It forwards to everywhere, by CONNECT to every port, and keeps nothing.
+/// Debian's squid on a free loopback port, a proxy that requests a user and a password, with its own configuration and
+/// directory. It forwards requests to any host, opens tunnels to any port, and caches nothing.
 public final class SquidProxy: ProxyServer {
-    /// How it asks who its user is.
+    /// The authentication schemes of the proxy.
     public enum Scheme: String, Sendable, CaseIterable {
-        /// User and password as they are.
+        /// Basic, with user and password in plain text.
         case basic
-        /// A hash by MD5, with `qop=auth`.
+        /// Digest, with MD5 and `qop=auth`.
         case digest
-        /// Tickets of a ``KerberosRealm``.
+        /// Negotiate, with tickets of a ``KerberosRealm``.
         case negotiate
     }
 
-    /// A user of the proxy, and the user's password.
+    /// A user of the proxy, with the password.
     public static let user = "ada", password = "secret"
 
     /// The port.
     public let port: UInt16
-    /// "http://localhost:PORT". By this name, as Kerberos knows the proxy by it.
+    /// The address "http://localhost:PORT". It has this name because Kerberos identifies the proxy by it.
     public let address: String
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
-    /// What it calls itself, for instance in `Via`. The names of the shared memory that it makes begin with it.
+    /// The visible name of the proxy, for example in `Via`. The names of its shared memory files begin with it.
     public let name: String
     private let directory: TemporaryDirectory
 
     private static let helpers = "/usr/lib/squid"
 
-    /// Whether squid is installed, with the helpers that it needs.
+    /// Whether squid and the required helpers are installed.
     public static var isInstalled: Bool {
         Spawn.find("squid") != nil
             && ["digest_file_auth", "basic_ncsa_auth", "negotiate_kerberos_auth"].allSatisfy {
                 Spawn.find("\(helpers)/\($0)") != nil
             }
     }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "squid. Debian, Ubuntu: apt-get install squid"
 
-    /// Starts squid and returns when it answers. Takes some tenths of a second.
+    /// Starts squid and returns when it responds. Takes some tenths of a second.
     ///
     /// - Parameters:
-    ///   - schemes: what it offers, in this order; none for a proxy without authentication.
-    ///   - realm: what it calls itself.
-    ///   - users: the passwords of its users, for Basic and Digest.
-    ///   - kerberos: whose tickets it takes.
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    ///   - schemes: The offered schemes, in this order; empty for a proxy without authentication.
+    ///   - realm: The realm of the proxy.
+    ///   - users: The passwords of the users, for Basic and Digest.
+    ///   - kerberos: The realm whose tickets the proxy accepts.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init(
         _ schemes: [Scheme] = [.digest, .basic], realm: String = "convoy", users: [String: String] = [user: password],
         kerberos: KerberosRealm? = nil
@@ -90,17 +90,17 @@ public final class SquidProxy: ProxyServer {
 
     deinit { stop() }
 
-    /// Ends exactly this proxy with its helpers, waits for it, and removes its directory.
+    /// Stops this proxy and its helpers, waits for its end, and removes its directory.
     public func stop() {
-        // It would take seconds to end in order, and has nothing to save.
+        // A graceful shutdown would take seconds, and there is nothing to save.
         process.stop(grace: 0)
         Self.removeMemory(of: name)
         directory.remove()
     }
 
-    /// Removes what squid leaves when it is killed.
+    /// Removes the shared memory files that a killed squid leaves behind.
     private static func removeMemory(of name: String) {
-        // Of this squid only, and not if the name were ever empty: other programs have their memory here too.
+        // Remove files of this squid only, and none for an empty name, because other programs also have files there.
         guard name.hasPrefix("convoy"), name.utf8.count > 20 else { return }
         let folder = "/dev/shm"
         for file in ["metadata", "queues", "readers"] { unlink("\(folder)/\(name)-cf__\(file).shm") }

@@ -1,11 +1,11 @@
 import Foundation
 
-/// TLS in front of another port of this machine: requests are decrypted and forwarded, and responses are encrypted. It
-/// makes an HTTPS proxy of a proxy. By Python's `ssl`.
+/// A TLS server in front of another port of this machine, which decrypts requests, forwards them, and encrypts the
+/// responses. It turns a proxy into an HTTPS proxy. Uses Python's `ssl`.
 public final class TLSTerminator: Sendable {
     /// Whether the program is installed.
     public static var isInstalled: Bool { Spawn.find("python3") != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "python3. Debian, Ubuntu: apt-get install python3"
 
     /// The port on 127.0.0.1.
@@ -13,14 +13,14 @@ public final class TLSTerminator: Sendable {
     private let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// Starts it, and returns when it accepts connections.
+    /// Starts the program, and returns when it accepts connections.
     ///
     /// - Parameters:
-    ///   - target: The port on 127.0.0.1 of what speaks in plain text.
+    ///   - target: The port on 127.0.0.1 of the plain-text server.
     ///   - certificate: The chain, in PEM.
     ///   - key: The private key, in PEM.
-    ///   - clientAuthority: Asks clients for a certificate of this authority, in PEM, and writes a line for each that
-    ///     has one; nil does not ask.
+    ///   - clientAuthority: The authority of requested client certificates, in PEM; nil to request none. The program
+    ///     prints a line for each client with a certificate.
     /// - Throws: `ProcessError`.
     public init(
         before target: UInt16, certificate: String, key: String, askingForClientsOf clientAuthority: String? = nil
@@ -44,15 +44,15 @@ public final class TLSTerminator: Sendable {
         }
     }
 
-    /// How many handshakes were completed.
+    /// The number of completed handshakes.
     public var handshakeCount: Int { process.output.split(separator: "\n").filter { $0.hasPrefix("HANDSHAKE") }.count }
 
-    /// How many clients have presented a certificate.
+    /// The number of clients that have presented a certificate.
     public var clientCertificateCount: Int {
         process.output.split(separator: "\n").filter { $0 == "HANDSHAKE with certificate" }.count
     }
 
-    /// Ends it.
+    /// Stops the program.
     public func stop() {
         process.stop(grace: 0.2)
         directory.remove()

@@ -1,7 +1,7 @@
 import Foundation
 
-/// A small certificate authority that openssl makes for one run, with a certificate for the server on this machine and
-/// one for a client. All of them are valid for two days, and only for these tests.
+/// A small certificate authority that openssl creates for one run, with a certificate for the server on this machine
+/// and one for a client. All certificates are valid for two days, and only for these tests.
 public struct TestCertificates: Sendable {
     /// The certificate of the authority, in PEM.
     public let certificateAuthority: URL
@@ -14,9 +14,9 @@ public struct TestCertificates: Sendable {
     /// The client's private key, in PEM.
     public let clientKey: URL
 
-    /// Makes all of it in this directory. Takes some tens of milliseconds.
+    /// Creates all certificates in this directory. Takes some tens of milliseconds.
     ///
-    /// - Throws: `ProcessError.notInstalled` without openssl, `.didNotStart` with its message when it fails.
+    /// - Throws: `ProcessError.notInstalled` without openssl, `.didNotStart` with its message if it fails.
     public init(in directory: URL) throws {
         let file = { (name: String) in directory.appendingPathComponent(name) }
         certificateAuthority = file("ca.pem")
@@ -24,7 +24,7 @@ public struct TestCertificates: Sendable {
         serverKey = file("server.key")
         clientCertificate = file("client.pem")
         clientKey = file("client.key")
-        // With a separate configuration, as the system's adds extensions that differ between distributions.
+        // Use a separate configuration, because the system's adds extensions that differ between distributions.
         try Data(Self.configuration.utf8).write(to: file("openssl.cnf"))
         try Self.request("Convoy Test CA", "authority", file("ca.key"), certificateAuthority, nil, directory)
         let authority = (certificateAuthority, file("ca.key"))

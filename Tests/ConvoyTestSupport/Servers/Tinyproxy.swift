@@ -1,24 +1,24 @@
 import Foundation
 
-/// Debian's tinyproxy on a free loopback port, with a configuration and a directory of its own.
+/// Debian's tinyproxy on a free loopback port, with its own configuration and directory.
 public final class Tinyproxy: Sendable {
     /// The port.
     public let port: UInt16
-    /// "http://127.0.0.1:PORT", as the variable `https_proxy` takes it.
+    /// The address "http://127.0.0.1:PORT", in the format of the variable `https_proxy`.
     public let address: String
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
     /// Whether tinyproxy is installed.
     public static var isInstalled: Bool { Spawn.find("tinyproxy") != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "tinyproxy. Debian, Ubuntu: apt-get install tinyproxy"
 
-    /// Starts it and returns when it accepts connections.
+    /// Starts the program and returns when it accepts connections.
     ///
     /// - Parameter connectPorts: The ports that CONNECT may use; all others are refused with 403.
-    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    /// - Throws: `ProcessError`: `.notInstalled` with the installation command, `.didNotStart` with its messages.
     public init(connectPorts: [UInt16]) throws {
         guard let path = Spawn.find("tinyproxy") else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-tinyproxy")
@@ -35,7 +35,7 @@ public final class Tinyproxy: Sendable {
             let process = try ChildProcess(
                 path, ["-d", "-c", directory.file("tinyproxy.conf").path], directory: directory.url,
                 log: directory.file("output-\(attempt).log"))
-            // Its log reports it: another program may have taken the port first.
+            // Check the log, because another program may have taken the port first.
             let isReady = process.becomesReady(within: 10) {
                 (try? String(contentsOf: log, encoding: .utf8))?.contains("Accepting connections") == true
             }
@@ -52,7 +52,7 @@ public final class Tinyproxy: Sendable {
 
     deinit { stop() }
 
-    /// Ends exactly this proxy, waits for it, and removes its directory.
+    /// Stops this proxy, waits for its end, and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()

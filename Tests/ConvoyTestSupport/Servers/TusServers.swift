@@ -1,12 +1,12 @@
 import Foundation
 
-/// tuspyserver from PyPI, a tus server of others, on a free loopback port.
+/// tuspyserver from PyPI, a third-party tus server, on a free loopback port.
 ///
-/// It comes from the virtual environment whose directory the variable CONVOY_TUS_VENV names; `Tests/run` makes it.
+/// The program is in the virtual environment named by the variable CONVOY_TUS_VENV, which `Tests/run` creates.
 public final class TusPyServer: Sendable {
     /// The port.
     public let port: UInt16
-    /// The program.
+    /// The process of the program.
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
@@ -17,12 +17,12 @@ public final class TusPyServer: Sendable {
 
     /// Whether the virtual environment exists.
     public static var isInstalled: Bool { python != nil }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint =
         "tuspyserver. CONVOY_TUS_VENV names no virtual environment: run Tests/run, or "
         + "python3 -m venv DIR && DIR/bin/pip install tuspyserver uvicorn, and set it to DIR"
 
-    /// Starts it and returns when it answers.
+    /// Starts the server and returns when it responds.
     ///
     /// - Throws: `ProcessError`.
     public init() throws {
@@ -53,10 +53,10 @@ public final class TusPyServer: Sendable {
         throw ProcessError.didNotStart("tuspyserver: \(output)")
     }
 
-    /// Where uploads are created.
+    /// The URL at which uploads are created.
     public var url: URL { URL(string: "http://127.0.0.1:\(port)/files/") ?? URL(fileURLWithPath: "/") }
 
-    /// The bytes of an upload, as they are on its disk.
+    /// Returns the bytes of an upload as stored on the server's disk.
     public func stored(_ url: URL?) -> Data? {
         guard let name = url?.lastPathComponent else { return nil }
         return try? Data(contentsOf: directory.file("files").appendingPathComponent(name))
@@ -64,24 +64,24 @@ public final class TusPyServer: Sendable {
 
     deinit { stop() }
 
-    /// Ends its process group, and removes its directory.
+    /// Stops the process group and removes its directory.
     public func stop() {
         process.stop()
         directory.remove()
     }
 }
 
-/// tusd, the reference server of tus, where it is on the `PATH`, on a free loopback port.
+/// tusd, the reference server of tus, on a free loopback port. Available if it is on the `PATH`.
 public final class Tusd: Sendable {
-    /// Where uploads are created.
+    /// The URL at which uploads are created.
     public let url: URL
     private let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// Whether there is one.
+    /// Whether tusd is installed.
     public static var isInstalled: Bool { Spawn.find("tusd") != nil }
 
-    /// Starts it and returns when it answers.
+    /// Starts the server and returns when it responds.
     ///
     /// - Throws: `ProcessError`.
     public init() throws {
@@ -98,7 +98,7 @@ public final class Tusd: Sendable {
         guard isReady else { throw ProcessError.didNotStart("tusd: \(process.output)") }
     }
 
-    /// The bytes of an upload, as they are on its disk.
+    /// Returns the bytes of an upload as stored on the server's disk.
     public func stored(_ url: URL?) -> Data? {
         guard let name = url?.lastPathComponent.split(separator: "+").first else { return nil }
         return try? Data(contentsOf: directory.url.appendingPathComponent(String(name)))

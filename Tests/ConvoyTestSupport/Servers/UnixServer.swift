@@ -2,7 +2,7 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A server on a Unix socket that answers each request with its own head, and keeps the connection open.
+/// A server on a Unix socket that responds to each request with the request's head, and keeps the connection open.
 public final class UnixServer: Sendable {
     private let listener: Int32
     private let heads = Locked<[String]>([])
@@ -10,9 +10,9 @@ public final class UnixServer: Sendable {
     private let threads = DispatchGroup()
     private let open = Locked<Set<Int32>>([])
 
-    /// Starts it. It accepts connections when this returns.
+    /// Starts the server, which accepts connections when this returns.
     ///
-    /// - Parameter name: A path, or `@` and an abstract name.
+    /// - Parameter name: A path, or `@` followed by an abstract name.
     public init(_ name: String) throws {
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         self.listener = listener
@@ -43,13 +43,13 @@ public final class UnixServer: Sendable {
         }.start()
     }
 
-    /// The heads of the requests, as sent.
+    /// The heads of the requests, unchanged.
     public var requests: [String] { heads.withLock { $0 } }
 
-    /// How many connections were made.
+    /// The total number of connections.
     public var connectionCount: Int { accepts.withLock { $0 } }
 
-    /// Ends it and its connections.
+    /// Stops the server and closes its connections.
     public func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
         open.withLock { for client in $0 { shutdown(client, Int32(SHUT_RDWR)) } }

@@ -1,14 +1,14 @@
 import ConvoySupport
 import Foundation
 
-/// A server of a resource whose entity tag may have any bytes. It compares the returned tags byte by byte.
+/// A server of a resource whose entity tag may contain any bytes. It compares returned tags byte by byte.
 public final class ValidatorServer: Sendable {
-    /// A request.
+    /// A received request.
     public struct Request: Sendable {
-        /// The head as it came.
+        /// The head of the request, unchanged.
         public let head: [UInt8]
 
-        /// The value of the first field of a name, as it came.
+        /// Returns the value of the first field with a name, unchanged.
         public func field(_ name: String) -> [UInt8]? {
             let wanted = Array("\r\n\(name.lowercased()):".utf8)
             let lower = head.map(ASCII.lowercased)
@@ -28,10 +28,10 @@ public final class ValidatorServer: Sendable {
         var requests: [Request] = []
     }
 
-    /// The resource.
+    /// The body of the resource.
     public static let body = Data((0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 251) })
 
-    /// An object, as the server's thread shares it.
+    /// The state shared with the server's thread.
     private final class Shared: Sendable {
         let state = Locked(State())
     }
@@ -39,7 +39,7 @@ public final class ValidatorServer: Sendable {
     private let shared = Shared()
     private let server: RawServer
 
-    /// Starts it.
+    /// Starts the server.
     public init() throws {
         let shared = shared
         server = try RawServer { bytes in
@@ -61,13 +61,13 @@ public final class ValidatorServer: Sendable {
         set { shared.state.withLock { $0.tag = newValue } }
     }
 
-    /// Whether the connection is cut when half of the whole body was sent.
+    /// Whether the connection is cut after half of the complete body.
     public var cuts: Bool {
         get { shared.state.withLock { $0.cuts } }
         set { shared.state.withLock { $0.cuts = newValue } }
     }
 
-    /// The same for the next request alone.
+    /// Cuts the connection of the next request only.
     public func cutNext() { shared.state.withLock { $0.cutsNext = true } }
 
     /// Returns the requests since the last call.
@@ -103,9 +103,9 @@ public final class ValidatorServer: Sendable {
         return head + Array("Connection: close\r\n\r\n".utf8)
     }
 
-    /// Tags with a byte in their middle that a line can have: any but the line feed, and NUL, which libcurl refuses, as a
-    /// newer one does a carriage return. Every day all control characters, what is next to them, and some of the others;
-    /// with a larger budget each byte.
+    /// Tags with a special byte in the middle that a line can contain: any except a line feed, NUL, which libcurl
+    /// rejects, and a carriage return, which newer versions reject. By default, these are all control characters, their
+    /// neighbours, and some other bytes; with a larger budget, every byte.
     public static let tags: [(byte: UInt8, tag: [UInt8], isSendable: Bool)] = (UInt8(1)...255).filter(isTried).map { byte in
         let tag: [UInt8] = [UInt8(ascii: "\""), UInt8(ascii: "v"), byte, UInt8(ascii: "w"), UInt8(ascii: "\"")]
         return (byte, tag, byte == 0x09 || byte >= 0x20 && byte != 0x7F)

@@ -1,20 +1,20 @@
 import Foundation
 
-/// An X server of its own without a screen, on a display that is free, for programs with windows.
+/// An X server without a screen, on a free display, for programs with windows.
 public final class VirtualDisplay: Sendable {
-    /// Such as ":3".
+    /// The name of the display, such as ":3".
     public let name: String
     private let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// Whether there is such a server, and what makes and looks at windows there.
+    /// Whether the X server and the programs that control and record windows are installed.
     public static var isInstalled: Bool {
         ["Xvfb", "xdotool", "import", "convert"].allSatisfy { Spawn.find($0) != nil }
     }
-    /// For the reason of a skipped test.
+    /// The installation hint shown for a skipped test.
     public static let installHint = "Xvfb, xdotool or ImageMagick. Debian, Ubuntu: apt-get install xvfb xdotool imagemagick"
 
-    /// Starts it, and returns when it has a display.
+    /// Starts the X server, and returns when it has a display.
     ///
     /// - Throws: `ProcessError`.
     public init(width: Int = 1280, height: Int = 1024) throws {
@@ -27,7 +27,7 @@ public final class VirtualDisplay: Sendable {
                 "Xvfb", ["-displayfd", "3", "-screen", "0", "\(width)x\(height)x24", "-nolisten", "tcp", "-noreset"],
                 directory: directory.url, log: directory.file("output.log"), descriptors: [pipe.writing])
         }
-        // It writes the number once it listens, and closes the pipe when it ends.
+        // The X server writes the number once it listens, and closes the pipe when it ends.
         var text = ""
         var bytes = [UInt8](repeating: 0, count: 16)
         while !text.hasSuffix("\n") {
@@ -40,8 +40,8 @@ public final class VirtualDisplay: Sendable {
 
     deinit { process.stop() }
 
-    /// The environment of a program with windows there: drawn by the processor, without a session bus, and with
-    /// directories of its own.
+    /// Returns the environment of a program with windows on the display: rendered in software, without a session bus,
+    /// and with its own directories.
     public func environment(scale: Int = 1, accessibility: String = "none") -> [String: String] {
         var environment = [
             "DISPLAY": name, "GDK_BACKEND": "x11", "GSK_RENDERER": "cairo", "LIBGL_ALWAYS_SOFTWARE": "1",
@@ -58,12 +58,12 @@ public final class VirtualDisplay: Sendable {
                 at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             environment[name] = url.path
         }
-        // An empty name of a theme would be one that does not exist.
+        // Unset the variable, because an empty theme name would be that of a missing theme.
         environment["GTK_THEME"] = nil
         return environment
     }
 
-    /// The part of the display from its upper left corner on, scaled to a width: three bytes for each pixel, and as a PNG.
+    /// Returns the upper left part of the display, scaled to a width: as three bytes per pixel, and as a PNG.
     public func picture(width: Int, height: Int, scaledTo scaledWidth: Int) throws -> (pixels: Data, png: Data) {
         let png = try ProcessRunner.run(
             "import",
@@ -75,14 +75,14 @@ public final class VirtualDisplay: Sendable {
         return (try Self.pixels(of: png.output), png.output)
     }
 
-    /// The pixels of a PNG.
+    /// Returns the pixels of a PNG.
     public static func pixels(of png: Data) throws -> Data {
         let result = try ProcessRunner.run("convert", ["png:-", "-depth", "8", "rgb:-"], input: png, timeout: 30)
         guard result.status == 0 else { throw ProcessError.didNotStart("convert: \(result.errorText)") }
         return result.output
     }
 
-    /// Sends keys or clicks to a window, as `xdotool` calls them. Returns what it prints.
+    /// Sends keys or clicks to a window, in the syntax of `xdotool`. Returns its output.
     @discardableResult
     public func send(_ arguments: [String]) throws -> String {
         try ProcessRunner.run("xdotool", arguments, environment: environment(), timeout: 30).text

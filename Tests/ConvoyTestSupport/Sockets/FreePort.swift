@@ -3,23 +3,23 @@ import Foundation
 
 /// Ports on 127.0.0.1.
 public enum LoopbackPort {
-    /// A port that was free a moment ago. Another process may take it first, so a server that is started there must be
-    /// ready to try another one.
+    /// Returns a port that is currently free. Another process may take it, so the caller must be ready to try another
+    /// port.
     public static func free() throws -> UInt16 {
         let (descriptor, port) = try listener(backlog: 0)
         close(descriptor)
         return port
     }
 
-    /// Two ports as above, which differ: the first is taken until the second is known.
+    /// Returns two different free ports. The first one is occupied until the second is known.
     public static func freePair() throws -> (UInt16, UInt16) {
         let (descriptor, port) = try listener(backlog: 0)
         defer { close(descriptor) }
         return (port, try free())
     }
 
-    /// A listening socket on a free port, to be passed to a server, so that no other process can take the port in
-    /// between. The caller closes it.
+    /// Returns a listening socket on a free port, which can be passed to a server, so that no other process can take
+    /// the port in between. The caller must close it.
     public static func listener(backlog: Int32 = 1024) throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw RawClient.Failure.system("socket", errno) }

@@ -1,15 +1,15 @@
 import CEpoll
 import Foundation
 
-/// A port on which connections wait that are never accepted, with no room for another one.
+/// A port whose queue of unaccepted connections is full.
 public final class FullQueue {
-    /// On 127.0.0.1.
+    /// The port on 127.0.0.1.
     public let port: UInt16
     private var sockets: [Int32] = []
 
     /// Fills the queue.
     ///
-    /// - Throws: `ProcessError.didNotStart` if there is no socket.
+    /// - Throws: `ProcessError.didNotStart` if a socket cannot be created.
     public init() throws {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         sockets = [listener]
@@ -25,7 +25,7 @@ public final class FullQueue {
         }
         guard isBound else { throw ProcessError.didNotStart("no socket: \(String(cString: strerror(errno)))") }
         port = UInt16(bigEndian: address.sin_port)
-        // The second one would wait already.
+        // The second connection would already wait.
         for _ in 0..<4 {
             let client = socket(
                 AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)

@@ -3,11 +3,11 @@ import Foundation
 
 /// A TCP connection to 127.0.0.1 that sends exactly the given bytes, for requests that no well-behaved client can send.
 ///
-/// Every call blocks its thread, for `timeout` seconds at most. Not for use from more than one thread at once.
+/// Every call blocks its thread for at most `timeout` seconds. Do not use a client from several threads concurrently.
 public final class RawClient {
-    /// What can go wrong.
+    /// The reasons for a failed call.
     public enum Failure: Error, Equatable {
-        /// The call and its `errno`.
+        /// A system call failed. The values are its name and its `errno`.
         case system(String, Int32)
         /// Nothing was received within the timeout.
         case timedOut
@@ -21,11 +21,11 @@ public final class RawClient {
 
     /// A parsed response.
     public struct Response: Equatable {
-        /// The status line without its end.
+        /// The status line without its line ending.
         public var statusLine = ""
         /// The status code; 0 without a response.
         public var status = 0
-        /// Names in lower case, in order.
+        /// The header fields in order, with names in lower case.
         public var headers: [(name: String, value: String)] = []
         /// The body without its framing.
         public var body = Data()
@@ -43,11 +43,11 @@ public final class RawClient {
         }
     }
 
-    /// The descriptor; closed by `close()` or when this is released.
+    /// The descriptor, which is closed by `close()` or when the client is released.
     public private(set) var descriptor: Int32
     private var buffer = Data()
 
-    /// Connects. `timeout` is that of every later read and write, in seconds.
+    /// Connects to a port. `timeout` applies to every read and write, in seconds.
     public init(port: UInt16, timeout: TimeInterval = 10, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw Failure.system("socket", errno) }
@@ -89,7 +89,7 @@ public final class RawClient {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// Closes the connection by RST.
+    /// Resets the connection.
     public func reset() {
         var value = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
@@ -126,20 +126,20 @@ public final class RawClient {
         return try response(toHead: method == "HEAD")
     }
 
-    /// Everything up to the end of the connection.
+    /// Reads all bytes up to the end of the connection.
     public func readToEnd() throws -> Data {
         while try fill() {}
         defer { buffer = Data() }
         return buffer
     }
 
-    /// Exactly this many bytes.
+    /// Reads exactly this many bytes.
     public func read(_ count: Int) throws -> Data {
         while buffer.count < count { guard try fill() else { throw Failure.closed } }
         return take(count)
     }
 
-    /// The next response, without those of status 1xx.
+    /// Reads the next response, and skips interim ones (1xx).
     public func response(toHead: Bool = false) throws -> Response {
         while true {
             let response = try anyResponse(toHead: toHead)
@@ -147,7 +147,7 @@ public final class RawClient {
         }
     }
 
-    /// The next response, which may be one of status 1xx.
+    /// Reads the next response, which may be an interim one (1xx).
     public func anyResponse(toHead: Bool = false) throws -> Response {
         var response = Response()
         response.statusLine = try line()

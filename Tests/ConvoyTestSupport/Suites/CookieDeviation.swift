@@ -1,4 +1,5 @@
-/// What this library answers in place of the expectation of `http-state`, which follows RFC 6265, and why.
+/// The result of this library where it differs from the expectation of `http-state`, which follows RFC 6265, with the
+/// reason.
 package struct CookieDeviation: Sendable {
     /// The value of the second request's `Cookie` field; nil for none.
     package var cookie: String?
@@ -8,7 +9,7 @@ package struct CookieDeviation: Sendable {
         (self.cookie, self.reason) = (cookie, reason)
     }
 
-    /// By the names of the cases.
+    /// The deviations by the names of the cases.
     package static let ofHTTPState: [String: CookieDeviation] = {
         let nameless = "section 5.6: without an equals sign or a name it is a cookie without a name, not an error"
         let control = "section 5.6, step 1: a field with a control character is ignored as a whole, not cut off there"

@@ -2,17 +2,17 @@ import Foundation
 
 /// Conformance data about cookies: `http-state`, the cookie tests of `web-platform-tests`, dates and public suffixes.
 package enum CookieSuite {
-    /// What a server sets, and what the next request carries.
+    /// The cookies set by a server, and the expected field of the next request.
     package struct Case: Decodable, Sendable, CustomStringConvertible {
-        /// Its name; nil for tests of `web-platform-tests`.
+        /// The name of the test; nil for tests of `web-platform-tests`.
         package var test: String?
-        /// The values of the `Set-Cookie` fields, in their order.
+        /// The values of the `Set-Cookie` fields, in order.
         package var setCookie: [String]
-        /// Where the second request goes, relative to the first; nil for `/cookie-parser-result`.
+        /// The URL of the second request, relative to the first; nil for `/cookie-parser-result`.
         package var redirect: String?
         /// The value of the second request's `Cookie` field; nil for none.
         package var cookie: String?
-        /// Whether `http-state` itself does not run it.
+        /// Whether `http-state` itself skips the test.
         package var disabled: Bool?
         /// A remark about the test.
         package var note: String?
@@ -20,34 +20,34 @@ package enum CookieSuite {
         package var description: String { test ?? setCookie.joined(separator: " | ") }
     }
 
-    /// A text, and the date that it stands for in the format of HTTP; nil if it stands for none.
+    /// A text, and the date that it represents in the format of HTTP; nil if it represents none.
     package struct DateCase: Decodable, Sendable {
         package var test: String
         package var expected: String?
     }
 
-    /// Whether there are such data.
+    /// Whether the data is installed.
     package static var isPresent: Bool { ConformanceSuite.directory("cookies") != nil }
     package static let hint = ConformanceSuite.hint("cookies")
 
-    /// The 222 cases of `http-state`. The first request of each goes to ``firstURL(_:)``.
+    /// Returns the 222 cases of `http-state`. The URL of the first request of each is ``firstURL(_:)``.
     package static func httpState() throws -> [Case] { try decoded("http-state.json") }
 
-    /// The 28 cases of `web-platform-tests`.
+    /// Returns the 28 cases of `web-platform-tests`.
     package static func webPlatform() throws -> [Case] { try decoded("wpt-6265bis.json") }
 
-    /// The 70 dates of both collections.
+    /// Returns the 70 dates of both collections.
     package static func dates() throws -> [DateCase] {
         try decoded("dates-examples.json") + decoded("dates-bsd-examples.json")
     }
 
-    /// Hosts with their registrable domains; nil for none.
+    /// Returns hosts with their registrable domains; nil for none.
     package static func publicSuffixes() throws -> [[String?]] { try decoded("public-suffix.json") }
 
-    /// Where the first request of a case goes.
+    /// Returns the URL of the first request of a case.
     package static func firstURL(_ test: String) -> String { "http://home.example.org:8888/cookie-parser?\(test)" }
 
-    /// Where the second request of a case goes, relative to the first.
+    /// Returns the URL of the second request of a case, relative to the first.
     package static func secondReference(_ one: Case) -> String {
         one.redirect ?? "/cookie-parser-result?\(one.test ?? "")"
     }

@@ -1,15 +1,15 @@
 import Foundation
 
-/// The origin of one test of `HTTPCacheSuite`: answers its requests as the suite's own server does.
+/// The origin of one test of `HTTPCacheSuite`, which responds like the suite's own server.
 package struct HTTPCacheOrigin: Sendable {
     package typealias Field = (name: String, value: String)
 
-    /// What arrived, as the suite's server remembers it.
+    /// A received request, as recorded by the suite's server.
     package struct Arrival: Sendable {
-        /// The number that the client gave it.
+        /// The number that the client assigned to the request.
         package var number: Int
         package var method: String
-        /// By names in lower case.
+        /// The fields by name in lower case.
         package var fields: [String: String]
         /// The values sent, which the client must receive.
         package var sent: [Field]
@@ -22,10 +22,10 @@ package struct HTTPCacheOrigin: Sendable {
     }
 
     package let test: HTTPCacheSuite.Test
-    /// Makes the URL unique, and is the body if the test does not specify one.
+    /// A token that makes the URL unique, and is the body if the test does not specify one.
     package let token: String
     package private(set) var arrivals: [Arrival] = []
-    /// The fields of each step's answer, with the times that they had.
+    /// The fields of the response to each step, with the dates that they had.
     private var written: [Int: [Field]] = [:]
 
     package init(_ test: HTTPCacheSuite.Test, token: String) {
@@ -33,17 +33,17 @@ package struct HTTPCacheOrigin: Sendable {
         self.token = token
     }
 
-    /// The path and the query of a step.
+    /// Returns the path and the query of a step.
     package func target(_ step: HTTPCacheSuite.Step) -> String {
         "/test/\(token)" + (step.filename.map { "/\($0)" } ?? "") + (step.query_arg.map { "?\($0)" } ?? "")
     }
 
-    /// Answers a request.
+    /// Returns the response to a request.
     ///
     /// - Parameters:
-    ///   - fields: of one name joined, as they arrive.
-    ///   - now: in milliseconds since 1970.
-    /// - Returns: nil if the connection is closed instead.
+    ///   - fields: The received fields; those of one name are joined.
+    ///   - now: The time, in milliseconds since 1970.
+    /// - Returns: The response; nil if the connection is closed instead.
     package mutating func answer(method: String, target: String, fields: [Field], now: Int64) -> Reply? {
         let received = Dictionary(fields.map { ($0.name.lowercased(), $0.value) }) { "\($0), \($1)" }
         let number = received["req-num"].flatMap { Int($0) } ?? arrivals.count + 1
@@ -78,7 +78,7 @@ package struct HTTPCacheOrigin: Sendable {
         if !own.contains(where: { $0.name.lowercased() == "content-type" }) {
             reply.append(("Content-Type", "text/plain"))
         }
-        // As servers do of themselves.
+        // Servers add a Date by default.
         if !own.contains(where: { $0.name.lowercased() == "date" }) { reply.append(("Date", Self.date(now, 0))) }
         arrivals.append(Arrival(number: number, method: method, fields: received, sent: saved))
         reply.append(("Request-Numbers", arrivals.map { String($0.number) }.joined(separator: " ")))
@@ -88,7 +88,7 @@ package struct HTTPCacheOrigin: Sendable {
         return Reply(status: status, fields: reply, body: hasBody ? text : "")
     }
 
-    /// The fields of a step that did not arrive, as far as they are texts.
+    /// Returns the planned text fields of a step whose request did not arrive.
     private func planned(_ number: Int) -> [Field] {
         guard test.requests.indices.contains(number - 1) else { return [] }
         return (test.requests[number - 1].response_headers ?? []).compactMap { entry in
@@ -97,7 +97,7 @@ package struct HTTPCacheOrigin: Sendable {
         }
     }
 
-    /// The value of a field: a number in a date is so many seconds from now.
+    /// Returns the value of a field. A number in a date field means seconds from now.
     package static func value(
         _ value: HTTPCacheSuite.Value, _ name: String, _ step: HTTPCacheSuite.Step, target: String, now: Int64
     ) -> String {

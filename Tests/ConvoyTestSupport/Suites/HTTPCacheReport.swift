@@ -1,6 +1,6 @@
 /// The verdicts on the tests of `HTTPCacheSuite`, counted as the suite counts them.
 package struct HTTPCacheReport: Sendable {
-    /// How many tests of one kind had which end. One that needs a test that has not passed is void.
+    /// The number of tests of one kind with each verdict. A test that depends on a test that has not passed is void.
     package struct Count: Sendable, Hashable {
         package var passed = 0
         package var failed = 0
@@ -8,10 +8,11 @@ package struct HTTPCacheReport: Sendable {
         package var all: Int { passed + failed + void }
     }
 
-    /// The required tests that are not passed, each with its reason.
+    /// The required tests that do not pass, each with its reason.
     package static let deviations: [String: String] = [
-        // Both need `stale-close`, which has no right answer: it wants a stale response for a broken connection without
-        // permission. Here that takes `stale-if-error`. The requirements of both are met: they pass alone.
+        // Both depend on `stale-close`, which has no right answer: it expects a stale response for a broken connection
+        // without permission, for which Convoy requires `stale-if-error`. The requirements of both are met, because
+        // they pass alone.
         "stale-close-must-revalidate": "needs a test that asks for stale responses without permission",
         "stale-close-no-cache": "needs a test that asks for stale responses without permission",
     ]
@@ -49,7 +50,7 @@ package struct HTTPCacheReport: Sendable {
         lines.sort()
     }
 
-    /// In which required tests the verdicts differ from ``deviations``.
+    /// The required tests whose verdicts differ from ``deviations``.
     package var surprises: [String] {
         unfulfilled.filter { Self.deviations[$0.key] == nil }.map { "\($0.key): \($0.value)" }
             + Self.deviations.keys.filter { unfulfilled[$0] == nil }

@@ -1,17 +1,17 @@
 import Foundation
 
-/// The tests of http-tests/cache-tests, as `tests.json` has them. Its schema describes the members.
+/// The tests of http-tests/cache-tests, as stored in `tests.json`. Its schema describes the members.
 package struct HTTPCacheSuite: Decodable, Sendable {
     package var id: String
     package var name: String
     package var tests: [Test]
 
     package enum Kind: String, Decodable, Sendable {
-        /// What RFC 9111 demands.
+        /// A requirement of RFC 9111.
         case required
-        /// What a cache could do better.
+        /// A possible improvement of a cache.
         case optimal
-        /// What has no right answer.
+        /// A question without a right answer.
         case check
     }
 
@@ -25,13 +25,13 @@ package struct HTTPCacheSuite: Decodable, Sendable {
         package var requests: [Step]
 
         package var effectiveKind: Kind { kind ?? .required }
-        /// Without which this one means nothing.
+        /// The tests without which this test is meaningless.
         package var dependencies: [String] { depends_on ?? [] }
-        /// Whether it is for a private cache in a client.
+        /// Whether the test applies to a private cache in a client.
         package var isForClients: Bool { cdn_only != true && browser_skip != true }
     }
 
-    /// One request, what the origin answers, and what must be seen.
+    /// A request, the origin's response, and the expectations.
     package struct Step: Decodable, Sendable {
         package var request_method: String?
         package var request_headers: [[Value]]?
@@ -61,7 +61,7 @@ package struct HTTPCacheSuite: Decodable, Sendable {
         package var setup: Bool?
         package var setup_tests: [String]?
 
-        /// Whether a failure in a member says that the test cannot be made, and not that it has failed.
+        /// Returns whether a failure in a member means that the test cannot be run, rather than that it has failed.
         package func isSetup(_ member: String) -> Bool { setup == true || setup_tests?.contains(member) == true }
 
         package init(from decoder: any Decoder) throws {
@@ -69,7 +69,7 @@ package struct HTTPCacheSuite: Decodable, Sendable {
             func value<Type: Decodable>(_ key: CodingKeys) throws -> Type? {
                 try container.decodeIfPresent(Type.self, forKey: key)
             }
-            /// Nothing and null differ: null says not to look.
+            /// Decodes a value that may be missing or null. Null means that it is not checked.
             func nullable(_ key: CodingKeys) throws -> Value? {
                 guard container.contains(key) else { return nil }
                 return try container.decodeNil(forKey: key) ? .null : container.decode(Value.self, forKey: key)
@@ -142,7 +142,7 @@ package struct HTTPCacheSuite: Decodable, Sendable {
         }
     }
 
-    /// A name alone, or with a value, or with an operator and a value.
+    /// A name, optionally with a value or with an operator and a value.
     package struct Names: Decodable, Sendable {
         package var values: [Value]
 
@@ -158,7 +158,7 @@ package struct HTTPCacheSuite: Decodable, Sendable {
         package var name: String { values.first?.text ?? "" }
     }
 
-    /// All suites of `tests.json` in a directory.
+    /// Loads all suites of `tests.json` in a directory.
     package static func load(from directory: URL) throws -> [HTTPCacheSuite] {
         let data = try Data(contentsOf: directory.appendingPathComponent("tests.json"))
         return try JSONDecoder().decode([HTTPCacheSuite].self, from: data)

@@ -1,12 +1,12 @@
-/// The verdict of a test of `HTTPCacheSuite`, found as the suite's own client does.
+/// The verdict of a test of `HTTPCacheSuite`, determined as in the suite's own client.
 package enum HTTPCacheVerdict: Sendable, Hashable {
     case passed
-    /// The subject of the test did not occur.
+    /// The behaviour under test did not occur.
     case failed(String)
-    /// The test could not be made.
+    /// The test could not be run.
     case void(String)
 
-    /// A response as the client saw it; the fields of one name are joined.
+    /// A response as received by the client, with the fields of one name joined.
     package struct Seen: Sendable {
         package var status: Int
         package var fields: [(name: String, value: String)]
@@ -24,9 +24,9 @@ package enum HTTPCacheVerdict: Sendable, Hashable {
         }
     }
 
-    /// Judges the responses to all steps.
+    /// Determines the verdict from the responses to all steps.
     ///
-    /// - Parameter seen: nil for a request that has failed.
+    /// - Parameter seen: The responses; nil for a request that has failed.
     package init(_ origin: HTTPCacheOrigin, _ seen: [Seen?]) {
         do throws(Failure) {
             for (index, response) in seen.enumerated() {
@@ -54,7 +54,7 @@ package enum HTTPCacheVerdict: Sendable, Hashable {
         let step = origin.test.requests[index]
         let number = index + 1
         guard let response else {
-            // A request that the origin cuts off, and nothing stands in for.
+            // The origin cuts off this request, and nothing replaces its response.
             let isExpected = step.expected_status == .null && step.expected_type == nil
             return try demand(isExpected, isSetup: step.setup == true, "request \(number) failed")
         }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Something did not happen in time. Thrown out of a test, it fails the test.
+/// The error if a condition did not hold in time. A test that throws it fails.
 public struct TimeoutError: Error, CustomStringConvertible {
-    /// What the test waited for, and where.
+    /// The awaited condition and the location of the wait.
     public let description: String
 
     init(_ what: String, _ timeout: TimeInterval, _ file: StaticString, _ line: UInt) {
@@ -10,12 +10,12 @@ public struct TimeoutError: Error, CustomStringConvertible {
     }
 }
 
-/// Polls a condition until it holds. Only for conditions that nothing signals; it polls every two milliseconds and
-/// blocks its thread.
+/// Polls a condition until it holds. Use it only for conditions that nothing signals, because it polls every two
+/// milliseconds and blocks its thread.
 ///
 /// - Parameters:
-///   - timeout: How many seconds to wait.
-///   - what: What the test waits for, for the message.
+///   - timeout: The maximum time to wait, in seconds.
+///   - what: The awaited condition, for the message.
 /// - Throws: `TimeoutError`, or the condition's error.
 public func eventually(
     timeout: TimeInterval = 10, _ what: @autoclosure () -> String = "a condition", file: StaticString = #fileID,
@@ -28,7 +28,7 @@ public func eventually(
     }
 }
 
-/// Like ``eventually(timeout:_:file:line:_:)``, but suspends the task instead of blocking its thread.
+/// Polls like ``eventually(timeout:_:file:line:_:)``, but suspends the task instead of blocking its thread.
 public func waitUntil(
     timeout: TimeInterval = 30, _ what: @autoclosure () -> String = "a condition", file: StaticString = #fileID,
     line: UInt = #line, isolation: isolated (any Actor)? = #isolation, _ condition: () async throws -> Bool

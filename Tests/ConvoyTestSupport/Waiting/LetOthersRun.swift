@@ -1,8 +1,8 @@
 import Dispatch
 import Foundation
 
-/// Gives the processor up again and again for so long, so that other threads come in between: to widen a gap, or to be
-/// slow. Nothing is waited for.
+/// Yields the processor repeatedly for the given time, so that other threads run in between, to widen a race window or
+/// to simulate slowness. Does not wait for anything.
 public func letOthersRun(microseconds: Int) {
     guard microseconds > 0 else { return }
     let end = DispatchTime.now() + .microseconds(microseconds)
