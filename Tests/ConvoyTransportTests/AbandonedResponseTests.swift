@@ -6,8 +6,8 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// An unsolicited response (RFC 9112, section 9.2) is never mistaken for the response to the next request, no matter
-/// how the previous transfer left the connection.
+/// Unsolicited responses (RFC 9112, section 9.2), which must never be mistaken for the response to the next request, no
+/// matter how the previous transfer left the connection.
 @Suite struct AbandonedResponseTests {
     /// The way in which a transfer ends.
     enum Departure: String, CaseIterable, Sendable {
@@ -45,7 +45,8 @@ import Testing
         let text = text(for: departure)
         for round in 0..<(PropertyBudget.rounds(10)) {
             let gate = TestServer.Gate()
-            // The next request of a redirect follows immediately, so its unsolicited response must already be there.
+            // The next request of a redirect follows immediately, so the unsolicited response must already have
+            // arrived.
             let response = TestServer.Response.raw(text + Self.unsolicited)
             server.route(
                 "GET", "/spoken",

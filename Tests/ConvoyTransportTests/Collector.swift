@@ -23,7 +23,7 @@ final class Collector: URLConnectionDelegate {
 
     private let heard = Locked(Heard())
     let ended = DispatchSemaphore(value: 0)
-    /// Decides about a redirect; nil to follow it.
+    /// A closure that decides about a redirect; nil to follow it.
     private let decision: (@Sendable (Redirect, @escaping @Sendable (URLRequest?) -> Void) -> Void)?
     private let onData: (@Sendable (any Connection) -> Void)?
     private let onFailure: (@Sendable (any Connection) -> Void)?

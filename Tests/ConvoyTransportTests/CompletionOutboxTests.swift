@@ -201,7 +201,7 @@ import Testing
         running.loop.perform {
             for group in 0..<20 {
                 let (one, two) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-                // Three blocks that cannot finish one after another.
+                // These three blocks cannot finish one after another.
                 CompletionOutbox.post(to: queue) {
                     log.note(one.wait(timeout: .now() + 100) == .success ? group : -1)
                 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A silent HTTP/2 connection may be dead without any sign.
+/// Silent HTTP/2 connections, which may be dead without any sign.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
 struct DeadConnectionTests {
     private let server = Result { try TestServer() }

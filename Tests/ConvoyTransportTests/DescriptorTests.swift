@@ -6,10 +6,10 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Without free descriptors, transfers wait instead of failing, as long as others can finish.
+/// Transfers without free descriptors, which wait instead of failing, as long as others can finish.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"), .serialized)
 struct DescriptorTests {
-    // A server in another process, so that its ends of connections do not need descriptors of this one.
+    // A server in another process, so that its ends of connections need no descriptors of this process.
     let nginx: Nginx
 
     init() throws { nginx = try Nginx() }
@@ -51,18 +51,17 @@ struct DescriptorTests {
             for _ in 0..<10 {
                 claim = nil
                 last.withLock { $0 = [] }
-                // No longer wanted.
+                // This descriptor is no longer needed.
                 thread.awaitDescriptors(1, after: nil, while: { false }, then: note)
                 #expect(opened.wait(timeout: .now() + 100) == .success)
-                // Nothing is running, so descriptors may be available for this one alone.
+                // Nothing is running, so this call may take the last descriptors.
                 thread.awaitDescriptors(1, after: nil, while: { true }, then: note)
                 #expect(opened.wait(timeout: .now() + 100) == .success)
-                // While that one holds its claim, there is nothing to wait for.
+                // While the last claim is held, there is nothing to wait for.
                 claim = DescriptorClaim(1)
                 for _ in 0..<3 { thread.awaitDescriptors(1, after: claim, while: { true }, then: note) }
                 for _ in 0..<3 { #expect(opened.wait(timeout: .now() + 100) == .success) }
-                // Descriptors of an earlier test may have been closed in the meantime, so that one was available after
-                // all.
+                // Descriptors of an earlier test may have been closed in the meantime, so that one became available.
                 let freed = takeAll()
                 taken += freed
                 if freed.isEmpty { break }
@@ -88,7 +87,7 @@ struct DescriptorTests {
     }
 
     @Test func `connections leave some descriptors free for short-lived files`() throws {
-        // 16 MB at 8 MB/s: none of them ends while the others use up the descriptors.
+        // At 8 MB/s, no transfer of 16 MB ends while the others use up the descriptors.
         try nginx.add(Data(count: 16_000_000), as: "slow")
         let thread = NetworkThread()
         // Closed sockets are no longer counted, and none is counted twice.
@@ -126,7 +125,7 @@ struct DescriptorTests {
         #expect(last.isFinished)
     }
 
-    /// Opens as many files as the process may.
+    /// Opens as many files as the process can.
     private func takeAll() -> [Int32] {
         var taken: [Int32] = []
         while case let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC), descriptor >= 0 { taken.append(descriptor) }

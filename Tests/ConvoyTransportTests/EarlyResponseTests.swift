@@ -45,8 +45,8 @@ import Testing
                 next.httpBodyStream = InputStream(data: Data("again".utf8))
                 let replaced = next
                 gate.signal()
-                // Continue when reading has ended and the network thread knows it. (The redirect may have arrived
-                // before libcurl requested the body.)
+                // Continue when reading has ended and the network thread has processed this. (The redirect may have
+                // arrived before libcurl requested the body.)
                 if isBegun.wait(timeout: .now()) == .success { _ = isRead.wait(timeout: .now() + 30) }
                 DispatchQueue.global().async { thread.perform { thread.perform { decide(replaced) } } }
             })

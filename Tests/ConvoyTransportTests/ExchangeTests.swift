@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The state of a request and its response is completely discarded when the next exchange begins.
+/// The state of an exchange, which is completely discarded when the next one begins.
 @Suite struct ExchangeTests {
     let server: TestServer
     let thread = NetworkThread()
@@ -46,7 +46,7 @@ import Testing
         cache.answers["/next"] = .hit(StoredResponse("stored"), revalidates: false)
         let heard = try #require(get("/lost", cache: cache))
         #expect(heard.isFinished && heard.text == "stored")
-        // Two failed attempts, then one without the cache.
+        // There are two failed attempts, then one without the cache.
         #expect(cache.asked == ["/lost", "/lost", "/next"])
         #expect(server.requests.map(\.path) == ["/lost"])
     }
@@ -92,7 +92,7 @@ import Testing
         }
         let answer = DispatchSemaphore(value: 0)
         let keeper = AskingKeeper { [thread] in
-            // By then, the turn in which the head arrived has ended.
+            // Wait until the turn in which the head arrived has ended.
             for _ in 0..<3 {
                 thread.perform { answer.signal() }
                 answer.wait()
@@ -120,7 +120,7 @@ import Testing
         let answer = DispatchSemaphore(value: 0)
         let delegate = Collector()
         let ended = delegate.ended
-        // If the response does wait for the answer, this gives it.
+        // If the response waits for the answer after all, this provides it.
         DispatchQueue.global().async {
             _ = ended.wait(timeout: .now() + 10)
             ended.signal()

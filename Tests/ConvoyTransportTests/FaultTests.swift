@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A server that violates the protocol causes one typed error, and the next request succeeds.
+/// Servers that violate the protocol, which cause one typed error. The next request succeeds.
 @Suite struct FaultTests {
     let server: TestServer
 
@@ -74,7 +74,7 @@ import Testing
         try expect(.networkConnectionLost, from: .raw("HTTP/1.1 204 No Content\r\nServer: x\r\n\t\n").closing())
     }
 
-    /// libcurl mistakes it for the end of the head. The connection must not be used again.
+    /// libcurl mistakes the line for the end of the head. The connection must not be used again.
     @Test func `a head line that begins with a bare CR is an error`() throws {
         try expect(.badServerResponse, from: .raw("HTTP/1.1 204 No Content\r\n\rServer: x\r\n\r\n"))
     }
@@ -105,7 +105,7 @@ import Testing
         try expect(.badServerResponse, from: .raw(String(repeating: "\u{0}", count: 100)).closing())
     }
 
-    /// libcurl 7.88 treats it as a response without a status, so that a 304 would have a body.
+    /// libcurl 7.88 treats such a response as one without a status, so that a 304 would have a body.
     @Test(arguments: ["q.1", "1.q", "1.1q", "\u{FF}.1", "."])
     func `an invalid HTTP version is an error`(version: String) throws {
         try expect(

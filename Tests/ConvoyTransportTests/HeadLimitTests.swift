@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Heads are accepted exactly up to each limit.
+/// The limits of heads, up to which heads are accepted.
 @Suite struct HeadLimitTests {
     private func take(_ line: String, _ parser: inout HeadParser) -> HeadParser.Step {
         Array(line.utf8).withUnsafeBytes { parser.take($0) }

@@ -44,7 +44,7 @@ struct HiddenResetTests {
         try eventually("\(count) streams are held") { frames.output.split(separator: "\n").count { $0 == "HELD" } == count }
     }
 
-    /// Waits for a response. Everything sent before it has arrived, too.
+    /// Waits for a response. Everything sent before it has arrived as well.
     private func awaitResponse() throws {
         try answer("/between", .whole, fields: [["content-length", "500"]])
         let between = Collector()
@@ -101,7 +101,7 @@ struct HiddenResetTests {
         }
         #expect(try #require(cut.wait()).error?.code == .networkConnectionLost)
 
-        // One of these reuses the handle.
+        // One of these requests reuses the handle.
         let next = (0..<4).map { _ in
             Collector(onData: { connection in
                 connection.suspendReceiving()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Holding transfers back and resuming them.
+/// Transfers that are held back and resumed.
 @Suite struct HoldTests {
     let server: TestServer
     let thread = NetworkThread()
@@ -69,7 +69,7 @@ import Testing
             try await waitUntil("the request") { !server.requests("/late").isEmpty }
             thread.perform { _ = connection.pause() }
             gate.open()
-            // Each pair lets libcurl read once while it is paused.
+            // Each suspension and resumption lets libcurl read once while it is paused.
             while collector.heardSoFar.heads.isEmpty, collector.heardSoFar.ends.isEmpty {
                 thread.perform {
                     connection.resume()
@@ -90,7 +90,7 @@ import Testing
         let collector = Collector(onHead: { connection in
             connection.limitBodyOfError()
             connection.suspendReceiving()
-            // Fires after the check at the end of that second, however late both are.
+            // The timer fires after the check at the end of that second, even if both are late.
             let timer = RunLoopTimer { connection.resumeReceiving() }
             thread.runLoop?.schedule(timer, at: NetworkRunLoop.now + 1_100_000_000)
         })

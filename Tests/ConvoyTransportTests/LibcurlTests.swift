@@ -18,7 +18,7 @@ import Testing
         print("libcurl \(version), \(String(cString: curl_version()))")
         #expect(info.pointee.version_num == UInt32(LIBCURL_VERSION_NUM))
         #expect(version.hasPrefix(Self.expected))
-        // A file without a size, of which Foundation would read only one page.
+        // This file has no size, so Foundation would read only one page of it.
         let file = try #require(FileHandle(forReadingAtPath: "/proc/self/maps"))
         let maps = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
         let paths = maps.split(separator: "\n").compactMap { $0.firstIndex(of: "/").map($0.suffix(from:)) }

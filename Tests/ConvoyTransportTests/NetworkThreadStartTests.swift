@@ -49,7 +49,7 @@ final class NetworkThreadStartTests: XCTestCase {
     }
 
     func testWithoutAThreadAConnectionFailsAndNothingIsKept() throws {
-        // A stack larger than the address space.
+        // The stack size exceeds the address space.
         let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
         let request = URLRequest(url: try XCTUnwrap(URL(string: "http://127.0.0.1:1/")))
         let descriptors = ProcessMeters.openDescriptors

@@ -100,7 +100,8 @@ struct NginxTests {
             let cancelled = Collector(onData: holding)
             let first = connect("old.bin", cancelled)
             try begun.waitOrThrow()
-            // It uses the same connection: once this has arrived, more of the other response has, too.
+            // This request uses the same connection. When its response has arrived, more of the other response has
+            // arrived, too.
             let between = Collector()
             _ = connect("text.txt", between)
             #expect(try #require(between.wait()).body == text)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Invalid timeouts set by the user.
+/// Invalid timeouts that a user has set.
 @Suite struct OddNumberTests {
     let server: TestServer
 

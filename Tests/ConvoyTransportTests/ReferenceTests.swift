@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The target of a `Location`: the request is for exactly that URL, and never goes to another host.
+/// The target of a `Location`, which is requested exactly as specified, and never from another host.
 @Suite struct ReferenceTests {
     let server: TestServer
     var host: String { "127.0.0.1:\(server.port)" }
@@ -31,7 +31,7 @@ import Testing
     @Test(arguments: ReferenceCase.all) func `a Location is resolved as specified by the RFC`(given: ReferenceCase) throws {
         let location = Array(given.reference(to: host).utf8)
         let (target, error) = try follow(location)
-        // Programs may use such a reference, but a server that sends one is suspicious.
+        // Programs may use such a reference, but it is rejected if a server sends it.
         let expected = location.contains { $0 < 0x20 || $0 == 0x7F } ? nil : given.target
         #expect(target == expected)
         #expect((error == nil) == (expected != nil), "\(String(describing: error))")
@@ -132,7 +132,7 @@ import Testing
             Suite.self, from: Data(contentsOf: directory.appendingPathComponent("wpt-fetch.json")))
         for given in suite.escape.cases {
             let bytes = given.location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
-            // Browsers keep a % that encodes nothing. Servers then reject it or guess.
+            // Browsers keep a % that encodes nothing. Servers then reject or guess its meaning.
             let expected = given.urlEndsWith.split(separator: "%%", omittingEmptySubsequences: false).joined(
                 separator: "%25%")
             let (target, error) = try follow(bytes)

@@ -12,13 +12,14 @@ import Testing
             url: try #require(URL(string: "http://host/")), statusCode: 200, headers: (0..<count).map { _ in (name, "") })
     }
 
-    /// Quadratic growth would take 64 times as long. Between that and 8 times, there is a margin for a busy machine.
+    /// Quadratic growth would take 64 times as long, and linear growth 8 times, which leaves a margin for a busy
+    /// machine.
     @Test func `the time for a repeated field grows linearly with its number of lines`() throws {
         let (small, large) = (try head(5_000), try head(40_000))
         let works: [(String, (ResponseHead) -> Int)] = [
             ("joined", { $0["A"]?.utf8.count ?? 0 }), ("lines", { $0.bytes(of: "A").count }),
             ("fields", { $0.fields.count }),
-            // Foundation's value is created once.
+            // Foundation's value is created only once.
             ("response", { $0.copied.urlResponse?.allHeaderFields.count ?? 0 }),
         ]
         for (name, work) in works {

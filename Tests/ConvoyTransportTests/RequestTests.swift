@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A request arrives at the server exactly as given, or is rejected before a byte of it is sent.
+/// Requests, which arrive at the server exactly as given, or are rejected before a byte of them is sent.
 @Suite struct RequestTests {
     let server: TestServer
 
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test func `a handle can be reused for another kind of request`() throws {
-        // The same handle is used for all of these.
+        // All of these requests use the same handle.
         for method in ["POST", "GET", "HEAD", "PUT", "GET", "DELETE", "POST", "HEAD", "GET"] {
             var request = URLRequest(url: server.url("/echo"))
             request.httpMethod = method

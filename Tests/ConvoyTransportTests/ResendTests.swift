@@ -16,7 +16,7 @@ import Testing
         server.route("GET", "/fine", .text("fine"))
     }
 
-    /// Leaves a keep-alive connection.
+    /// Sends a request that leaves a keep-alive connection.
     private func keepConnection() throws {
         let heard = try #require(load(URLRequest(url: server.url("/fine")), thread: thread))
         #expect(heard.isFinished)
@@ -33,7 +33,7 @@ import Testing
         request.httpBody = Data(body.utf8)
         let heard = try #require(load(request, thread: thread))
         #expect(heard.error?.code == .networkConnectionLost)
-        // The server has read it, so something was sent.
+        // The server has read the request, so something was sent.
         #expect(heard.error?.userInfo[URLError.nothingWasSentKey] == nil)
         #expect(count("/drop") == 1)
     }
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `an option that libcurl rejects is rejected every time`() throws {
-        // Longer than the maximum length of a string in libcurl.
+        // The URL is longer than the maximum length of a string in libcurl.
         let url = server.url("/" + String(repeating: "a", count: 9_000_000))
         let first = try #require(load(URLRequest(url: url), thread: thread)?.error)
         let second = try #require(load(URLRequest(url: url), thread: thread)?.error)

@@ -61,7 +61,7 @@ import Testing
                 nanoseconds.withLock { $0.append(time.tv_sec * 1_000_000_000 + time.tv_nsec) }
             }
             try eventually { nanoseconds.withLock { $0.count } == count }
-            // Nothing to do during this time.
+            // The loop has no work during this time.
             usleep(100_000)
         }
         let times = nanoseconds.withLock { $0 }
@@ -102,7 +102,7 @@ import Testing
                     if number == 199 { done.signal() }
                 }
                 loop.schedule(timer, at: now + UInt64(number) * 100_000)
-                // Some are moved to the same time again, and some cancelled.
+                // Some timers are moved to the same time again, and others are cancelled.
                 loop.schedule(timer, at: now + 1_000_000_000)
                 loop.schedule(timer, at: now + UInt64(number) * 100_000)
                 if number % 10 == 3 { cancelled.append(timer) }
@@ -131,7 +131,7 @@ import Testing
             struct Box: @unchecked Sendable { let again: Again }
             let box = Box(again: again)
             if let timer = again.timer { loop.schedule(timer, at: 1) }
-            // After the timer has started.
+            // Run this after the timer has started.
             loop.perform {
                 loop.perform {
                     box.again.isOver = true
@@ -172,7 +172,7 @@ import Testing
                     calls.withLock { $0 += 1 }
                     try? loop.unwatch(descriptor)
                     close(descriptor)
-                    // Further reports in this turn and the next would come before that.
+                    // Further reports in this turn and the next would arrive before the signal.
                     loop.perform { loop.perform { ended.signal() } }
                 }
                 try? loop.watch(readEnd, for: .readable, handler: reader)
@@ -238,7 +238,7 @@ import Testing
         #expect(running.stop())
     }
 
-    /// A signal only ends the system's wait early.
+    /// A signal ends only the wait in the system call.
     @Test(arguments: PollerKind.allCases)
     func `a signal neither ends the loop nor loses an event`(kind: PollerKind) throws {
         signal(SIGUSR2) { _ in }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// An event of a descriptor is not reported for a later one with the same number.
+/// Events of a descriptor, which must not be reported for a later descriptor with the same number.
 @Suite struct StaleEventTests {
     private final class Handler: FileEventHandler {
         let handle: (Int32, FileEvents) -> Void
@@ -28,13 +28,13 @@ import Testing
         }
     }
 
-    /// A handler's change to another descriptor that is ready in the same batch.
+    /// A change that a handler makes to another descriptor that is ready in the same batch.
     enum Change: CaseIterable {
-        /// Stops watching it, and reuses its number for an idle socket.
+        /// Stops watching the descriptor, and reuses its number for an idle socket.
         case unwatchedAndReplaced
-        /// Closes it without unwatching it, and reuses its number for an idle socket.
+        /// Closes the descriptor without unwatching it, and reuses its number for an idle socket.
         case replaced
-        /// Watches it for another event.
+        /// Watches the descriptor for another event.
         case changed
         case unwatched
     }
@@ -60,7 +60,7 @@ import Testing
         let loop = try NetworkRunLoop(poller: kind)
         let (one, two, quiet) = (try Pair(), try Pair(), try Pair())
         defer { for pair in [one, two, quiet] { pair.closeBoth() } }
-        // Both are ready before the loop first checks, so they are in one batch.
+        // Both descriptors are ready before the loop first checks, so they are in one batch.
         #expect(write(one.far, "x", 1) == 1 && write(two.far, "x", 1) == 1)
         var first: [Int32] = []
         var wrong: [FileEvents] = []
@@ -80,7 +80,7 @@ import Testing
                 dup2(quiet.near, other)
                 try? loop.watch(other, for: .readable, handler: late)
             case .changed:
-                // Its buffer is full, so it is not ready for writing.
+                // The buffer of the socket is full, so it is not ready for writing.
                 var flags = fcntl(other, F_GETFL)
                 flags |= O_NONBLOCK
                 _ = fcntl(other, F_SETFL, flags)

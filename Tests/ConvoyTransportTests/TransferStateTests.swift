@@ -42,7 +42,7 @@ import Testing
                 // Kept bytes are delivered before those of the source.
                 if state.hasKept { handle(.kept) }
             case .drain:
-                // If there is another hold in the meantime, the bytes are kept.
+                // If a new hold has been added in the meantime, the bytes are kept.
                 guard state.isFree, kept > 0 else { return }
                 delivered += kept
                 kept = 0
@@ -52,7 +52,7 @@ import Testing
             }
         }
 
-        /// The source passes a block on, or keeps it.
+        /// Delivers a block of the source, or keeps it.
         mutating func deliver(keeping: Bool) {
             guard !isPaused, blocks > 0, !hasEnded, !state.isOver else { return }
             guard state.isFree, !state.hasKept else {
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    /// Lifts every hold, executes all actions, and lets the source continue until the transfer ends.
+    /// Removes every hold, executes all actions, and lets the source continue until the transfer ends.
     private func expectItEnds(_ start: World, _ total: Int) {
         var world = start
         for hold in Self.holders { world.lift(hold) }
@@ -194,7 +194,7 @@ import Testing
                     let action = world.pending.remove(at: index)
                     world.carryOut(action)
                 }
-                // A late resumption may encounter a hold, so that bytes are refused. That is not a loss.
+                // A late resumption may encounter a hold, so that bytes are refused. This does not count as a loss.
                 guard world.blocks + world.kept + world.delivered == total, world.state.holds == world.owned else {
                     Issue.record("\(world)")
                     return

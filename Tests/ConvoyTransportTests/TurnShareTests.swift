@@ -7,9 +7,9 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A transfer uses a bounded share of each turn of the run loop.
+/// The share of a transfer in each turn of the run loop, which is bounded.
 @Suite struct TurnShareTests {
-    /// Counts the turns of a thread's loop, and the bytes that its transfers receive in each.
+    /// A counter of the turns of a thread's loop, and of the bytes that its transfers receive in each.
     private final class TurnCounter: Sendable {
         struct Counts {
             var turns = 0
@@ -21,7 +21,7 @@ import Testing
 
         let counts = Locked(Counts())
 
-        /// Begins a turn. The block that this passes to the thread runs in the next turn.
+        /// Begins a turn, and passes a block to the thread that runs in the next turn.
         func beginTurn(of thread: NetworkThread) {
             let isOver = counts.withLock { counts in
                 counts.turns += 1
@@ -137,7 +137,7 @@ import Testing
         for size in stride(from: 100_000, through: 600_000, by: isSecure ? 39_973 : 9_973) {
             let name = "\(size)"
             try nginx.add(PatternBytes.data(count: size), as: name)
-            // Nothing else wakes the loop, because turns are not counted.
+            // No other event wakes the loop, because turns are not counted.
             var request = URLRequest(url: isSecure ? nginx.secureURL(name) : nginx.url(name))
             request.timeoutInterval = 10
             let heard = try #require(load(request, configuration: configuration, thread: NetworkThread()))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Every libcurl result becomes a `URLError` with a meaningful code, the URL and libcurl's message.
+/// The conversion of every libcurl result to a `URLError` with a meaningful code, the URL and libcurl's message.
 @Suite struct URLErrorTests {
     private let url = URL(string: "http://example.com/")
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Responses are validated: only a complete final head with a complete body is a success.
+/// The validation of responses. Only a complete final head with a complete body is a success.
 @Suite struct WireTests {
     let server: TestServer
 
@@ -140,7 +140,7 @@ import Testing
     func `an unrequested transfer coding is an error`(coding: String) throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: \(coding)\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
-        // The latter if libcurl detects it itself, like version 8.14.
+        // The second code occurs if libcurl detects the error itself, like version 8.14.
         let codes: [URLError.Code?] = [.badServerResponse, .cannotDecodeContentData]
         #expect(codes.contains(heard.error?.code))
         #expect(heard.body.isEmpty)

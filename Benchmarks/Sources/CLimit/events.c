@@ -31,8 +31,8 @@ static int send_all(int client, const char *bytes, size_t count) {
     return 0;
 }
 
-// `/live/N` sends N events, each by itself; `/stored/N` as many as fit in 64 KiB at once. One that comes back with the
-// identifier of an event gets no more.
+// `/live/N` sends N events, each separately, and `/stored/N` sends as many at once as fit in 64 KiB. A client that
+// reconnects with the identifier of an event gets no more events.
 static void *serve_client(void *context) {
     int client = (int)(intptr_t)context;
     char head[16384], buffer[65536];

@@ -13,5 +13,5 @@ typedef struct {
 
 int limit_loop_open(limit_loop *loop);
 void limit_loop_close(limit_loop *loop);
-// Waits for events, if need be, and lets libcurl handle them.
+// Waits for events if necessary, and lets libcurl handle them.
 void limit_loop_turn(limit_loop *loop);

@@ -45,11 +45,11 @@ static CURL *make_handle(const limit_plan *plan, slot *s) {
     if (plan->authority) curl_easy_setopt(easy, CURLOPT_CAINFO, plan->authority);
     if (plan->http2) {
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-        // Wait for the one connection instead of opening another.
+        // Wait for the existing connection instead of opening another one.
         curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
     } else if (plan->authority) {
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-        // Every handshake is a whole one, as it is where every certificate is to be checked.
+        // Every handshake is complete, as in a client that checks every certificate.
         curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     }
     return easy;
@@ -60,14 +60,14 @@ static void clean_up(slot *s) {
     curl_slist_free_all(s->fields);
 }
 
-// Whether a finished transfer has the expected result.
+// Returns whether a finished transfer has the expected result.
 static int is_right(const limit_plan *plan, CURL *easy, const slot *s, CURLcode code) {
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     return code == CURLE_OK && status == 200 && s->received == plan->expected_bytes;
 }
 
-// Makes `count` requests on the slots; returns how many failed.
+// Makes `count` requests on the slots, and returns the number of failed ones.
 static long make_requests(limit_loop *loop, const limit_plan *plan, slot *slots, long count) {
     long started = 0, finished = 0, failed = 0;
     for (int i = 0; i < plan->in_flight && started < count; i++, started++) {
@@ -122,7 +122,7 @@ int limit_transfers(const limit_plan *plan, limit_result *result) {
     curl_global_init(CURL_GLOBAL_ALL);
     limit_loop loop;
     if (limit_loop_open(&loop)) return -1;
-    // The same, with one handle for each: memory that grows from here is the cost of the transfers.
+    // Warm up with one handle per transfer. Memory that grows from here on is the cost of the transfers.
     slot warm = {0};
     limit_plan one = *plan;
     one.in_flight = 1;

@@ -14,8 +14,8 @@ static int answer(int client, const char *text) {
     return send(client, text, strlen(text), MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-// Receives one request: its head into `head`, of which `used` bytes have already come. Returns -1 at the end of the
-// connection.
+// Receives one request, with its head in `head`, of which `used` bytes were received earlier. Returns -1 at the end of
+// the connection.
 static int take_request(int client, char *head, size_t size, size_t *used) {
     char *end;
     head[*used] = 0;
@@ -29,7 +29,7 @@ static int take_request(int client, char *head, size_t size, size_t *used) {
     int is_get = strncmp(head, "GET ", 4) == 0;
     char *field = strcasestr(head, "\r\ncontent-length:");
     long long left = field && field < end ? atoll(field + 17) : 0;
-    // An upload by tus: of one that is created, the length is said; of a part, where it begins.
+    // In a tus upload, a creation specifies the length, and a part its offset.
     char *offset = strcasestr(head, "\r\nupload-offset:");
     char *length = strcasestr(head, "\r\nupload-length:");
     long long reached = offset && offset < end ? atoll(offset + 16) + left : -1;

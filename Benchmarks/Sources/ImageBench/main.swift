@@ -16,7 +16,7 @@ else {
 }
 var configuration = ImageDownloader.Configuration()
 configuration.maximumActiveDownloads = jobs
-// None of the compared programs caches anything.
+// The downloader caches nothing, like the compared programs.
 let downloader = ImageDownloader(manager: HTTPRequestOperationManager(), cache: nil, configuration: configuration)
 let queue = DispatchQueue(label: "handlers")
 let group = DispatchGroup()

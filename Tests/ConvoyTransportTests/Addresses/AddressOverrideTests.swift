@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A host is connected to at the configured address, and is otherwise treated as the same host.
+/// Address overrides, which only change the address to which a host's connections are made.
 @Suite struct AddressOverrideTests {
     private func get(
         _ text: String, _ overrides: [String: String], on thread: NetworkThread = NetworkThread(),

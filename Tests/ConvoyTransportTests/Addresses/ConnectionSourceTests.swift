@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Connections are made from the configured source, and serve only requests with the same source.
+/// Sources of connections, each of which serves only requests with the same source.
 @Suite struct ConnectionSourceTests {
     private func get(
         _ text: String, from source: ConnectionSource?, on thread: NetworkThread = NetworkThread()
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// The number that separates connections must not be mistaken for that of an interface.
+    /// The number that separates connections must not be mistaken for an interface number.
     @Test func `IPv6 addresses are reachable from each source`() throws {
         let counter = try AcceptCounter()
         var request = URLRequest(url: try #require(URL(string: "http://[::1]:\(counter.port)/")))

@@ -7,8 +7,8 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A name never leads to an address that the guard rejects, however many addresses it has and however often they
-/// change.
+/// Names, which must never lead to an address that the guard rejects, regardless of the number of addresses and
+/// changes.
 final class GuardedNameTests: NamespaceTestCase {
     private func get(
         _ host: String, _ port: UInt16, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread(),
@@ -46,7 +46,7 @@ final class GuardedNameTests: NamespaceTestCase {
                 let before = DispatchTime.now()
                 let heard = try get("\(name).example", server.port, guardedBy: notLoopbackTwo())
                 XCTAssertEqual(heard.text, "hello", "\(name): \(heard.ends)")
-                // On its own, libcurl would try the next address much later.
+                // libcurl itself would try the next address much later.
                 XCTAssertLessThan(DispatchTime.now().uptimeNanoseconds - before.uptimeNanoseconds, 3_000_000_000, name)
             }
         }
@@ -84,7 +84,7 @@ final class GuardedNameTests: NamespaceTestCase {
         }
     }
 
-    /// The name of an attacker's server has a public address while it is checked, and an internal one afterwards.
+    /// An attacker's name server returns a public address while the name is checked, and an internal one afterwards.
     func testANameThatChangesItsAddressDoesNotGetPastTheGuard() throws {
         try inNamespace {
             let names = try ScriptedNameServer { name, isIPv6, count in

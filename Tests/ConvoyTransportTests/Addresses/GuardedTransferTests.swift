@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Nothing is sent to an address that the guard rejects, no matter how the request gets there.
+/// Transfers to an address that the guard rejects, to which nothing may be sent by any route.
 @Suite struct GuardedTransferTests {
     private func get(
         _ address: String, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread(),
@@ -33,7 +33,7 @@ import Testing
         #expect(heard.heads.isEmpty && heard.body.isEmpty, sourceLocation: sourceLocation)
     }
 
-    /// The spellings, and the addresses that they stand for.
+    /// The arguments are spellings and the addresses that they represent.
     @Test(arguments: [
         ("127.0.0.1", "127.0.0.1"), ("0x7f.1", "127.0.0.1"), ("0x7f000001", "127.0.0.1"), ("017700000001", "127.0.0.1"),
         ("2130706433", "127.0.0.1"), ("127.1", "127.0.0.1"), ("0", "0.0.0.0"), ("0.0.0.0", "0.0.0.0"),
@@ -55,7 +55,7 @@ import Testing
         #expect(counter.takeCount() == 0)
     }
 
-    /// No socket is opened: the server would see a connection that is rejected only after it is established.
+    /// No socket is opened, because the server would detect a connection that is rejected after it was established.
     @Test(arguments: [
         ["127.0.0.0/8", "::1"], ["::ffff:127.0.0.0/104", "::1/128"], ["127.0.0.1", "::1"], ["::ffff:7f00:1", "::/0"],
     ])
@@ -74,7 +74,7 @@ import Testing
             #expect(try get("http://\(host):\(server.port)/", guardedBy: own).error?.code == .dataNotAllowed)
         }
         #expect(server.totalConnectionCount == 0)
-        // Control: an address that is not denied is reached.
+        // As a control, an address that is not denied is reached.
         let other = AddressGuard(deny: [try IPNetwork("10.0.0.0/8")])
         #expect(try get("http://0.0.0.0:\(server.port)/", guardedBy: other).text == "secret")
     }
@@ -88,7 +88,7 @@ import Testing
             #expect(["127.0.0.1", "::1"].contains(heard.error?.addressRefusal?.address.description))
         }
         #expect(counter.takeCount() == 0)
-        // Control: without a guard, the address is reached.
+        // As a control, the address is reached without a guard.
         var request = URLRequest(url: try #require(URL(string: "http://localhost:\(counter.port)/")))
         request.timeoutInterval = 0.2
         #expect(load(request)?.error?.code == .timedOut)
@@ -168,7 +168,7 @@ import Testing
         #expect(refused.error?.addressRefusal?.isProxy == true)
         #expect(refused.error?.localizedDescription.contains("proxy") == true)
         #expect(proxy.totalConnectionCount == 0)
-        // The guard does not see what the proxy connects to.
+        // The guard does not apply to the proxy's own connections.
         let passed = try get("http://169.254.169.254/", guardedBy: .loopbackOnly) { $0.proxy = through }
         #expect(passed.text == "by proxy")
     }

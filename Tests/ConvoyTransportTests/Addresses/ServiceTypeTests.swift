@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The packets of a connection are marked as specified by the configuration or the request.
+/// The marks of a connection's packets, as specified by the configuration or the request.
 @Suite struct ServiceTypeTests {
     private func get(
         _ text: String, _ type: NetworkServiceType, requested: URLRequest.NetworkServiceType = .default,
@@ -51,7 +51,7 @@ import Testing
         let connection = URLConnection(request: request, configuration: configuration, delegate: collector, thread: thread)
         connection.start()
         var marks: [SocketMarks] = []
-        // While it is waiting for the response.
+        // Check the marks while the request waits for the response.
         try? eventually(timeout: 0.4) {
             marks = SocketMarks.ofClients(of: counter.port)
             return !marks.isEmpty
@@ -70,7 +70,7 @@ import Testing
             #expect(try get(url, .default, on: thread).text == "127.0.0.1 1")
             #expect(try get(url, .background, on: thread).text == "127.0.0.1 2")
             #expect(try get(url, .voice, on: thread).text == "127.0.0.1 3")
-            // From the same address as the second one, but without setting it as the source.
+            // This request has the same address as the second one, but does not set it as the source.
             let source = try ConnectionSource.address(#require(IPAddress("127.0.0.1")))
             #expect(try get(url, .background, on: thread) { $0.connectionSource = source }.text == "127.0.0.1 4")
         }

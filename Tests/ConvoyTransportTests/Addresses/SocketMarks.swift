@@ -62,7 +62,7 @@ struct SocketMarks: Equatable {
     private static func ownPort(_ descriptor: Int32) -> UInt16? { port { getsockname(descriptor, $0, $1) } }
     private static func peerPort(_ descriptor: Int32) -> UInt16? { port { getpeername(descriptor, $0, $1) } }
 
-    /// The port is at the same offset in the addresses of both families.
+    /// Returns the port of an address, which is at the same offset for both families.
     private static func port(
         _ ask: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
     ) -> UInt16? {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The decoded bytes are the original ones, however they arrive and however they are consumed.
+/// Decoded bytes, which equal the original ones for any division of the input and any consumer.
 @Suite struct ContentDecodingTests {
     private static let small = pageLike(300, seed: 1)
     private static let large = pageLike(700_000, seed: 2)
@@ -172,7 +172,7 @@ import Testing
         let wrong = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 400) { round in
             let index = round % bodies.count
-            // Some stop halfway, with an unfinished state.
+            // Some decoders stop halfway, with an unfinished state.
             let isCut = round % 3 == 0
             let body = isCut ? Array(bodies[index].dropLast(20)) : bodies[index]
             let probe = try? DecoderProbe([.zstd])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A body that is damaged, or not encoded as declared, causes an error and never a crash.
+/// Bodies that are damaged, or not encoded as declared, which cause an error and never a crash.
 @Suite struct DamageDecodingTests {
     private static let text = pageLike(500, seed: 6)
 
@@ -39,7 +39,7 @@ import Testing
     @Test func `the checksum of a gzip header is verified`() throws {
         var member = try Encoders.gzip(Self.text)
         member[3] |= 0x02
-        // The lower half of the CRC-32 of the ten bytes (RFC 1952, section 2.3.1).
+        // The checksum is the lower half of the CRC-32 of the ten bytes (RFC 1952, section 2.3.1).
         let checksum = CRC32.of(Array(member[..<10]))
         let good = member[..<10] + [UInt8(checksum & 0xFF), UInt8(checksum >> 8 & 0xFF)] + member[10...]
         #expect(try DecoderProbe([.gzip]).decode(Array(good)) == Self.text)
@@ -92,8 +92,8 @@ import Testing
     }
 
     @Test func `a zstd frame has the same outcome for any division of its bytes`() throws {
-        // A compressed block of no bytes, which is invalid. The library treats it as empty, unless it sees the complete
-        // frame.
+        // A compressed block of no bytes is invalid. The library treats it as empty, unless it gets the complete frame
+        // at once.
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 5, 0, 0]
         let failures = [1, 5, 9].map { pieceSize in
             decodingFailure { () throws(DecodingFailure) in
@@ -175,14 +175,14 @@ import Testing
         #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))
     }
 
-    // If the library already knows the beginning of a frame, it would mistake what follows for a legacy format.
+    // If the library has already parsed the start of a frame, it would mistake the following bytes for a legacy format.
     @Test(arguments: [1, 2, 3, 4, 5, 6, .max])
     func `a legacy format inside the beginning of a frame is an error`(size: Int) {
         let old: [UInt8] = [
             0x27, 0xB5, 0x2F, 0xFD, 0, 0, 0x60, 0, 0x0B, 0x20, 0x28, 3, 0x3D, 0, 0x0B, 0, 0, 0x30, 0xFE, 0xFF, 0xFF, 0x0B,
             0x0B,
         ]
-        // After the first byte, and at a descriptor with its reserved bit set.
+        // The legacy format begins after the first byte, or at a descriptor with its reserved bit set.
         for body in [[0x28] + old, [0x28, 0xB5, 0x2F, 0xFD, 0x1E] + old.dropFirst()] {
             #expect(throws: DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))) {
                 try DecoderProbe([.zstd]).decode(body, pieceSize: size)

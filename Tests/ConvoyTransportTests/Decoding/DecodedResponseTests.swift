@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Responses with encoded bodies: what the delegate receives, and which are errors.
+/// Responses with encoded bodies, as received by the delegate.
 @Suite struct DecodedResponseTests {
     let server: TestServer
     let text = Array(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 400).utf8)
@@ -103,7 +103,7 @@ import Testing
         let zeros = [UInt8](repeating: 7, count: 3 << 20)
         let isOpen = Locked(true)
         let delegate = Collector(onData: { connection in
-            // Blocks are delivered one by one, each requested from another thread.
+            // Blocks are delivered one by one, and each is requested from another thread.
             connection.suspendReceiving()
             isOpen.withLock { $0 = false }
             DispatchQueue.global().async {

@@ -11,7 +11,7 @@ final class DecoderProbe {
     private(set) var greatestExpansion = 0.0
     var refuses = false
     var gathers = true
-    /// Called once, in the sink.
+    /// A closure that the sink calls once.
     var inSink: (() throws -> Void)?
 
     init(_ codings: [ContentCoding], limit: Double? = nil) throws(DecodingFailure) {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A decompression bomb is rejected before it takes memory or time.
+/// Decompression bombs, which are rejected before they take memory or time.
 @Suite(.serialized) struct ExpansionDecodingTests {
     private static let size = 64 << 20
 
@@ -70,7 +70,8 @@ import Testing
         }
     }
 
-    /// Concurrent tests allocate memory as well, so use the minimum of several attempts.
+    /// Expects that decoding a bomb needs less memory than a limit. Uses the minimum of several attempts, because
+    /// concurrent tests allocate memory as well.
     private func expectGrowth(below limit: Int, of bomb: Bomb, decode: () throws -> Void) throws {
         var least = Int.max
         for _ in 0..<20 where least >= limit {

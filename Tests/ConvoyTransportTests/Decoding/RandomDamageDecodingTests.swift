@@ -55,7 +55,7 @@ import Testing
             let size = Int.random(in: 1...50, using: &generator)
             let whole = outcome(damaged, sample.form.codings, pieceSize: .max)
             let pieces = outcome(damaged, sample.form.codings, pieceSize: size)
-            // If several things are wrong, either may be detected first.
+            // If there are several errors, either may be detected first.
             let areEqual = whole == pieces || !whole.isSuccess && !pieces.isSuccess
             #expect(areEqual, "round \(round), \(sample.form), pieces of \(size), seed \(Self.seed)")
             if whole.isSuccess { successes += 1 }
@@ -76,7 +76,7 @@ import Testing
                 let outcome = outcome(damaged, form.codings, pieceSize: .max)
                 // A gzip header has irrelevant bytes, such as the time.
                 guard case .decoded(let other) = outcome, other != text else { continue }
-                // Adler-32 is so weak that it may not change with the distance of a copy.
+                // Adler-32 is so weak that it may stay the same if the distance of a copy changes.
                 let isCollision = form == .zlib && Self.adler32(other) == Self.adler32(text)
                 #expect(isCollision, "\(form), byte \(index), seed \(Self.seed)")
             }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Feeds text to the parsers of heads, line by line like libcurl.
+/// The places where fields occur, whose parsers receive text line by line, as from libcurl.
 enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
     case final
     case interim

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Folded fields, and lines that are not fields, received over a connection.
+/// Folded fields, and lines that are not fields, in responses received over a connection.
 @Suite struct FoldedResponseTests {
     let server: TestServer
 

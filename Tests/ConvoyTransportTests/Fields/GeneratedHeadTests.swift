@@ -13,8 +13,7 @@ import Testing
         var contentLength: Int64?
         var isChunked: Bool
 
-        /// Parses a head strictly by RFC 9112, and like libcurl, which reads framing only from the first line of a
-        /// field.
+        /// Parses a head strictly by RFC 9112, but like libcurl, reads framing only from the first line of a field.
         init?(reference head: [UInt8]) {
             guard !head.contains(0) else { return nil }
             func text(_ bytes: some Sequence<UInt8>) -> String {
@@ -100,7 +99,7 @@ import Testing
                 name + (chance(60) && name.first?.isLetter == true ? "" : ":") + pick(["", " ", " ", "\t "]) + value
                 + pick(["\r\n", "\r\n", "\n", " \r\n"])
         }
-        // Latin-1, so that some bytes are not valid UTF-8.
+        // The text is encoded as Latin-1, so that some bytes are not valid UTF-8.
         return (head + pick(["\r\n", "\n"])).unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
     }
 

@@ -2,7 +2,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Checks what holds for all metrics.
+/// Checks the invariants of all metrics.
 func expectConsistency(_ metrics: TransactionMetrics, sourceLocation: SourceLocation = #_sourceLocation) {
     let moments = [
         metrics.nameFound, metrics.connected, metrics.tunnelEstablished, metrics.secured, metrics.firstByte,

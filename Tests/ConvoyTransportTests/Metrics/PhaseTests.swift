@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The time of a request is attributed to the right phase.
+/// The attribution of a request's time to phases.
 @Suite struct PhaseTests {
     let server: TestServer
 
@@ -68,7 +68,7 @@ import Testing
         defer { relay.stop() }
         var configuration = Self.configuration
         configuration.proxy = .proxy(try Proxy("http://127.0.0.1:\(relay.port)"))
-        // Makes libcurl request a tunnel for plain text, too.
+        // The override makes libcurl request a tunnel for plain text, too.
         if !isSecure { configuration.addressOverrides = ["localhost": "127.0.0.1"] }
         let url = URL(string: "http\(isSecure ? "s" : "")://localhost:\(port)/")
         let metrics = try metrics(url, configuration)

@@ -2,10 +2,10 @@ import ConvoyTestSupport
 import Foundation
 import XCTest
 
-/// Tests that run in a separate mount and network namespace. They use XCTest, whose tests can be run individually: each
-/// test runs itself again in a child process in the namespace.
+/// A test case whose tests run in a separate mount and network namespace. It uses XCTest, which can run single tests:
+/// each test runs itself again in a child process in the namespace.
 class NamespaceTestCase: XCTestCase {
-    /// Set in the child process.
+    /// The environment variable that is set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"
 
     /// Runs the body in a child process that runs only this test, with no network other than the loopback interface,

@@ -6,12 +6,12 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A name server that never responds delays only the transfers that need it. The tests use XCTest, whose tests can be
-/// run individually: each test runs itself again in a child process, in which that name server is the only one.
+/// A name server that never responds, and delays only the transfers that need it. The tests use XCTest, which can run
+/// single tests: each test runs itself again in a child process, in which that name server is the only one.
 final class SilentNameServerTests: XCTestCase {
-    /// Set in the child process.
+    /// The environment variable that is set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"
-    /// The time in seconds until the resolver repeats a query. It gives up after twice that time.
+    /// The time in seconds until the resolver repeats a query. The resolver gives up after twice that time.
     private static let retryInterval = 15
 
     /// Runs the body with the silent name server, in a child process that runs only this test.
@@ -44,7 +44,7 @@ final class SilentNameServerTests: XCTestCase {
         let asked = names.queries
         let heard = try XCTUnwrap(load(URLRequest(url: server.url("/quick")), thread: thread))
         XCTAssertEqual(heard.text, "quick")
-        // The resolver queries two kinds of addresses at nearly the same time.
+        // The resolver sends queries for two kinds of addresses at nearly the same time.
         XCTAssertLessThanOrEqual(names.queries, max(asked, 2), "the transfer waited for the resolver")
     }
 

@@ -25,7 +25,7 @@ final class EnvironmentProxyTests: XCTestCase {
         let cases: [([String: String], [String?])] = [
             ([:], [nil, nil]),
             (["http_proxy": "a:1"], ["http://a:1", nil]),
-            // A web server's client could set it.
+            // This variable is ignored, because the client of a web server could set it.
             (["HTTP_PROXY": "a:1"], [nil, nil]),
             (["https_proxy": "a:1"], [nil, "http://a:1"]),
             (["HTTPS_PROXY": "a:1"], [nil, "http://a:1"]),

@@ -6,9 +6,9 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A proxy that should open a tunnel (RFC 9110, section 9.3.6) sends something else. Nothing that it sends in plain
-/// text is ever mistaken for the response of the https origin. The tests use XCTest, which runs them serially, because
-/// they share the environment.
+/// Proxies that should open a tunnel (RFC 9110, section 9.3.6), but send something else, which must never be mistaken
+/// for the response of the https origin. The tests use XCTest, which runs them serially, because they share the
+/// environment.
 final class HostileProxyTests: XCTestCase {
     /// Returns the responses to CONNECT. A client that checks the status of CONNECT detects all but the last.
     private static func lies(_ evil: URL) -> [(name: String, answer: ConnectProxy.Behaviour)] {
@@ -170,7 +170,7 @@ final class HostileProxyTests: XCTestCase {
         let url = try XCTUnwrap(bank)
         for (name, behaviour) in endless {
             let proxy = try ConnectProxy(behaviour)
-            // Closes connections that may be stuck.
+            // Stopping the proxy closes connections that may be stuck.
             defer { proxy.stop() }
             let thread = NetworkThread()
             let collector = Collector()

@@ -35,7 +35,7 @@ import Testing
             return ProxyCredential(user: "ada", password: "p%41 w:@/é")
         }
 
-        /// Whether the program is installed. If not, prints what is missing.
+        /// Whether the program is installed. If it is missing, this prints a hint.
         var isThere: Bool {
             if program?.isInstalled ?? SquidProxy.isInstalled { return true }
             print("skipped: needs \(program?.installHint ?? SquidProxy.installHint)")
@@ -79,7 +79,7 @@ import Testing
                 #expect(heard.heads.map(\.statusCode) == [200])
             }
         }
-        // The connection was made by the proxy.
+        // Requests fail without the proxy, so the proxy made the connections.
         program.stop()
         let heard = try get(nginx.url("small"), through: .proxy(proxy), trusting: nginx, on: NetworkThread())
         #expect(heard.error?.code == .cannotConnectToHost)

@@ -7,8 +7,8 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// An https origin through a tunnel: the response is the origin's, whatever the proxy's own response contains. The
-/// tests use XCTest, which runs them serially, because they share the environment.
+/// Tunnels to an https origin, whose response is delivered regardless of the proxy's own response. The tests use
+/// XCTest, which runs them serially, because they share the environment.
 final class TunnelTests: XCTestCase {
     /// Fields that would be significant in a response, in a proxy's response to CONNECT (RFC 9110, section 9.3.6).
     private static let misleading = """
@@ -37,7 +37,7 @@ final class TunnelTests: XCTestCase {
 
     private let text = Data(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 5_000).utf8)
 
-    /// The honest routes to the server: a real proxy, if installed, and a few unusual ones.
+    /// Calls a closure for each honest route to the server: a real proxy, if installed, and a few unusual ones.
     private func forEachTunnel(
         _ body: (_ name: String, _ nginx: Nginx, _ load: (URLRequest) throws -> Collector.Heard) throws -> Void
     ) throws {
@@ -133,7 +133,7 @@ final class TunnelTests: XCTestCase {
         let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
         var request = URLRequest(url: nginx.secureURL("credentials"))
         request.setValue("Bearer origin", forHTTPHeaderField: "Authorization")
-        // Set by the request's own field, and as part of the proxy's URL.
+        // The credential is set by the request's own field, and as part of the proxy's URL.
         request.setValue("Basic field", forHTTPHeaderField: "Proxy-Authorization")
         let byField = try withEnvironment(["https_proxy": proxy.address]) {
             try XCTUnwrap(load(request, configuration: configuration, thread: NetworkThread()))
@@ -188,7 +188,7 @@ final class TunnelTests: XCTestCase {
         _ = try nginx.add(PatternBytes.data(count: 1 << 20), as: "file.bin")
         let proxy = try ConnectProxy(.tunnels(to: nginx.securePort, saying: Self.misleading))
         defer { proxy.stop() }
-        // During the handshake, and in the body.
+        // The tunnel is cut during the handshake, and in the body.
         for count in [100, 300_000] {
             proxy.cut(afterBytes: count)
             let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
@@ -221,7 +221,7 @@ final class TunnelTests: XCTestCase {
 
     func testARealProxysRefusalIsAFailure() throws {
         guard Tinyproxy.isInstalled else { throw XCTSkip("needs \(Tinyproxy.installHint)") }
-        // To a port that the proxy does not allow, and to one without a server.
+        // One port is not allowed by the proxy, and the other has no server.
         let port = try LoopbackPort.free()
         for allowed in [port == 65535 ? 1 : port + 1, port] {
             let proxy = try Tinyproxy(connectPorts: [allowed])

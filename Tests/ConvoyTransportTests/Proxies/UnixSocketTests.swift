@@ -11,7 +11,7 @@ import Testing
     private func get(_ text: String, over socket: String?, on thread: NetworkThread) throws -> Collector.Heard {
         var configuration = ConnectionConfiguration()
         configuration.unixSocket = socket
-        // Not used, because a proxy would have nothing to connect to.
+        // The proxy is not used, because it would have nothing to connect to.
         configuration.proxy = .proxy(try Proxy("http://127.0.0.1:1"))
         if socket == nil { configuration.proxy = .none }
         let url = try #require(URL(string: text))

@@ -70,7 +70,7 @@ import Testing
         }
         let paces = try recorders.map { try #require($0.wait()) }
         #expect(paces.allSatisfy { $0.isFinished && $0.isRight && $0.receivedTotal == Self.size })
-        // Sorted by time, for all transfers together.
+        // The bytes of all transfers together, sorted by time, stay within the limit.
         var total = 0
         var excess = -Double.infinity
         let steps = paces.flatMap { pace in
@@ -115,7 +115,7 @@ import Testing
         let recorder = PaceRecorder()
         let connection = start(request, receiving: [limit], to: recorder)
         try eventually(timeout: 60, "the transfer waits") { limit.waiterCount == 1 }
-        // A resumption by the delegate does not lift the limit.
+        // Resuming by the delegate does not lift the limit.
         connection.resumeReceiving()
         connection.thread.perform { recorder.noteTurn() }
         try eventually(timeout: 60, "a turn of the thread") { recorder.turns > 0 }
@@ -130,11 +130,11 @@ import Testing
         let recorder = PaceRecorder()
         start(request, receiving: [limit], to: recorder)
         try eventually(timeout: 60, "the transfer waits") { limit.waiterCount == 1 }
-        // At the old rate, it would take more than a week.
+        // At the old rate, the transfer would take more than a week.
         limit.bytesPerSecond = 10_000_000
         #expect(recorder.wait()?.isFinished == true)
 
-        // The reverse: an unlimited transfer that gets a limit.
+        // Conversely, an unlimited transfer gets a limit.
         let gate = TestServer.Gate()
         server.route("/held", .pattern(count: Self.size).heldBody(by: gate, afterBytes: 1_000))
         let (late, second) = (RateLimit(), PaceRecorder())
@@ -180,7 +180,7 @@ import Testing
         #expect(recorder.wait()?.isFinished == true)
     }
 
-    /// The limit for the head covers that case.
+    /// The limit for the head covers this wait.
     @Test func `waiting for the head does not count as a stall`() throws {
         let gate = TestServer.Gate()
         server.route("/late", .text("late").held(by: gate))
@@ -190,7 +190,7 @@ import Testing
             URLRequest(url: server.url("/late")), stall: StallLimit(bytesPerSecond: 1_000_000, duration: 0.1),
             thread: thread, to: recorder)
         try eventually("the request") { server.requests.count == 1 }
-        // Makes the transfer check again whether bytes could move.
+        // This makes the transfer check again whether bytes could move.
         thread.perform {
             connection.suspendReceiving()
             connection.resumeReceiving()
@@ -208,7 +208,7 @@ import Testing
         start(request, to: recorder)
         let pace = try #require(recorder.wait())
         #expect(pace.isFinished && pace.isRight && isWithin(4_000_000, pace))
-        // This is all that a transfer without its own limit checks.
+        // A transfer without its own limit checks nothing else.
         #expect(RateLimit(bytesPerSecond: 1).isLimiting && !RateLimit().isLimiting)
     }
 
@@ -223,7 +223,7 @@ import Testing
         start(URLRequest(url: server.url("/gzip")), receiving: [RateLimit(bytesPerSecond: Int64(rate))], to: recorder)
         let pace = try #require(recorder.wait())
         #expect(pace.isFinished && pace.isRight && pace.receivedTotal == Self.size)
-        // If the decoded bytes were counted, it would take ten seconds.
+        // If the decoded bytes were counted, the transfer would take ten seconds.
         #expect((pace.received.last?.time ?? .max) - pace.start < 8_000_000_000)
     }
 

@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func `an upload that the server does not read times out`() throws {
-        // The system accepts a connection, but nothing reads what is sent.
+        // The system accepts a connection, but no program reads from it.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)/")))

@@ -14,7 +14,7 @@ import Testing
     private static let secrets = [
         "Authorization", "Cookie", "Cookie2", "Proxy-Authorization", "WWW-Authenticate", "X-Token", "x-marked",
     ]
-    /// Fields that are secret by their names, without being marked.
+    /// Fields that are recognized as secret by their names, without being marked.
     private static let secretsByName = [
         "X-Api-Key", "X-Auth-Token", "X-Amz-Security-Token", "Private-Token", "Ocp-Apim-Subscription-Key",
     ]
@@ -74,7 +74,7 @@ import Testing
         #expect(
             lines(received)
                 == lines(sent).subtracting(secret).union(["Host: \(target.host ?? ""):\(target.port ?? 0)"]))
-        // Otherwise, the check above would be meaningless.
+        // This control shows that the check above is meaningful.
         #expect(lines(sent).isSuperset(of: secret.filter { !$0.hasPrefix("Proxy") }))
         let event = try #require(heard.events.first)
         #expect(heard.events.count == 1 && event.outcome == .followed && event.statusCode == status)

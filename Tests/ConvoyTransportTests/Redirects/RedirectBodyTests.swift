@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A redirect is followed without waiting for its complete body, which is not needed.
+/// Bodies of redirects, for whose end a followed redirect does not wait.
 @Suite struct RedirectBodyTests {
     let server: TestServer
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A redirect that is not followed fails with the reason, and nothing is sent to its target.
+/// Redirects that are not followed, which fail with the reason. Nothing is sent to their target.
 @Suite struct RedirectRefusalTests {
     let server: TestServer
     let other: TestServer

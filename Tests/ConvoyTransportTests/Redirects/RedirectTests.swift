@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Convoy follows redirects, and sends secrets only to their origin.
+/// Redirects that Convoy follows, and the secrets that it sends only to their origin.
 @Suite struct RedirectTests {
     let server: TestServer
     let other: TestServer

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A trace reports the activity of connections in order, on its queue, and without secrets.
+/// Traces, which report the activity of connections in order, on their queue, and without secrets.
 @Suite struct ConnectionTraceTests {
     /// A trace and the lines that it has reported.
     private final class Listener: Sendable {
@@ -68,7 +68,7 @@ import Testing
         ] {
             let index = try #require(
                 rest.firstIndex { text in
-                    // Newer libcurl versions use other words.
+                    // Newer libcurl versions use different words.
                     text.replacing("* Reusing", with: "* Re-using").replacing("Established connection", with: "Connected")
                         .hasPrefix(expected)
                 }, "\(expected) in \(texts)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The trace lines for heads, however they arrive.
+/// The trace lines for heads that arrive in any pieces.
 @Suite struct TraceRecorderTests {
     private static let head = """
         GET http://ada:s3cret@h/p?token=s3cret&x=y HTTP/1.1\r

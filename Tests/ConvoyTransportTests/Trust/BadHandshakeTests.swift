@@ -7,14 +7,15 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Servers whose TLS is broken, truncated or modified in transit cause one typed error each, and receive nothing of the
-/// request.
+/// Servers whose TLS is broken, truncated or modified in transit, which cause one typed error each and receive nothing
+/// of the request.
 @Suite struct BadHandshakeTests {
     private static let codes: Set<URLError.Code> = [.secureConnectionFailed, .networkConnectionLost]
 
     @Test(arguments: [
         "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "220 mail.example.com ESMTP\r\n", "\0\0\0\0", "",
-        // A handshake record that is too long, one of version 0.0, one of an unknown type, an alert, and half of one.
+        // The responses are a handshake record that is too long, one of version 0.0, one of an unknown type, an alert,
+        // and half of one.
         "\u{16}\u{3}\u{3}\u{7f}\u{7f}aaaa", "\u{16}\0\0\0\u{4}\u{2}\0\0\0", "\u{63}\u{3}\u{3}\0\u{1}a",
         "\u{15}\u{3}\u{3}\0\u{2}\u{2}\u{28}", "\u{15}\u{3}\u{3}\0\u{2}\u{2}", "\u{14}\u{3}\u{3}\0\u{1}\u{1}",
     ])
@@ -51,7 +52,7 @@ import Testing
             relay.flip(byte: offset)
         } check: { heard, offset, _ in
             if heard.error == nil {
-                // An insignificant byte, such as the version of a record.
+                // The modified byte is insignificant, such as the version of a record.
                 #expect(heard.text == "hello", "\(offset): \(heard.ends)")
             }
         }
@@ -132,7 +133,7 @@ import Testing
             request: URLRequest(url: url), configuration: configuration, delegate: collector, thread: trusted.thread
         ).start()
         try eventually("the request") { server.output.contains("GET / HTTP/1.1") }
-        // The program's command, on a separate line.
+        // Send the program's command on a separate line.
         try pipe.fileHandleForWriting.write(contentsOf: Data("R\n".utf8))
         let heard = try #require(collector.wait())
         #expect(heard.error?.code == .secureConnectionFailed, "\(heard.ends)")

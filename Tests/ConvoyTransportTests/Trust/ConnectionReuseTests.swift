@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Connections, sessions and authorities kept by libcurl must not let a request through that would otherwise be
+/// Connections, sessions and authorities kept by libcurl, which must not let a request through that would otherwise be
 /// rejected.
 @Suite struct ConnectionReuseTests {
     @Test func `a keep-alive connection is not reused under a stricter policy`() throws {
@@ -94,7 +94,7 @@ import Testing
         #expect(second.server.requests.count == 1)
         try policy.setPolicy(try second.pinnedElsewhere(), forHosts: "127.0.0.1")
         #expect(first.load(policy, from: url)?.refusal == .notPinned)
-        // Nothing is connected if the target does not use TLS.
+        // No connection is made if the target does not use TLS.
         let plain = first.load(policy, from: first.server.url("/plain", host: "localhost"))
         #expect(plain?.error?.code == .appTransportSecurityRequiresSecureConnection)
         #expect(second.server.requests.count == 1)
@@ -137,7 +137,8 @@ import Testing
             return ConvoyTransportTests.load(URLRequest(url: url), configuration: configuration, thread: thread)
         }
         #expect(try load("localhost")?.text == "hello")
-        // Its certificate is for both names, so HTTP/2 would allow reusing the connection (RFC 9113, section 9.1.1).
+        // The server's certificate is for both names, so HTTP/2 would allow reusing the connection (RFC 9113, section
+        // 9.1.1).
         let pin = try PublicKeyPin("sha256/\(Data(repeating: 7, count: 32).base64EncodedString())")
         let other = try load("127.0.0.1") {
             var pinned = $0

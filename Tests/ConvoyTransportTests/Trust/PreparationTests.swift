@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Files read before connecting: authorities, and the client certificate with its passphrase.
+/// Files that are read before connecting: authorities, and the client certificate with its passphrase.
 @Suite struct PreparationTests {
     /// Returns an identity whose key has the passphrase "secret".
     private func encrypted(

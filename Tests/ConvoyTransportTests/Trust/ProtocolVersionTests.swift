@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The TLS versions and cipher suites that a server sees.
+/// The TLS versions and cipher suites that a client offers.
 @Suite struct ProtocolVersionTests {
     @Test(
         arguments: [

@@ -163,7 +163,7 @@ final class ProxyTrustTests: XCTestCase {
         }
     }
 
-    /// The proxy sees the request itself, so it must be trusted first.
+    /// The proxy receives the request in plain text, so it must be trusted first.
     func testAProxyForPlainTextIsTrustedFirst() throws {
         guard TLSTerminator.isInstalled else { throw XCTSkip("needs \(TLSTerminator.installHint)") }
         let origin = try TestServer()
@@ -187,7 +187,7 @@ final class ProxyTrustTests: XCTestCase {
         XCTAssertEqual(origin.requests.count, 0)
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
-        // The test server responds with 404 to requests in proxy form, but it has received them.
+        // The test server responds with 404 to requests in proxy form, but has received them.
         XCTAssertTrue(try attempt(policy).isFinished)
         XCTAssertEqual(origin.statistics.requestCount, 1)
         XCTAssertEqual(try attempt(.default).refusal, .unknownRoot)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Pins, TLS, proxies, HSTS and cookies are the same for all spellings of a scheme and a host.
+/// Pins, TLS, proxies, HSTS and cookies for all spellings of a scheme and a host.
 @Suite struct SpellingTests {
     private let plain: TestServer
 
@@ -37,7 +37,7 @@ import Testing
         return try #require(heard)
     }
 
-    /// Pins a key that no server has, either for one host or for all.
+    /// Returns a policy that pins a key that no server has, either for one host or for all.
     private func pinned(_ hosts: String?, else policy: SecurityPolicy = SecurityPolicy()) throws -> SecurityPolicy {
         var pinned = SecurityPolicy()
         pinned.pinningMode = .publicKey

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Nothing is sent without TLS to a host that requires it (RFC 6797).
+/// Hosts that require TLS (RFC 6797), to which nothing is sent without it.
 @Suite struct StrictTransportTests {
     private static let field = "Strict-Transport-Security"
 
@@ -40,7 +40,7 @@ import Testing
         let store = HSTSStore()
         #expect(try get(try plain(trusted.url), trusted, store).error != nil)
         #expect(try get(trusted.url, trusted, store).text == "over TLS")
-        // Only the first field counts.
+        // Only the first field applies.
         #expect(store.hosts.map(\.name) == ["localhost"])
         let heard = try get(try plain(trusted.url), trusted, store)
         #expect(heard.text == "over TLS", "\(heard.ends)")
@@ -79,7 +79,7 @@ import Testing
         let collector = Collector()
         let heard = try get(other.url("/go", host: "127.0.0.1"), trusted, store, delegate: collector)
         #expect(heard.text == "over TLS", "\(heard.ends)")
-        // The redirect decision sees the upgraded target.
+        // The redirect handler receives the upgraded target.
         #expect(heard.redirects.first?.request.url == trusted.url)
         #expect(heard.heads.last?.url == trusted.url)
     }

@@ -7,19 +7,20 @@ typedef struct {
     const char *url;
     // A file of certificates to trust, or NULL.
     const char *authority;
-    // How many requests are made for warming up, and how many are measured.
+    // The number of warm-up requests, and the number of measured requests.
     long warm_up;
     long requests;
     int in_flight;
-    // Every transfer on one HTTP/2 connection.
+    // Whether all transfers share one HTTP/2 connection.
     int http2;
-    // What each response must have; otherwise it counts as failed.
+    // The expected size of each response; any other counts as failed.
     long expected_bytes;
-    // Header fields that every request has besides libcurl's own, as lines that each end in '\n'; or NULL.
+    // Additional header fields of every request, as lines that each end in '
+    // '; or NULL.
     const char *fields;
 } limit_plan;
 
-// The result.
+// The result of a run of transfers.
 typedef struct {
     double seconds;
     double cpu_seconds;
@@ -28,24 +29,24 @@ typedef struct {
     long grown_kilobytes;
 } limit_result;
 
-// Makes requests on `in_flight` easy handles, which are reused. Returns 0, or -1 if it could not be set up.
+// Makes requests on `in_flight` easy handles, which are reused. Returns 0, or -1 if the setup fails.
 int limit_requests(const limit_plan *plan, limit_result *result);
 
-// `requests` transfers at once, each on a handle of its own, until all are complete.
+// Runs `requests` concurrent transfers, each on its own handle, until all are complete.
 int limit_transfers(const limit_plan *plan, limit_result *result);
 
-// A thread that waits in epoll_wait for an eventfd, with `idle_count` further descriptors watched. Each round wakes it
-// and waits for its answer through `reply`. Writes the nanoseconds of each round into `nanoseconds`.
+// Runs a thread that waits in epoll_wait for an eventfd, with `idle_count` further descriptors watched. Each round
+// wakes the thread and waits for its answer through `reply`. Writes the nanoseconds of each round to `nanoseconds`.
 int limit_wake(const int *idle, int idle_count, int reply, int rounds, uint32_t *nanoseconds);
 
 // Pins this thread, and the threads that it starts from now on, to one core.
 int limit_stay_on_one_core(void);
 
-// A listening socket on 127.0.0.1 whose connections are accepted and never answered. Returns the port, or -1.
+// Opens a listening socket on 127.0.0.1 whose connections are accepted but never answered. Returns the port, or -1.
 int limit_silent_server(void);
-// How many connections it has accepted.
+// Returns the number of connections that the silent server has accepted.
 int limit_silent_connections(void);
-// Opens `count` connections to it. Returns 0, or -1.
+// Opens `count` connections to a port. Returns 0, or -1.
 int limit_connect(int port, int count, int *descriptors);
 
 // Signals the eventfd `descriptor`.
@@ -54,33 +55,33 @@ void limit_signal(int descriptor);
 void limit_wait(int descriptor);
 int limit_eventfd(void);
 
-// A server on 127.0.0.1 that takes requests with a Content-Length, discards their bodies without copying them, and
-// answers 204; a GET is answered with 11 bytes. Returns the port, or -1.
+// Starts a server on 127.0.0.1 that accepts requests with a Content-Length, discards their bodies without copying them,
+// and responds with 204. It responds to a GET with 11 bytes. Returns the port, or -1.
 int limit_sink_server(void);
 
-// A server on 127.0.0.1 that answers /live/N with N events of one length, each sent by itself, and /stored/N with as many
-// at once as fit in 64 KiB. Returns the port, or -1.
+// Starts a server on 127.0.0.1 that responds to /live/N with N events of equal length, each sent separately, and to
+// /stored/N with as many at once as fit in 64 KiB. Returns the port, or -1.
 int limit_event_server(void);
-// The bytes of each event.
+// Returns the length of each event, in bytes.
 long limit_event_length(void);
 
-// Whether two files are equal: 1, or 0 if not, or if one cannot be read.
+// Returns 1 if two files are equal, and 0 if they are not or one cannot be read.
 int limit_same_files(const char *one, const char *other);
 
-// Makes this process end when the thread that started it ends.
+// Ends this process when the thread that started it ends.
 void limit_die_with_parent(void);
 
-// User and system time of this process with all its threads, in seconds.
+// Returns the user and system time of all threads of this process, in seconds.
 double limit_cpu_seconds(void);
-// The monotonic clock.
+// Returns the time of the monotonic clock, in nanoseconds.
 uint64_t limit_nanoseconds(void);
-// Blocks the thread until a time of that clock.
+// Blocks the thread until a time of the monotonic clock.
 void limit_sleep_until(uint64_t nanoseconds);
-// A value of /proc/self/status in kB: "VmRSS" or "VmHWM"; -1 if there is none.
+// Returns a value of /proc/self/status in kB, such as "VmRSS" or "VmHWM"; -1 if it is missing.
 long limit_memory(const char *key);
-// The same of another process.
+// Returns a value of /proc/PID/status of another process in kB; -1 if it is missing.
 long limit_memory_of(int process, const char *key);
-// The bytes that are currently allocated, in all arenas.
+// Returns the number of bytes that are currently allocated, in all arenas.
 long limit_allocated_bytes(void);
 // Resets VmHWM to VmRSS.
 void limit_reset_peak(void);

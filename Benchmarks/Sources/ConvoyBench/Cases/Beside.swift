@@ -33,7 +33,7 @@ struct Beside {
     private let transfer: LargeTransfer
     private let context: Context
     private let count: Int
-    /// The number of GETs made first, while the large transfer starts.
+    /// The number of warm-up GETs that are made while the large transfer starts.
     private let warmUp: Int
     private static let interval: UInt64 = 500_000
 
@@ -43,7 +43,7 @@ struct Beside {
         warmUp = context.isQuick ? 20 : 400
     }
 
-    /// Both in one manager.
+    /// Runs both the GETs and the large transfer in one manager.
     func convoy() throws -> Sample {
         let manager = self.manager()
         let files = context.scratch.appendingPathComponent("beside")
@@ -60,7 +60,7 @@ struct Beside {
         return sample
     }
 
-    /// The large transfer with the `curl` program, so that only the machine and the server are shared.
+    /// Runs the large transfer with the `curl` program, so that only the machine and the server are shared.
     func apart() throws -> Sample {
         let programs = try transfer.curl(context).enumerated().map { number, arguments in
             // The directory is the subject's own, and the program ends with it.
@@ -74,7 +74,7 @@ struct Beside {
         return try sample(times)
     }
 
-    /// Node, with both in one process.
+    /// Runs both in one process of Node.
     func node() throws -> Sample {
         let result = try ProcessRunner.run(
             "node",
@@ -123,7 +123,7 @@ struct Beside {
         return times.values
     }
 
-    /// The 99th percentile and other figures.
+    /// Returns the 99th percentile and other figures.
     private func sample(_ milliseconds: [Double], peakKilobytes: Int? = nil) throws -> Sample {
         try BenchError.check(failed: count - milliseconds.count, of: count)
         let sorted = milliseconds.sorted()

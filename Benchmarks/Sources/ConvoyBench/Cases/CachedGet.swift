@@ -43,7 +43,7 @@ struct CachedGet {
         let count = context.count(100_000)
         self.plan = plan
         self.context = context
-        // Avoids a system call for each number.
+        // This avoids a system call for each random number.
         let random = Mutex(SplitMix64(seed: 1))
         requests = ConvoyRequests(plan, context) {
             "stored/\(random.withLock { Int.random(in: 0..<count, using: &$0) })"
@@ -88,7 +88,7 @@ struct CachedGet {
                     url: url, statusCode: 200, httpVersion: "HTTP/1.1", headerFields: fields),
                 await cache.store(CachedURLResponse(response: response, data: data), for: URLRequest(url: url))
             else { throw BenchError("response \(number) was not stored") }
-            // A cache drops responses that the disk cannot keep up with.
+            // Flush, because a cache drops responses that the disk cannot keep up with.
             if number % 1_000 == 999 { try cache.flush() }
         }
     }

@@ -162,7 +162,7 @@ private struct FileTransfer {
         try curl(["-T", context.largeFile.path, context.sinkURL.absoluteString])
     }
 
-    /// Measured by curl's own clock, which excludes its startup.
+    /// Runs curl, whose own clock excludes its startup.
     private func curl(_ arguments: [String]) throws -> Sample {
         let run = try External.whole(
             "curl", ["-q", "-s", "-S", "-f", "-w", "%{time_total}"] + arguments, context: context)

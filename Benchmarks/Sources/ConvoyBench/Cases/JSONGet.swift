@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// A decoded value with async/await.
+    /// Requests whose response is decoded as a value with async/await.
     static let jsonGet: Case = {
         let plan = RequestPlan(path: "json", fullCount: 10_000, inFlight: 1, expectedBytes: 1024)
         let trial = Trial(
@@ -34,7 +34,8 @@ extension Case {
     }()
 }
 
-/// One subject's figure divided by the cost of receiving and decoding without Convoy, from the medians over the rounds.
+/// Returns one subject's figure divided by the cost of receiving and decoding without Convoy, from the medians over the
+/// rounds.
 private func ratioToParts(
     _ results: Results, _ trial: String, _ subject: String, by figure: (Sample) -> Double?
 ) -> Double? {
@@ -45,7 +46,7 @@ private func ratioToParts(
 }
 
 extension Sample {
-    /// Microseconds per request.
+    /// Returns a sample in microseconds per request.
     static func time(_ requests: Int, _ cost: Cost) -> Sample {
         Sample(
             cost.seconds * 1e6 / Double(requests), cpuMicroseconds: cost.cpuSeconds * 1e6 / Double(requests))
@@ -64,7 +65,7 @@ private struct JSONGet {
         count = plan.requests(context)
     }
 
-    /// `JSONDecoder` alone, without a network.
+    /// Decodes with `JSONDecoder` alone, without a network.
     func decode() throws -> Sample {
         let data = Data(JSONDocument.text.utf8)
         var users = 0

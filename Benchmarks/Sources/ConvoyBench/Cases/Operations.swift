@@ -52,7 +52,7 @@ private enum OperationShape: String, CaseIterable, Sendable {
 
     func trialName(_ count: Int) -> String { "operations-\(rawValue)-\(count / 1000)k" }
 
-    /// Returns the number of operations for Foundation's queue, which needs quadratic time for waiting ones. nil for
+    /// Returns the number of operations for Foundation's queue, which needs quadratic time for waiting ones; nil for
     /// none.
     func foundationCount(_ count: Int) -> Int? {
         switch self {

@@ -78,7 +78,7 @@ private struct PauseRun {
 private final class WriteStamps: Sendable {
     let bytes = Atomic<Int64>(0)
     let last = Atomic<UInt64>(0)
-    /// The time of the first write since this was set to 0.
+    /// The time of the first write since the value was set to 0.
     let first = Atomic<UInt64>(0)
 
     func note(_ count: Int) {
@@ -89,7 +89,7 @@ private final class WriteStamps: Sendable {
     }
 }
 
-/// Discards the bytes and records their arrival times.
+/// A stream that discards the bytes and records their arrival times.
 private final class StampingStream: OutputStream, RewindableOutputStream {
     private let stamps: WriteStamps
     private var status = Stream.Status.notOpen

@@ -2,7 +2,7 @@ import Foundation
 
 /// The cost of evaluating server trust.
 extension Case {
-    /// On keep-alive connections, for which trust has already been evaluated.
+    /// Requests on keep-alive connections, for which trust has already been evaluated.
     static let secureGet: Case = {
         let plan = RequestPlan(path: "small", fullCount: 30_000, inFlight: 64, isSecure: true, expectedBytes: 11)
         let trial = Trial(
@@ -19,7 +19,7 @@ extension Case {
             ])
     }()
 
-    /// With a full handshake for each request.
+    /// Requests with a full handshake each.
     static let handshake: Case = {
         let plan = RequestPlan(path: "close", fullCount: 3_000, inFlight: 8, isSecure: true, expectedBytes: 11)
         let trial = Trial(

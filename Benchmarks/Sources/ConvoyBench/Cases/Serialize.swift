@@ -28,7 +28,7 @@ extension Case {
                 + responses.map { bar($0, over: Trial.parser, atMost: 5) })
     }()
 
-    /// The time that Convoy adds to the work itself.
+    /// Returns the target for the time that Convoy adds to the work itself.
     private static func bar(_ trial: Trial, over other: String, atMost microseconds: Double) -> Bar {
         .atMost(microseconds, "\(trial.unit) beyond the \(other) alone (\(trial.name))") {
             $0.excess(trial.name, over: other)
@@ -109,12 +109,12 @@ private struct JSONRequest {
 
     init() throws { document = try JSONDecoder().decode(JSONDocument.self, from: Data(JSONDocument.text.utf8)) }
 
-    /// `JSONEncoder` alone.
+    /// Measures `JSONEncoder` alone.
     func encode(_ context: Context) throws -> Sample {
         try measure(context, count: 20_000) { try JSONEncoder().encode(document).count }
     }
 
-    /// `JSONSerialization` alone, with an existing tree.
+    /// Measures `JSONSerialization` alone, with an existing tree.
     func throughJSONSerialization(_ context: Context) throws -> Sample {
         let tree = try JSONSerialization.jsonObject(with: Data(JSONDocument.text.utf8))
         return try measure(context, count: 5_000) {
@@ -122,7 +122,7 @@ private struct JSONRequest {
         }
     }
 
-    /// The serializer, with an existing tree.
+    /// Measures the serializer with an existing tree.
     func throughConvoy(_ context: Context) throws -> Sample {
         let serializer = JSONRequestSerializer()
         let (url, parameters) = (try url(), try ParameterValue(encoding: document))
@@ -131,7 +131,7 @@ private struct JSONRequest {
         }
     }
 
-    /// The serializer, with the same value as `JSONEncoder`.
+    /// Measures the serializer with the same value as `JSONEncoder`.
     func throughConvoyAsEncodable(_ context: Context) throws -> Sample {
         let serializer = JSONRequestSerializer()
         let url = try url()
@@ -147,7 +147,7 @@ private struct MultipartRequest {
     let file = Data(repeating: 0x73, count: 20_000)
     let fields = ["one": "first", "two": "second", "three": "third", "four": "fourth"]
 
-    /// Assembles the bytes of such a body manually.
+    /// Measures the manual assembly of the same bytes.
     func encode(_ context: Context) throws -> Sample {
         let names = fields.keys.sorted()
         return try measure(context, count: 50_000) {
@@ -200,7 +200,7 @@ private enum ParsedResponse: String, CaseIterable, Sendable {
 
     private static let data = Data(JSONDocument.text.utf8)
 
-    /// The parser alone.
+    /// Measures the parser alone.
     func parse(_ context: Context) throws -> Sample {
         let data = Self.data
         switch self {

@@ -1,7 +1,7 @@
 import Foundation
 
 extension Case {
-    /// 64 requests in flight.
+    /// Small GETs with 64 requests in flight.
     static let smallGet: Case = {
         let plan = RequestPlan(path: "small", fullCount: 50_000, inFlight: 64, expectedBytes: 11)
         let trial = Trial(
@@ -43,7 +43,7 @@ extension Case {
             ])
     }()
 
-    /// 64 streams on one connection.
+    /// Small GETs with 64 streams on one connection.
     static let smallGetHTTP2: Case = {
         let plan = RequestPlan(path: "small", fullCount: 50_000, inFlight: 64, usesHTTP2: true, expectedBytes: 11)
         let trial = Trial(

@@ -21,7 +21,7 @@ struct Context: Codable, Sendable {
     /// Whether the run only checks that everything works.
     var isQuick: Bool
 
-    /// Returns the number of repetitions: fewer in a quick run.
+    /// Returns the number of repetitions, which is lower in a quick run.
     func count(_ full: Int) -> Int { isQuick ? max(min(full, 50), full / 50) : full }
 }
 
@@ -46,7 +46,7 @@ struct Subject: Sendable {
 
 /// Subjects that do the same work, alternating in each round.
 struct Trial: Sendable {
-    /// "small-get", or "wake-1000" if a case has several trials.
+    /// The name: "small-get", or "wake-1000" if a case has several trials.
     let name: String
     /// The unit of the samples' values.
     let unit: String

@@ -81,7 +81,7 @@ enum External {
 }
 
 extension rusage {
-    /// User and system time.
+    /// The user and system time, in seconds.
     fileprivate var seconds: Double {
         Double(ru_utime.tv_sec + ru_stime.tv_sec) + Double(ru_utime.tv_usec + ru_stime.tv_usec) / 1e6
     }

@@ -1,9 +1,9 @@
 import Foundation
 
-/// Writes the results of a case.
+/// A writer of the results of a case.
 struct Report {
     let printsJSON: Bool
-    /// A quick run is too short to check the targets.
+    /// Whether targets are checked, for which a quick run is too short.
     let checksBars: Bool
 
     // MARK: Tables

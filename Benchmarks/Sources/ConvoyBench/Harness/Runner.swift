@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// Runs cases: in each round all subjects, each in a separate process.
+/// A runner of cases, which runs all subjects in each round, each in a separate process.
 struct Runner {
     let options: Options
     let server: BenchServer
@@ -50,7 +50,7 @@ struct Runner {
         return try JSONDecoder().decode(Sample.self, from: result.output)
     }
 
-    /// The subject's process: runs the subject named by the arguments, and writes its sample to standard output.
+    /// Runs the subject named by the arguments in its own process, and writes its sample to standard output.
     static func runSubject(_ arguments: [String]) throws {
         guard arguments.count == 3, let trial = Case.trial(arguments[0]),
             let subject = trial.subjects.first(where: { $0.name == arguments[1] })

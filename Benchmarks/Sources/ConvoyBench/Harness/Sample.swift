@@ -5,7 +5,7 @@ import Foundation
 struct Sample: Codable, Sendable {
     /// The value in the unit of the trial.
     var value: Double
-    /// User and system time of all threads, per request.
+    /// The user and system time of all threads per request, in microseconds.
     var cpuMicroseconds: Double?
     /// The peak of resident memory, in kB.
     var peakKilobytes: Int
@@ -30,9 +30,9 @@ struct Sample: Codable, Sendable {
 
 /// The time that some work took.
 struct Cost: Sendable {
-    /// Elapsed time.
+    /// The elapsed time, in seconds.
     var seconds: Double
-    /// User and system time of all threads of this process.
+    /// The user and system time of all threads of this process, in seconds.
     var cpuSeconds: Double
 
     init(seconds: Double, cpuSeconds: Double) {

@@ -3,16 +3,16 @@ import Foundation
 
 /// The counts of valgrind's callgrind for a run of this program.
 struct CallgrindProfile {
-    /// All instructions in user space.
+    /// The number of instructions in user space.
     private(set) var instructions = 0
-    /// Calls of `swift_retain` and `swift_release` from anywhere. A call with a count is counted once.
+    /// The number of calls of `swift_retain` and `swift_release`. A call with a count is counted once.
     private(set) var retainsAndReleases = 0
-    /// Calls of `malloc` and related functions from anywhere, including libcurl.
+    /// The number of calls of `malloc` and related functions, including those of libcurl.
     private(set) var allocations = 0
-    /// Locks acquired by this program itself, excluding those of libcurl, Foundation and libdispatch.
+    /// The number of locks acquired by this program itself, excluding those of libcurl, Foundation and libdispatch.
     private(set) var locks = 0
 
-    /// Runs a copy of this program without debug information, which takes valgrind very long to read.
+    /// A copy of this program without debug information, which takes valgrind very long to read.
     struct Program {
         private let path: String
         private let directory: TemporaryDirectory
@@ -127,7 +127,7 @@ struct CallgrindProfile {
         }
     }
 
-    /// Names that are written once, with a number that represents them afterwards: `(12) malloc`, `(12)`.
+    /// Names that callgrind writes once, with a number that represents them afterwards: `(12) malloc`, `(12)`.
     private struct Names {
         private var all: [Substring: String] = [:]
 

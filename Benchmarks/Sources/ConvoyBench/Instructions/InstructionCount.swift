@@ -25,7 +25,7 @@ struct InstructionCount {
 
     private var forms = RequestForm.all
     private var printsJSON = false
-    /// A few requests cost more, for example if a message arrives in two pieces or a timer fires.
+    /// The number of rounds. A few requests cost more, for example if a message arrives in two pieces or a timer fires.
     private var rounds = 3
 
     /// - Throws: `BenchError` that describes the mistake.
@@ -52,7 +52,7 @@ struct InstructionCount {
         }
     }
 
-    /// Counts, and prints a line for each form.
+    /// Counts the instructions, and prints a line for each form.
     func run() throws {
         guard External.find("valgrind") != nil, External.find("objdump") != nil else {
             print("instructions: valgrind and binutils are required: sudo apt-get install valgrind binutils")
@@ -83,7 +83,7 @@ struct InstructionCount {
         }
     }
 
-    /// The process of a form.
+    /// Runs the requests of a form in its own process.
     static func runForm(_ arguments: [String]) throws {
         guard arguments.count == 3, let form = RequestForm.all.first(where: { $0.name == arguments[0] }),
             let count = Int(arguments[1])

@@ -4,7 +4,7 @@ import FoundationNetworking
 import Synchronization
 
 extension Subject {
-    /// Convoy with all requests enqueued at once, in a queue with a concurrency limit.
+    /// Returns Convoy with all requests enqueued at once, in a queue with a concurrency limit.
     static func convoy(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
         Subject(name) { context in
             try ConvoyRequests(plan, context).measure { requests, count in
@@ -14,14 +14,15 @@ extension Subject {
         }
     }
 
-    /// Convoy with each request enqueued by the completion handler of an earlier one, and a constant number in flight.
+    /// Returns Convoy with each request enqueued by the completion handler of an earlier one, and a constant number in
+    /// flight.
     static func convoyFed(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
         Subject(name) { context in
             try ConvoyRequests(plan, context).measure { requests, count in requests.feed(count) }
         }
     }
 
-    /// Like `convoy`, with operations that collect metrics.
+    /// Returns the same as `convoy`, with operations that collect metrics.
     static func convoyMeasured(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)
@@ -33,7 +34,7 @@ extension Subject {
         }
     }
 
-    /// Like `convoy`, with a monitor that receives all events of each operation.
+    /// Returns the same as `convoy`, with a monitor that receives all events of each operation.
     static func convoyMonitored(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)
@@ -48,7 +49,7 @@ extension Subject {
         }
     }
 
-    /// Like `convoyFed`, with a policy that pins the server's key and a backup key.
+    /// Returns the same as `convoyFed`, with a policy that pins the server's key and a backup key.
     static func convoyPinned(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)

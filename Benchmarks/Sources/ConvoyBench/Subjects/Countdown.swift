@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Waits until a number of tasks are done, and counts failed ones.
+/// A counter that waits until a number of tasks are done, and counts failed ones.
 final class Countdown: Sendable {
     private let left: Atomic<Int>
     private let failures = Atomic<Int>(0)

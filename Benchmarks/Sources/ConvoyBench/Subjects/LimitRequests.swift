@@ -2,7 +2,7 @@ import CLimit
 import Foundation
 
 extension Subject {
-    /// The plain C loop.
+    /// Returns the plain C loop.
     static func limit(_ plan: RequestPlan) -> Subject {
         Subject(Trial.cLoop) { context in
             let result = try LimitLoop.run(plan, context, limit_requests)
@@ -12,7 +12,7 @@ extension Subject {
     }
 }
 
-/// Passes a plan to the C loop.
+/// Functions that pass a plan to the C loop.
 enum LimitLoop {
     /// - Throws: `BenchError` if the loop could not run, or a request failed.
     static func run(

@@ -1,7 +1,7 @@
 import Foundation
 
 extension Subject {
-    /// Node's `http` or `http2`.
+    /// Returns Node's `http` or `http2`.
     static func node(_ plan: RequestPlan) -> Subject {
         Subject("node", needs: "node") { context in
             try External.requests(
@@ -9,14 +9,14 @@ extension Subject {
         }
     }
 
-    /// Go's `net/http`.
+    /// Returns Go's `net/http`.
     static func go(_ plan: RequestPlan) -> Subject {
         Subject("go", needs: "go") { context in
             try External.requests(External.goProgram("requests", context: context), [], plan: plan, context: context)
         }
     }
 
-    /// The `curl` program, with all URLs in one call, including its startup.
+    /// Returns the `curl` program, with all URLs in one call, including its startup.
     static func curl(_ plan: RequestPlan) -> Subject {
         Subject("curl", needs: "curl") { context in
             let count = plan.requests(context)

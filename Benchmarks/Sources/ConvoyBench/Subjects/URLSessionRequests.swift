@@ -3,7 +3,7 @@ import FoundationNetworking
 import Synchronization
 
 extension Subject {
-    /// `URLSession`, with a completion handler for each request and a constant number in flight.
+    /// Returns `URLSession` with a completion handler for each request and a constant number in flight.
     static func urlSession(_ plan: RequestPlan) -> Subject {
         Subject("urlsession") { context in
             let requests = URLSessionRequests(plan, context)
