@@ -3,8 +3,8 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Holding a transfer back, in every order of events of its source, receiver and hold owners, with actions that are
-/// executed late.
+/// The state of a transfer with holds, in every order of events of its source, receiver and hold owners, with actions
+/// that are executed late.
 @Suite struct TransferStateTests {
     typealias State = TransferState
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// When activity is shown and hidden, in simulated time.
+/// The times at which activity is shown and hidden, in simulated time.
 @Suite struct ActivityStateTests {
     /// The state machine with its own clock, in milliseconds.
     private struct Simulation {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Running operations are counted and shown according to the rules.
+/// The count of running operations and its indicator.
 @Suite(.serialized) struct NetworkActivityMonitorTests {
     private let network = ThreadedTransport()
     private let clock = ManualClock()
@@ -14,7 +14,7 @@ import Testing
 
     private func monitor(isEnabled: Bool = true) -> NetworkActivityMonitor {
         let monitor = NetworkActivityMonitor(queue: queue, clock: clock) { [queue] operation in
-            // Other tests run concurrently.
+            // Count only operations of this test, because other tests run concurrently.
             operation.completionQueue === queue
         }
         monitor.activityHandler = { [shown] in shown.add($0 ? "show" : "hide") }

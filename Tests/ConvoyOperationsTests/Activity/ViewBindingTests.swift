@@ -113,7 +113,7 @@ import Testing
         let seen = Log()
         operation.completionBlock = { seen.add(bar.all.last == 1 ? "whole" : "not whole") }
         bar.setProgressWithDownloadProgress(of: operation, on: queue)
-        // Later it would be called only with the latest value.
+        // Wait for the first call, because later the bar would be called only with the latest value.
         #expect(eventually { bar.all == [nil] })
         operation.start()
         #expect(eventually { bar.all.contains { ($0 ?? 0) > 0 && ($0 ?? 0) < 1 } })
@@ -123,7 +123,7 @@ import Testing
         #expect(eventually { operation.isFinished })
         queue.resume()
         #expect(eventually { seen.all == ["whole"] })
-        // At most one pending value, and the last one.
+        // The bar receives at most one pending value, and the last one.
         #expect(bar.all.count <= count + 3)
         let known = bar.all.compactMap { $0 }
         #expect(known == known.sorted())
@@ -138,7 +138,7 @@ import Testing
         let (bar, operation) = (Bar(), HTTPRequestOperation(request: request))
         operation.completionQueue = queue
         let binding = bar.setProgressWithUploadProgress(of: operation, on: queue)
-        // Later it would be called only with the latest value.
+        // Wait for the first call, because later the bar would be called only with the latest value.
         #expect(eventually { bar.all == [nil] })
         operation.start()
         #expect(eventually { binding.isOver })

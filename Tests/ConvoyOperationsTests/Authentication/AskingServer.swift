@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A server that sends the challenges that a test wants, and stops after a number of requests, so that a client that
+/// A server that sends the challenges specified by a test, and stops after a number of requests, so that a client that
 /// never stops answering fails its test instead of hanging.
 final class AskingServer: Sendable {
     static let ada = URLCredential(user: "ada", password: "secret", persistence: .forSession)
@@ -17,7 +17,7 @@ final class AskingServer: Sendable {
     let server: TestServer
     private let requests = Counter()
 
-    /// Separate from the server, to avoid a retain cycle with its routes.
+    /// A counter that is separate from the server, to avoid a retain cycle with its routes.
     private final class Counter: Sendable {
         private let count = Locked(0)
         func next() -> Int {

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Tokens: one refresh for all operations, and no operation is lost.
+/// Tokens that are refreshed once for all operations, without losing an operation.
 @Suite struct AuthenticatorTests {
     let tokens: TokenServer
     let manager: HTTPRequestOperationManager
@@ -95,7 +95,7 @@ import Testing
         }
         let operations = try enqueue(20)
         #expect(eventually { operations.allSatisfy { !$0.isExecuting } && manager.queuedOperationCount == 20 })
-        // None of them holds a slot, so another operation runs.
+        // No waiting operation holds a slot, so another operation runs.
         let other = HTTPRequestOperation(request: URLRequest(url: tokens.server.url("/token")))
         manager.enqueue(other)
         try? await other.finished()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Which origins receive a request serializer's token.
+/// The origins that receive a request serializer's token.
 @Suite struct AuthorizationOriginTests {
     private let home: TestServer
     private let other: TestServer

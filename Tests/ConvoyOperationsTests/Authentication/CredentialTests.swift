@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Credentials are sent only to the servers they are for, and only when challenged.
+/// Credentials, which are sent only to their servers, and only when challenged.
 @Suite struct CredentialTests {
     let server: TestServer
     let store = CredentialStore()
@@ -51,7 +51,7 @@ import Testing
         second.credential = Self.ada
         try await second.finished()
         #expect(authorizations(server) == [nil, Self.basic, Self.basic])
-        // Without a credential nothing is sent, whatever other operations have sent.
+        // Without a credential, nothing is sent, regardless of other operations.
         let third = operation(server.url("/private/"))
         await #expect(throws: (any Error).self) { try await third.finished() }
         #expect(authorizations(server).last == .some(nil) && third.statusCode == 401)
@@ -111,7 +111,8 @@ import Testing
         let again = HTTPRequestOperation(request: request)
         again.completionQueue = testQueue
         again.credential = Self.ada
-        // With the challenges remembered from other operations, the credential would be sent immediately.
+        // The challenges remembered from other operations would cause the credential to be sent immediately, so use a
+        // new server.
         let fresh = try TestServer()
         protect("/private/", on: fresh)
         request.url = fresh.url("/private/")
@@ -155,7 +156,7 @@ import Testing
         }
         try await operation.finished()
         #expect(operation.responseString == "let in" && failures.withLock { $0 } == [0, 1, 2])
-        // The correct credential is stored, the wrong one is not.
+        // The correct credential is stored, and the wrong one is not.
         #expect(store.credential(for: space("all"))?.password == "secret")
     }
 

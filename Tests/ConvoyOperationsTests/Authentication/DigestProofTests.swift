@@ -8,10 +8,10 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// A server that claims in `Authentication-Info` to know the password (RFC 7616, section 3.5) is accepted only if its
-/// proof is correct.
+/// Servers that claim in `Authentication-Info` to know the password (RFC 7616, section 3.5), which are accepted only if
+/// their proof is correct.
 @Suite struct DigestProofTests {
-    /// Returns the server's `Authentication-Info` for the parameters of an accepted request.
+    /// A function that returns the server's `Authentication-Info` for the parameters of an accepted request.
     typealias Proof = @Sendable (_ parameters: [String: String]) -> String?
 
     private static func hash(_ text: String, _ algorithm: ChecksumAlgorithm) -> String {
@@ -156,7 +156,7 @@ import Testing
             try? await operation.finished()
             #expect(failure(operation) != nil)
         }
-        // Each began with a request without credentials.
+        // Each operation began with a request without credentials.
         #expect(lies.authorizations("/").map { $0 == "none" } == [true, false, true, false])
     }
 

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Servers that keep sending challenges: every operation ends soon.
+/// Servers that keep sending challenges, with which every operation ends soon.
 @Suite struct HostileChallengeTests {
     @Test func `a server that sends a different realm each time is not answered forever`() async throws {
         let asking = try AskingServer()

@@ -213,7 +213,7 @@ import Testing
     }
 
     @Test func `operations waiting for a token end in linear time`() async throws {
-        // Nothing is sent: the token cannot be sent.
+        // No request is sent, because the refresh never provides a token.
         func seconds(_ count: Int) async throws -> Double {
             let signal = Signal()
             let authenticator = Authenticator { _ in

@@ -35,7 +35,7 @@ import Testing
             let (url, other) = (server.url("/x"), server.url("/y"))
             cache.responseHandler = { candidate in
                 if candidate.url?.path == "/x" {
-                    // Another operation, whose response also waits for this handler.
+                    // This other operation's response also waits for the handler.
                     let inner = manager.makeOperation(request: URLRequest(url: other))
                     let done = DispatchSemaphore(value: 0)
                     inner.completionBlock = { done.signal() }

@@ -9,14 +9,14 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The http-tests/cache-tests suite through the whole client, against a loopback server. Only time is simulated.
+/// The http-tests/cache-tests suite with the complete client and a loopback server. Only time is simulated.
 @Suite(.enabled(if: ConformanceSuite.directory("http-cache") != nil, .init(rawValue: ConformanceSuite.hint("http-cache"))))
 struct CacheCollectionTests {
-    /// Where the cache stores the responses.
+    /// The place where the cache stores the responses.
     enum Place: CaseIterable {
         case memory
         case directory
-        /// In a directory, with a new cache for each request, as if the process had been restarted.
+        /// A directory, with a new cache for each request, as if the process had been restarted.
         case reopenedDirectory
     }
 
@@ -96,7 +96,7 @@ private final class Stage: Sendable {
         func makeCache() throws -> HTTPCache {
             let clock = CacheClock(boot: 1) { scene.now }
             guard let directory else { return HTTPCache(memoryCapacity: 1 << 20, clock: clock) }
-            // Nothing stays in memory.
+            // The cache keeps nothing in memory.
             return try HTTPCache(
                 directory: directory.file("cache"), diskCapacity: 8 << 20, memoryCapacity: 0, clock: clock)
         }

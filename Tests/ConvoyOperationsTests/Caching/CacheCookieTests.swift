@@ -18,7 +18,8 @@ import Testing
 
     init() throws { fixture = try CachingFixture() }
 
-    /// Associates all requests with the store: responses received before it had any cookie are shared by all users.
+    /// Adds a cookie, so that all requests belong to the store. Responses received before the store has a cookie are
+    /// shared by all users.
     private func begin() { manager.cookieStore?.setCookies(["s=1; Path=/"], from: server.url) }
 
     // MARK: Cookies

@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stored responses respect what client and server negotiate: content codings and authentication.
+/// Stored responses in relation to negotiated content codings and authentication.
 @Suite struct CacheNegotiationTests: CachingSuite {
     let fixture: CachingFixture
 

@@ -89,7 +89,7 @@ import Testing
 
     @Test("a paused download resumes from the cache if it has the same version", arguments: [true, false])
     func resumed(isSame: Bool) async throws {
-        // Opened last: a transfer continues briefly after its operation has been paused.
+        // Open the gate last, because a transfer continues briefly after its operation has been paused.
         let gate = TestServer.Gate()
         defer { gate.open() }
         let second = TestServer.Response.pattern(count: 3_000_000, offset: isSame ? 0 : 100)
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func `a download resumed from the network stores no partial body as complete`() async throws {
-        // Opened last: a transfer continues briefly after its operation has been paused.
+        // Open the gate last, because a transfer continues briefly after its operation has been paused.
         let gate = TestServer.Gate()
         defer { gate.open() }
         let isFirst = Locked(true)

@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A response to one user's credentials is not served to another user.
+/// Responses to one user's credentials, which are not served to another user.
 @Suite struct CachePartitionTests {
     let server: TestServer
     let cache = HTTPCache()

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A handler receives responses before they are stored.
+/// Handlers that receive responses before they are stored.
 @Suite struct CacheResponseHandlerTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

@@ -10,13 +10,13 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Many operations on a few changing resources, paused, resumed and cancelled by many threads: each ends once, with one
+/// Many operations on a few changing resources, paused, resumed and cancelled by many threads. Each ends once, with one
 /// version or none.
 @Suite struct CacheStormTests {
     enum Place: CaseIterable {
         case memory
         case directory
-        /// In memory, and over HTTP/2 through nginx.
+        /// A cache in memory, over HTTP/2 through nginx.
         case memoryOverHTTP2
 
         static var made: [Place] { Nginx.isInstalled ? allCases : [.memory, .directory] }
@@ -150,7 +150,7 @@ import Testing
         #expect(ends.withLock { $0 }.allSatisfy { $0 == 1 })
         print("\(place): \(hits) hits, \(cancelled) cancelled, \(failed) failed of \(operations.count)")
         #expect(hits > 20 && cancelled > 20)
-        // The stored responses are correct, too.
+        // The stored responses must be correct as well.
         for (number, resource) in resources.enumerated() {
             for _ in 0..<3 {
                 let operation = manager.enqueue(

@@ -11,7 +11,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The cache does not bypass server trust decisions, and reveals no identity to other servers.
+/// The cache in relation to server trust, which it does not bypass, and to identities, which it reveals to no other
+/// server.
 @Suite struct CacheTrustTests {
     let cache = HTTPCache()
 
@@ -120,7 +121,7 @@ import Testing
         secret.connectionConfiguration.clientIdentity = ClientIdentity(pkcs12: file) {
             calls.withLock { $0 += 1 }
             asked.fire()
-            // Bounded, so that a failure does not hang.
+            // The wait is limited, so that a failure does not hang.
             _ = opened.wait(timeout: .now() + 20)
             return "s3cret"
         }
@@ -130,7 +131,7 @@ import Testing
         #expect(try await get(other, plain.url("/x")).responseString == "body")
         #expect(!held.isFinished)
         opened.signal()
-        // The passphrase is known by now: a second call would wait for a signal that never comes.
+        // The passphrase is cached now. A second call would wait for a signal that never comes.
         try await held.finished()
         #expect(try await get(secret, secure.url("/x")).cacheUse == .fresh)
         #expect(try await get(other, plain.url("/x")).cacheUse == .fresh)

@@ -9,8 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stored bodies that are read from disk while they are delivered: events that affect the file, the reader, and the
-/// operation in the meantime.
+/// Stored bodies that are read from disk while events affect the file, the reader or the operation.
 @Suite struct DiskReplayTests {
     private static let count = 8_000_000
 
@@ -32,7 +31,7 @@ import Testing
         server.route(
             "/large", .pattern(count: Self.count).header("Cache-Control", "max-age=600").header("ETag", "\"x\""))
         directory = try TemporaryDirectory(prefix: "disk-replay")
-        // Nothing stays in memory.
+        // The cache keeps nothing in memory.
         cache = try HTTPCache(directory: directory.file("cache"), memoryCapacity: 0)
         manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
         manager.responseSerializer = HTTPResponseSerializer()
@@ -103,7 +102,7 @@ import Testing
         let stream = GatedStream()
         stream.letThrough()
         let operation = try? await get("large", to: stream)
-        // Its last portion is read long after its first has been delivered.
+        // The last portion of the body is read long after the first has been delivered.
         let isFoundLate = damage == .changed
         #expect(operation == nil || stream.bytes == PatternBytes.data(count: Self.count))
         #expect(operation != nil || isFoundLate)

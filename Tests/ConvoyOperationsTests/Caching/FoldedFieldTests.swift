@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A folded field (RFC 9112, section 5.2) has the same effect as one on a single line, wherever fields are read.
+/// Folded fields (RFC 9112, section 5.2), which have the same effect as fields on a single line.
 @Suite struct FoldedFieldTests: CachingSuite {
     let fixture: CachingFixture
 

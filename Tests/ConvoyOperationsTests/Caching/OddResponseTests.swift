@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Invalid, truncated or unusual responses leave correct data in the cache, or nothing.
+/// Invalid, truncated or unusual responses, which leave correct data in the cache, or nothing.
 @Suite struct OddResponseTests: CachingSuite {
     let fixture: CachingFixture
 
@@ -34,7 +34,7 @@ import Testing
                 case .chunksCutOff: return fresh.framed(.chunked).truncated(afterBytes: 20_000)
                 case .resetWithoutLength: return fresh.framed(.closeDelimited).resets(afterBytes: 20_000)
                 case .cutWithoutLength:
-                    // An encoded body declares where it ends, a connection does not.
+                    // An encoded body declares its end, unlike a body that ends with the connection.
                     let packed = try ProcessRunner.run("/bin/gzip", ["-c"], input: PatternBytes.data(count: 50_000)).output
                     return .bytes(packed).header("Content-Encoding", "gzip").header("Cache-Control", "max-age=600")
                         .framed(.closeDelimited).truncated(afterBytes: packed.count / 2)

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stale responses: while the server is asked for a new one, and when it cannot be reached (RFC 5861).
+/// Stale responses, served while a new one is requested or if the server cannot be reached (RFC 5861).
 @Suite struct StaleResponseTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

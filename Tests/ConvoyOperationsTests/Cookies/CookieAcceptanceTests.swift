@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A handler decides about cookies while the response waits.
+/// Handlers that decide about cookies while the response waits.
 @Suite struct CookieAcceptanceTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

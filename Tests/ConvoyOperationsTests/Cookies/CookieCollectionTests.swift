@@ -10,10 +10,10 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Public cookie test suites through the whole client: a server sets cookies and checks the next request.
+/// Public cookie test suites with the complete client. A server sets cookies and checks the next request.
 @Suite(.enabled(if: CookieSuite.isPresent, Comment(rawValue: CookieSuite.hint)))
 struct CookieCollectionTests {
-    /// How the second request is made.
+    /// The form of the second request.
     enum Way: CaseIterable {
         case ownRequest
         /// The response that sets the cookies redirects to the URL that needs them.
@@ -59,7 +59,7 @@ struct CookieCollectionTests {
 
         /// Returns the `Cookie` field of the second request of a case; nil if it is missing.
         func answer(_ one: CookieSuite.Case, _ way: Way) async throws -> String? {
-            // A date before the suite's dates in 2019.
+            // This date precedes the suite's dates in 2019.
             let store = CookieStore(
                 CookieLimits(), file: nil, keepsSessionCookies: false, now: { 1_546_300_800 * CookieTime.second })
             let manager = HTTPRequestOperationManager(completionQueue: testQueue)

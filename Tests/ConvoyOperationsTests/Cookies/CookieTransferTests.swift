@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Requests send the cookies that responses have set.
+/// Requests with cookies that responses have set.
 @Suite struct CookieTransferTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -55,7 +55,7 @@ import Testing
         try await get("/many")
         #expect(asked.withLock { $0 } == 180)
         store.acceptanceHandler = nil
-        // At least as many cookies as the RFC requires are processed, however few are kept.
+        // At least as many cookies as the RFC requires are processed, even if few are kept.
         let small = CookieStore(limits: CookieLimits(cookiesPerSite: 3))
         manager.cookieStore = small
         try await get("/fifty")

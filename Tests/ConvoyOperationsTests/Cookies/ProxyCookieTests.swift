@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Cookies and the cache when a request takes another route than its URL implies.
+/// Cookies and the cache for requests that take a different route than their URL implies.
 @Suite struct ProxyCookieTests {
     /// A proxy that answers for the origin, which does not exist.
     let proxy: TestServer
@@ -111,7 +111,7 @@ import Testing
             try await operation.finished()
             #expect(operation.responseString == "there")
         }
-        // The last one has its own cookie, and therefore another identity.
+        // The last request has its own cookie, and therefore another identity.
         #expect(one.requests.count == 2)
         #expect(two.requests.map { $0.headers["Cookie"] } == [nil, "two=1", "two=1"])
         for _ in 0..<2 { #expect(try await get(one.url("/user")).error != nil) }

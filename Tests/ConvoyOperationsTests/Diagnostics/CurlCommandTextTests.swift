@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What the command shows, and what it omits.
+/// The visible and omitted parts of a command.
 @Suite struct CurlCommandTextTests {
     private func operation(_ url: String, _ change: (inout URLRequest) -> Void = { _ in }) throws -> HTTPRequestOperation {
         var request = URLRequest(url: try #require(URL(string: url)))

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// No text created by the library contains a secret.
+/// Texts created by the library, none of which may contain a secret.
 @Suite struct WrittenSecretsTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -68,7 +68,7 @@ import Testing
             #expect(!error.localizedDescription.contains("s3cret"))
             #expect("\(error)".contains("own=***"), "\(error)")
             for event in operation.redirects { expectNoSecret(event) }
-            // Programs can read the complete URL.
+            // The complete URL is available only to the program.
             let url = (error as NSError).userInfo[NSURLErrorFailingURLErrorKey] as? URL
             #expect(url?.query?.contains("own=s3cret") == true && url?.password == nil)
         }

@@ -56,7 +56,7 @@ import Testing
         operation.retryHandler = { _, event in lines.withLock { $0.append("\(event)") } }
         bench.manager.enqueue(operation)
         try? await operation.finished()
-        // The handlers run later.
+        // The handlers run after these events.
         let end = "not retried: the maximum number of retries was reached"
         #expect(eventually { lines.withLock { $0.contains { $0.hasSuffix(end) } } })
         let found = lines.withLock { $0 }

@@ -84,7 +84,7 @@ import Testing
         manager.eventMonitors = [monitor]
         manager.enqueue(try bench.operation("quick"))
         try #require(isRunning.wait())
-        // Each requests a delivery. When the last block runs, all deliveries have begun, and most have ended.
+        // Each block requests a delivery. When the last block runs, all deliveries have begun, and most have ended.
         for _ in 0..<200 { monitor.whenCaughtUp { caughtUp.withLock { $0 += 1 } } }
         let haveBegun = Signal()
         queue.async { haveBegun.fire() }

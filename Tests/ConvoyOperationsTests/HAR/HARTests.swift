@@ -29,7 +29,7 @@ import Testing
         return await recorder.log()
     }
 
-    /// Validates a log against the schema. Does nothing if the schema is not available.
+    /// Validates a log against the schema, if the schema is available.
     private func expectValidity(_ log: HARLog, sourceLocation: SourceLocation = #_sourceLocation) throws {
         guard HARValidator.isThere else { return print("not validated: " + HARValidator.hint) }
         let faults = try HARValidator.faults(in: log.data())
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test func `an upload and an encoded response are recorded`() async throws {
-        // 10,000 times "a".
+        // The text decodes to 10,000 times "a".
         let encoded = try #require(Data(base64Encoded: "H4sIAAAAAAACA+3BAQ0AAADCoKzvX8IcbkABAAAAAAAAAADAvwGX1H5GECcAAA=="))
         server.route("/upload") { _ in
             TestServer.Response(status: 200, headers: ["Content-Encoding": "gzip"], body: .data(encoded))

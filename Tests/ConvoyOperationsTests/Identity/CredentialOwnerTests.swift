@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A manager does not send the credentials of another one.
+/// Credentials of one manager, which another one does not send.
 @Suite struct CredentialOwnerTests {
     let asking: AskingServer
 
@@ -39,7 +39,7 @@ import Testing
         alone.start()
         #expect(await status(alone) == 401)
         #expect(asking.authorizations("/in") == ["none", AskingServer.basic, "none", "none"])
-        // The manager's own operations send it, and so do those of a copy.
+        // The manager's own operations send the credential, and so do those of a copy.
         first.authenticationChallengeHandler = nil
         #expect(await status(first.enqueue(first.makeOperation(request: request))) == 200)
         let copy = first.makeCopy()

@@ -12,14 +12,14 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Responses for one identity are not served to another, whatever distinguishes the two.
+/// Stored responses, which are not served to another identity, regardless of the difference.
 @Suite struct IdentityCacheTests {
     let server: TestServer
     let cache = HTTPCache()
 
     init() throws {
         server = try TestServer()
-        // Responds with the sender, but omits the `Vary` field.
+        // The route responds with the sender, but omits the `Vary` field.
         server.route("GET", "/account") { request in
             let names = ["Authorization", "Cookie", "X-Api-Key", "X-Tenant"]
             return .text(names.compactMap { request.headers[$0] }.joined(separator: " "))
@@ -149,7 +149,7 @@ import Testing
         func get(_ pem: String?) async throws -> HTTPRequestOperation {
             let manager = manager()
             manager.securityPolicy = policy
-            // A new object for each request: the certificate itself determines the identity.
+            // Use a new object for each request, because the certificate itself determines the identity.
             manager.connectionConfiguration.clientIdentity = pem.map { ClientIdentity(certificatePEM: Data($0.utf8)) }
             let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: secure.url("/account"))))
             try await operation.finished()

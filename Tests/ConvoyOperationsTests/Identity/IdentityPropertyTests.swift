@@ -12,8 +12,8 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// Two different identities never share anything, and two equal ones do. Tested with thousands of random pairs that
-/// differ in one part, in many or in none.
+/// Pairs of identities, which share something only if they are equal. Tests thousands of random pairs that differ in
+/// one part, in many or in none.
 @Suite struct IdentityPropertyTests {
     /// The identity of a request, as the numbers and texts from which it is created.
     struct Spec: Hashable {
@@ -41,7 +41,7 @@ import Testing
             { $0.socket = number(2, &$1) },
         ]
 
-        /// Texts that are easily confused: by Unicode equivalence, by case, or when concatenated.
+        /// Returns one of several texts that are easily confused: by Unicode equivalence, by case, or when concatenated.
         private static func text(_ random: inout SplitMix64) -> ExactString? {
             let texts = [
                 nil, nil, nil, "ada", "eve", "Ada", "\u{E9}", "e\u{301}", "K", "\u{212A}", "a;b", "a\u{37E}b", "3:ada",
@@ -73,7 +73,7 @@ import Testing
 
         // MARK: An independent definition of distinct identities
 
-        /// The store and the certificate by content, whichever object contains them.
+        /// The store and the certificate by content, because two objects can contain the same.
         private var storeMeant: Int? { store == 3 ? 2 : store }
         private var certificateMeant: Int? { certificate == 2 ? 1 : certificate }
         private var place: [Int?] { socket != nil ? [socket, nil] : [nil, address] }
@@ -139,7 +139,7 @@ import Testing
         try ofHost.setPolicy(try SecurityPolicy(publicKeyPins: [root.publicKeyPin]), forHosts: "api.example")
         let policies = [SecurityPolicy.default, lax, ofHost]
         self.policies = policies
-        // As the transport does before it queries a cache.
+        // The transport does the same before it queries a cache.
         prepared = (identities.map(Optional.some) + [nil]).flatMap { identity in
             policies.map { policy in
                 var configuration = ConnectionConfiguration()
@@ -313,7 +313,7 @@ import Testing
         for store in stores { store.setCookies(["account=1"], from: server.url) }
         var random = SplitMix64.printingSeed()
         for _ in 0..<60 {
-            // Makes each store read in every round what the other store with the same file has written.
+            // In every round, make each store read the changes of the other store with the same file.
             for store in stores { try store.flush() }
             let cache = HTTPCache()
             var one = Spec.random(&random)

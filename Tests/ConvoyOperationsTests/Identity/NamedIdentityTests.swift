@@ -12,7 +12,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A named identity replaces the credentials of a request as its identity.
+/// Named identities, which replace the credentials of a request as its identity.
 @Suite struct NamedIdentityTests {
     let server: TestServer
     let cache = HTTPCache()
@@ -205,7 +205,7 @@ import Testing
         #expect(try await get(manager).cacheUse == nil)
     }
 
-    /// Lets libcurl authenticate the connection.
+    /// An authorizer that lets libcurl authenticate the connection.
     private final class ConnectionUser: RequestAuthorizer {
         func authorization(for target: AuthorizationTarget) -> RequestAuthorization? {
             .connection(.ntlm, user: "ada", password: "secret")

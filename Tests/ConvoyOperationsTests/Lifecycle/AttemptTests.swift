@@ -89,7 +89,7 @@ import Testing
         #expect(try Data(contentsOf: file) == ThreadedTransport.body)
     }
 
-    /// Ends an attempt internally and externally, in several ways at once.
+    /// The attempt is ended internally and externally, by several events concurrently.
     @Test func `an attempt that is ended by several events concurrently ends once`() {
         for round in 0..<300 {
             let network = ThreadedTransport()

@@ -106,7 +106,7 @@ import Testing
                 #expect(network.open.count <= 1, "seed \(seed): two connections at once")
                 #expect(operation.isFinished || (operation.responseData == nil && operation.error == nil))
             }
-            // Does everything needed to end the operation.
+            // Take all steps needed to end the operation.
             for _ in 0..<4_000 where !operation.isFinished || held.count > 0 {
                 if held.carryOutOne(pick: { choices.pick($0) }) { continue }
                 operation.resume()

@@ -6,8 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The lifecycle and the phase of its attempt, with arbitrarily delayed actions: all orders, by exploring all reachable
-/// states.
+/// A model of the lifecycle and the phase of its attempt with arbitrarily delayed actions. It explores all reachable
+/// states, and thereby all orders.
 @Suite struct LateActionModelTests {
     private final class NoConnection: Connection {
         let originalRequest = URLRequest(url: URL(fileURLWithPath: "/"))
@@ -74,7 +74,7 @@ import Testing
         case .stop(let number), .stopAndFreeSlot(let number):
             // Each world has its own call, because abandoning it changes it.
             if world.work == .calling { world.slot.phase = .preparing(BlockingCall()) }
-            // It reaches its own attempt, if that has begun.
+            // The stop affects its own attempt, if that has begun.
             guard number == world.number else { return }
             let stop = world.slot.phase.stop(isFinal: world.life.isEnding)
             if case .nothing = stop { return }
@@ -149,7 +149,7 @@ import Testing
                     if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
                 }
             }
-        // User code returns, or does not: the end does not wait for it.
+        // The operation ends regardless of whether user code returns.
         case .calling:
             if mayBother || !world.life.isEnding {
                 add { next in

@@ -7,13 +7,13 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promise 1 with real threads: between a change of an operation's lifecycle and its action, another thread makes
+/// Promise 1 with real threads. Between a change of an operation's lifecycle and its action, another thread makes
 /// another change and performs its action.
 @Suite struct LateActionTests {
     enum Event: CaseIterable, Sendable {
         case start, pause, resume, cancel, ends, fails, isCancelledUnasked, retryDue, expire
 
-        /// Whether it comes from the network, whose events are sequential.
+        /// Whether the event comes from the network, whose events are sequential.
         var isOfNetwork: Bool { self == .ends || self == .fails || self == .isCancelledUnasked }
     }
 
@@ -91,7 +91,7 @@ import Testing
             }
         }
 
-        /// Does everything needed to end the operation, then checks the promise.
+        /// Takes all steps needed to end the operation, then checks the promise.
         func expectItArrivesOnce(_ story: String) {
             operation.interrupt(nil)
             network.serve()

@@ -7,8 +7,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations on a real server, each paused, resumed and cancelled by six threads at once, with twenty observers, and
-/// with the step between a change and its action widened at random.
+/// Operations on a real server, each paused, resumed and cancelled by six threads concurrently, with twenty observers,
+/// and with random delays between a change and its action.
 ///
 /// `CONVOY_STRESS_SECONDS` sets the duration, 2 by default. Also run it under `swift test --sanitize=thread`.
 @Suite struct LifecycleStormTests {
@@ -92,8 +92,8 @@ import Testing
             for subject in subjects {
                 let operation = subject.operation
                 let isOver = eventually {
-                    // Resume all of them: in a Foundation queue, a paused operation keeps its slot, which this one may
-                    // need.
+                    // Resume all operations, because in a Foundation queue a paused operation keeps its slot, which
+                    // this one may need.
                     for subject in subjects { subject.operation.resume() }
                     // Outside a queue, nothing else starts an operation that was cancelled before its start.
                     if queue == nil, operation.isCancelled { operation.start() }

@@ -4,10 +4,10 @@ import Testing
 
 /// The state machine under every sequence of its events, up to a certain length.
 ///
-/// What can follow depends only on the lifecycle and the running work, so sequences that lead to the same state of both
-/// are continued only once.
+/// The possible next events depend only on the lifecycle and the running work, so sequences that lead to the same state
+/// of both are continued only once.
 @Suite struct LifecycleTests {
-    /// Everything that determines how a sequence can continue, and to what extent the promises were kept.
+    /// The state that determines how a sequence can continue, and how far the promises were kept.
     private struct Point: Hashable {
         var life = Lifecycle()
         var works = 0

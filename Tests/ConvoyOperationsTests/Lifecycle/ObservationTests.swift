@@ -8,7 +8,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// Promise 4: every change is reported once, in order, including the last; then the observers are released.
+/// Promise 4: every change is reported once and in order, including the last, and then the observers are released.
 @Suite struct ObservationTests {
     private final class Told: Sendable {
         private let changes = Locked<[[OperationState]]>([])
@@ -122,7 +122,7 @@ import Testing
         let told = Told()
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
         operation.pause()
-        // Each requires an action. The first one records the start; the others change nothing.
+        // Each call requires an action. The first one records the start, and the others change nothing.
         for _ in 0..<3 { operation.start() }
         operation.resume()
         network.serve()

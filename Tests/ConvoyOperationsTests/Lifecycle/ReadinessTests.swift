@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A Foundation queue evaluates `isReady` and stores the answer later. Changes in between must not be lost.
+/// Changes that occur after a Foundation queue has evaluated `isReady` and before it has stored the answer.
 @Suite struct ReadinessTests {
-    /// Runs a closure once, between its answer and the storing of the answer.
+    /// An operation that runs a closure once, after it has returned its readiness and before that is stored.
     private final class ChangingOperation: HTTPRequestOperation, @unchecked Sendable {
         private struct Stored { let call: @Sendable () -> Void }
         private let change = Locked<Stored?>(nil)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The time limit of the whole operation ends it in every state, but not as cancelled.
+/// The time limit of the whole operation, which ends it in every state, but not as cancelled.
 @Suite struct ResourceTimeoutTests {
     private let network = ThreadedTransport()
     private let clock = ManualClock()
@@ -54,7 +54,7 @@ import Testing
             queue.isSuspended = true
             operation.resume()
         case .backingOff:
-            // The delay after a failure is random; the first one that is long enough is used.
+            // The delay after a failure is random, so repeat until it is long enough.
             repeat {
                 clock.advance(by: 0)
                 network.end(with: URLError(.networkConnectionLost))
@@ -80,7 +80,7 @@ import Testing
         let queue = RequestOperationQueue()
         queue.addOperation(operation)
         if isPaused { operation.pause() }
-        // As a queue does at the closed gate of a host, any number of times.
+        // A queue does this at the closed gate of a host, any number of times.
         for _ in 0..<3 { operation.beginResourceTimeout() }
         #expect(clock.timerCount == 1)
         clock.advance(by: 99)

@@ -97,7 +97,7 @@ import Testing
         let operation = try manager.makeOperation(.get, "held")
         let batch = Task { [manager] in
             try await manager.withBatch(of: [operation]) { _ in
-                // This one is not cancelled with the task.
+                // This operation is not cancelled with the task.
                 _ = await Task.detached { try? await operation.finished() }.value
             }
         }

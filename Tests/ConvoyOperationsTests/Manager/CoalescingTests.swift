@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Identical GETs in flight share one transfer if that is enabled.
+/// Identical GETs in flight, which share one transfer if that is enabled.
 @Suite struct CoalescingTests {
     let server: TestServer
     let gate = TestServer.Gate()
@@ -17,7 +17,7 @@ import Testing
 
     init() throws {
         var server = try TestServer()
-        // A server that previously used this port may have sent challenges; transfers are then not shared.
+        // A server that previously used this port may have sent challenges, in which case transfers are not shared.
         while ConnectionConfiguration().isAsked(about: Target(server.url("/"))) { server = try TestServer() }
         self.server = server
         server.route("GET", "/data", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
@@ -102,7 +102,7 @@ import Testing
         #expect(server.requests.count == 4)
     }
 
-    /// The older file is truncated on a worker, so that the transfer must wait at its head.
+    /// The older file is truncated on a worker thread, so that the transfer must wait at its head.
     @Test func `an operation that joins late writes its file from the first byte`() async throws {
         let folder = try TemporaryDirectory()
         for number in 0..<5 {
@@ -156,7 +156,7 @@ import Testing
         do {
             let thread = NetworkThread()
             try await operation(thread, "/quick", coalesces: false).finished()
-            // They find the connection kept by this thread, which no other thread has.
+            // These operations use a connection that only this thread has kept.
             let shared = (0..<5).map { _ in operation(thread, "/data", coalesces: true) }
             try await server.waitForRequests(count: 2, timeout: 100)
             // An operation that begins after the transfer has ended has its own transfer.

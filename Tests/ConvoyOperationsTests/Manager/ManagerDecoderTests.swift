@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A manager uses one decoder for everything that it decodes.
+/// The decoder of a manager, which is used for everything that the manager decodes.
 @Suite struct ManagerDecoderTests {
     struct User: Codable, Hashable, Sendable { var firstName: String }
 

@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 
 /// The operation manager: URLs without a base, copies of its operations, and their notifications. Features shared with
-/// the session manager are in the tests of both.
+/// the session manager are covered by the tests of both.
 @Suite struct ManagerTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

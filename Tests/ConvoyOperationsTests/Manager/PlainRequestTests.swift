@@ -9,9 +9,9 @@ import Testing
 @testable import ConvoySerialization
 @testable import ConvoyTransport
 
-/// A call with plain parts becomes a request without an intermediate `URL` or `URLRequest`, and the result is the same.
+/// Calls with plain parts, which become requests without an intermediate `URL` or `URLRequest`, with the same result.
 @Suite struct PlainRequestTests {
-    /// Creates its operations from Foundation's requests, as a subclass may.
+    /// A manager that creates its operations from Foundation's requests, as a subclass may.
     private final class OtherManager: HTTPRequestOperationManager, @unchecked Sendable {}
 
     // MARK: References
@@ -34,7 +34,7 @@ import Testing
                 #expect(RequestTarget.originForm(of: address) == (path.isEmpty ? "/" : String(path)), "\(reference)")
             }
             let what: Comment = "\(reference.debugDescription) under \(baseText ?? "none")"
-            // An empty reference is the base with its slash.
+            // An empty reference means the base with its slash.
             let directory = reference.isEmpty && base?.path.isEmpty == true ? base?.appending(path: "/") : base
             let parsed = URLReference.url(reference, relativeTo: directory)
             let url = try #require(query.isEmpty ? parsed : parsed?.appendingQuery(query), what)
@@ -76,7 +76,7 @@ import Testing
 
     private static func reference(_ random: inout SplitMix64) -> String {
         var text = beginnings.randomElement(using: &random) ?? ""
-        // Half of them consist of plain parts; otherwise plain ones would be rare.
+        // Half of the references consist of plain parts, which would otherwise be rare.
         let known =
             Bool.random(using: &random) ? ["a", "users", "1", "/", "?", "&", "=", "%20", "a.b", "-", "+", "@"] : pieces
         for _ in 0..<Int.random(in: 0...6, using: &random) { text += known.randomElement(using: &random) ?? "" }
@@ -138,7 +138,7 @@ import Testing
         var compressing = HTTPRequestSerializer()
         compressing.compressesBody = true
         compressing.httpMethodsEncodingParametersInURI = [.get, "put"]
-        // Its GET without parameters has an empty form.
+        // A GET of this serializer without parameters has an empty form.
         var forms = HTTPRequestSerializer()
         forms.httpMethodsEncodingParametersInURI = [.head]
         var own = HTTPRequestSerializer()
@@ -250,7 +250,7 @@ import Testing
                 let before = server.requests.count
                 for one in [manager, other] {
                     guard let operation = try? one.makeOperation(call, body: body) else { continue }
-                    // No response confirms that the body of a HEAD has been read.
+                    // No response confirms that the server has read the body of a HEAD.
                     if call.method == .head, operation.request.httpBody != nil { continue }
                     try? await one.enqueue(operation).finished()
                 }
@@ -273,7 +273,7 @@ import Testing
         manager.responseSerializer = serializer
         let targets = [
             "": "/", "/": "/", "/a": "/a", "/a/b?c=d/../e": "/a/b?c=d/../e", "/a%2Fb?q=%20": "/a%2Fb?q=%20",
-            // With parts to resolve or encode.
+            // These references have parts that must be resolved or encoded.
             "/a/../b": "/b", "/a b": "/a%20b", "/x#fragment": "/x",
         ]
         var random = SplitMix64.printingSeed()

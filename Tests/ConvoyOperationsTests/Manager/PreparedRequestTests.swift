@@ -6,9 +6,10 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A plain GET is prepared once, and a plain JSON body is decoded by the awaiting task: neither has visible effects.
+/// Plain GETs that are prepared once, and plain JSON bodies that the awaiting task decodes, which must have no visible
+/// effects.
 @Suite struct PreparedRequestTests {
-    /// Creates its operations from Foundation's requests, as a subclass may.
+    /// A manager that creates its operations from Foundation's requests, as a subclass may.
     private final class OtherManager: HTTPRequestOperationManager, @unchecked Sendable {}
 
     struct User: Codable, Equatable, Sendable { var name: String }
@@ -113,7 +114,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    /// Bodies, with their types and status codes, that a task may or may not decode itself.
+    /// Bodies with types and status codes that a task may or may not decode itself.
     private static let responses: [TestServer.Response] = [
         .json(text: #"{"name": "ada"}"#),
         .json(text: #"{"name": "ada"}"#).header("Content-Type", "Application/JSON; Charset=UTF-8"),
@@ -172,7 +173,7 @@ import Testing
         let operation = try manager.makeOperation(
             RequestArguments(.get, "value", nil, nil, [:], nil), awaiting: User.self)
         await #expect(throws: HTTPError.self) { try await operation.makeCopy().finished() }
-        // The awaiting task must find out.
+        // Only the awaiting task can detect that the body is invalid.
         try await manager.enqueue(operation).finished()
     }
 

@@ -12,8 +12,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A URL is passed to a manager as a URL, as a string, and relative to a base URL: all of its spellings are treated the
-/// same.
+/// URLs that are passed to a manager as URLs, as strings, and relative to a base URL. All of their spellings are
+/// treated the same.
 @Suite struct SpellingEntryTests {
     private let server: TestServer
 

@@ -23,7 +23,7 @@ struct MetricsBench {
 
     func operation(_ path: String) throws -> HTTPRequestOperation { try manager.makeOperation(.get, path) }
 
-    /// Returns the metrics of an operation after it has ended, whatever its outcome.
+    /// Returns the metrics of an operation after it has ended, with or without an error.
     func metrics(_ operation: HTTPRequestOperation) async throws -> OperationMetrics {
         _ = try? await operation.finished()
         let metrics = try #require(operation.metrics)

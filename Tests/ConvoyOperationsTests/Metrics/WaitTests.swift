@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The reasons why operations have waited. Real time is measured here, so each wait is prolonged.
+/// The reasons why operations have waited. The tests measure real time, so each wait is prolonged.
 @Suite struct WaitTests {
     let bench: MetricsBench
     var server: TestServer { bench.server }

@@ -7,8 +7,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promises 1 and 2: an operation that is cancelled or has timed out ends immediately, whatever user code is running
-/// for it.
+/// Promises 1 and 2: an operation that is cancelled or has timed out ends immediately, regardless of the user code that
+/// is running for it.
 @Suite struct AbandonedCodeTests {
     /// The place where user code blocks.
     enum Place: CaseIterable, Sendable {
@@ -72,7 +72,7 @@ import Testing
         #expect(probe.operation.isCancelled == isCancelled, "\(place) \(ending)")
         // Other operations continue.
         #expect(after.outcome(within: 30) == Probe.succeeded)
-        // User code that returns late has no effect, and the stream to be closed by the thread that used it.
+        // Late user code has no effect, except that its stream is closed by the thread that used it.
         let calls = stream.calls
         block.letThrough()
         if place.isOfStream { try eventually("the stream to be closed") { stream.calls.contains("close") } }
@@ -167,7 +167,7 @@ import Testing
     }
 }
 
-/// An operation that is cancelled when its connection has ended and its response is about to be serialized.
+/// An operation that is cancelled after its connection has ended and before its response is serialized.
 private final class LateCancelledOperation: HTTPRequestOperation, @unchecked Sendable {
     private let calls = Guarded(0)
 
@@ -182,7 +182,7 @@ private final class LateCancelledOperation: HTTPRequestOperation, @unchecked Sen
     }
 }
 
-/// Blocks until the test lets it return.
+/// A block that waits until the test lets it return.
 private final class Block: Sendable {
     let entered = Signal()
     private let gate = DispatchSemaphore(value: 0)

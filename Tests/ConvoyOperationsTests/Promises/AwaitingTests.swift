@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// `finished()` starts an operation that is not enqueued, once, whatever else happens to it.
+/// The effect of `finished()`, which starts an operation that is not enqueued once, despite any other calls.
 @Suite(.timeLimit(.minutes(2))) struct AwaitingTests {
     private let network = ThreadedTransport()
 
@@ -24,7 +24,7 @@ import Testing
         return operation
     }
 
-    /// Responds slowly to every query of a queue, so that other threads run in between.
+    /// An operation that responds slowly to every query of a queue, so that other threads run in between.
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         override var isReady: Bool { slowly(super.isReady) }
         override var isCancelled: Bool { slowly(super.isCancelled) }
@@ -46,7 +46,7 @@ import Testing
         operation.completionQueue = testQueue
         try await operation.finished()
         #expect(operation.responseString == "x" && server.requests.count == 1)
-        // The second time, it returns immediately.
+        // The second call returns immediately.
         try await operation.finished()
     }
 
@@ -111,7 +111,7 @@ import Testing
         let operation = operation()
         operation.pause()
         let task = Task { try await operation.finished() }
-        // It is added to its queue, but not started.
+        // The operation is added to its queue, but not started.
         #expect(eventually { operation.isScheduled })
         #expect(operation.isPaused && network.connectionCount == 0)
         operation.resume()

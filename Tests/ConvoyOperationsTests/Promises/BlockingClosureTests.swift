@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Blocking user closures delay only their own operation.
+/// Blocking user closures, which delay only their own operation.
 @Suite struct BlockingClosureTests {
     let server: TestServer
     let queue = RequestOperationQueue()
@@ -16,7 +16,7 @@ import Testing
         server.redirect("/moved", to: "/quick")
     }
 
-    /// More than the number of threads in libdispatch's pools.
+    /// The number exceeds the number of threads in libdispatch's pools.
     @Test func `three hundred preparations that wait for each other all run`() {
         let meeting = Meeting(of: 300)
         queue.maxConcurrentOperationCount = 300

@@ -26,7 +26,7 @@ import Testing
         server.route("GET", "/quick", .text("quick"))
     }
 
-    /// Whether each operation's handler was called, and in which order.
+    /// A record of the handlers that were called, in order.
     private final class Record: Sendable {
         private let names = Locked<[Int]>([])
         private let done = DispatchSemaphore(value: 0)
@@ -92,7 +92,7 @@ import Testing
             var chain: [HTTPRequestOperation] = []
             for number in 0..<100 {
                 let next = operation(number, noting: record, thread: threads[(number + round) % 3])
-                // Some never reach the network, and end on an unrelated thread.
+                // Some operations never reach the network, and end on an unrelated thread.
                 if number % 4 == 1 { next.prepare = { _ in throw Refusal() } }
                 if number % 4 == 2 { next.fail(with: Refusal()) }
                 if let last = chain.last { next.addDependency(last) }
@@ -117,7 +117,7 @@ import Testing
         #expect(record.wait() == Array(0..<40))
     }
 
-    /// If code that observes the end of an operation then ends another one, their handlers run in this order.
+    /// If code that observes the end of an operation ends another one, their handlers run in the same order.
     @Test func `the handlers of operations ended by another operation run after its own`() throws {
         for _ in 0..<200 {
             let record = Record(expecting: 2)

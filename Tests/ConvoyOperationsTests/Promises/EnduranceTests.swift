@@ -9,7 +9,7 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Counts over the whole process. In XCTest, because its tests run serially.
+/// Counts of objects in the whole process. Uses XCTest, which runs tests serially.
 final class EnduranceTests: XCTestCase {
     /// Promise 8: a finished operation and its closures leave nothing behind.
     func testTenThousandOperationsLeaveNothingBehind() throws {

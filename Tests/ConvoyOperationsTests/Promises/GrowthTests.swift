@@ -7,7 +7,8 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Nothing grows with the number of requests. Counts over the whole process. In XCTest, because its tests run serially.
+/// Memory and other resources, which must not grow with the number of requests. Counts over the whole process. Uses
+/// XCTest, which runs tests serially.
 final class GrowthTests: XCTestCase {
     private enum Kind: CaseIterable {
         case plain, observed, redirected, missing, broken, refused, paused, cancelled, cancelledLater, intoFile, retried
@@ -76,7 +77,7 @@ final class GrowthTests: XCTestCase {
     /// all later ones. A real leak recurs in every measurement, so the smallest of several growths is used.
     private func growth(of kinds: [Kind], count: Int, enough: Int) throws -> Int {
         let server = try makeServer()
-        // Fill the caches.
+        // Fill the caches first.
         try run(kinds, count: count, from: server)
         var levels: [Int] = []
         var smallest = Int.max

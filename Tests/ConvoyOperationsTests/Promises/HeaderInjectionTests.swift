@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A header value with a line break or a NUL, which would end the field, is rejected before anything is sent.
+/// Header values with a line break or a NUL, which would end the field, and are rejected before anything is sent.
 @Suite struct HeaderInjectionTests {
     static let values = ["a\r\nX-Injected: b", "a\nb", "a\rb", "a\0b", "\r\n", "a\r\n b"]
 

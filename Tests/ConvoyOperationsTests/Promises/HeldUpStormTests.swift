@@ -8,20 +8,20 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations delayed by everything that can delay one, all at once: shared transfers, cookie handlers, unread pipes,
-/// and user code that does not return.
+/// Operations that are delayed by everything that can delay them, at once: shared transfers, cookie handlers, unread
+/// pipes, and user code that does not return.
 ///
-/// `CONVOY_STORM_OPERATIONS` sets the number of operations, 1,000 by default.
+/// `CONVOY_STORM_OPERATIONS` sets the number of operations, 500 by default.
 @Suite struct HeldUpStormTests {
     private static let size = 200_000
     private static let body = PatternBytes.data(count: size)
 
-    /// What an operation does, and how it may end.
+    /// The kind of an operation, and its possible ends.
     private enum Kind: CaseIterable {
         case plain, shared, cookies, redirectWithCookies, cut, slowStream, pipe, blockedStream, blockedPreparation,
             blockedCommit
 
-        /// Whether it may never end without intervention.
+        /// Whether the operation may never end without intervention.
         var mayHang: Bool {
             switch self {
             case .pipe, .blockedStream, .blockedPreparation, .blockedCommit: true
@@ -188,7 +188,7 @@ import Testing
     }
 }
 
-/// Blocks until it is released.
+/// An object that blocks until it is released.
 private final class Blocker: Sendable {
     private let gate = DispatchSemaphore(value: 0)
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A completion handler that is set after the end is also called once, on its queue.
+/// Completion handlers that are set after the end, which are also called once, on their queue.
 @Suite struct LateHandlerTests {
     private let network = ThreadedTransport()
     private let queue = DispatchQueue(label: "late")

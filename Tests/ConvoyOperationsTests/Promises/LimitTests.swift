@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The default limits apply, and a slow body does not affect other transfers.
+/// The default limits, and slow bodies, which do not affect other transfers.
 @Suite struct LimitTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -33,7 +33,7 @@ import Testing
         #expect(
             (announced.error as? URLError)?.userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
                 == .bodySize)
-        // The same without a length.
+        // The same limit applies without a length.
         server.route("GET", "/endless", .pattern(count: 10_000_000_000).framed(.chunked))
         let silent = try manager.makeOperation(.get, "endless")
         silent.responseSerializer = HTTPResponseSerializer()
@@ -86,7 +86,7 @@ import Testing
         #expect(raised.responseData?.count == 64 << 20)
     }
 
-    /// Compresses data with the gzip program, not with our code.
+    /// Compresses data with the gzip program rather than with Convoy's code.
     private func gzip(_ data: Data) throws -> Data {
         let result = try ProcessRunner.run("/bin/gzip", ["-9", "-c"], input: data)
         return result.output
@@ -112,9 +112,9 @@ import Testing
         #expect(done.wait(timeout: .now() + 100) == .success)
         let form = try #require(server.requests("POST", "/form").first)
         #expect(form.body.count > 5_000)
-        // Two and a half seconds, minus the tokens saved at the start and the credit used at the end.
+        // The duration is two and a half seconds, minus the tokens saved at the start and the credit used at the end.
         #expect(form.uploadDuration > 1.5)
-        // The others arrived and were answered while the form was being sent.
+        // The other requests arrived and were answered while the form was being sent.
         let end = form.arrivedAt.addingTimeInterval(form.uploadDuration)
         #expect(server.requests("GET", "/quick").allSatisfy { $0.arrivedAt < end })
     }

@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `a pause at the last byte loses nothing`() throws {
-        // All bytes have arrived, but not the end of the response: the last moment at which a pause can occur.
+        // All bytes have arrived, but the response has not ended. This is the last moment at which a pause can occur.
         server.route("GET", "/last", .text("0123456789").framed(.chunked).stalls(afterBytes: 10))
         let probe = Probe(server.url("/last"))
         let flowing = Signal()

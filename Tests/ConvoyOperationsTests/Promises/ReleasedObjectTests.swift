@@ -10,9 +10,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Replaced settings are released without a lock: a user's object may use the operation in its `deinit`.
+/// Replaced settings, which are released without a lock, because a user's object may use the operation in its `deinit`.
 @Suite struct ReleasedObjectTests {
-    /// Reads an operation when it is released.
+    /// An object that reads an operation when it is released.
     private final class Guest: @unchecked Sendable {
         private let visit: @Sendable () -> Void
 

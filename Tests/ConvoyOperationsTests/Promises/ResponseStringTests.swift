@@ -27,7 +27,7 @@ import Testing
         Case(type: "text/plain; charset=euc-jp", bytes: [0xAD, 0xA1], text: "①", encoding: .japaneseEUC),
         Case(type: "text/plain; charset=\"Shift_JIS\"", bytes: [0x93, 0xFA], text: "日", encoding: .shiftJIS),
         Case(type: "text/plain; charset=utf-16le", bytes: [0xE9, 0], text: "é", encoding: .utf16LittleEndian),
-        // Foundation has no encoding for it.
+        // Foundation has no encoding for this charset.
         Case(type: "text/plain; charset=koi8-r", bytes: [0xC4, 0xC1], text: "да", encoding: .utf8),
         Case(type: "text/plain; charset=klingon", bytes: Array("é".utf8), text: "é", encoding: .utf8),
         Case(type: "text/plain; charset=utf-8", bytes: [0xE9], text: nil, encoding: .utf8),

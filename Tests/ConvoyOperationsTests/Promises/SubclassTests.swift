@@ -6,13 +6,13 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The capabilities of a user's subclass. Like user code, this file sees only public declarations.
+/// The capabilities of a user's subclass. Like user code, this file can use only public declarations.
 @Suite struct SubclassTests {
-    /// A response that counts lines, and fails if there are too many.
+    /// An operation that counts the lines of its response, and fails if there are too many.
     final class LineCount: HTTPRequestOperation, @unchecked Sendable {
         struct TooMany: Error { let count: Int }
 
-        // Set before the start.
+        // The test sets the maximum before the start.
         var most = Int.max
         let heard = Locked<[String]>([])
 

@@ -8,8 +8,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Cancelling an operation that was not started marks it, as in Foundation; it finishes as cancelled when it is
-/// started. So a finished operation is never added to a Foundation queue, which would crash the program.
+/// Cancelled operations that were not started. Cancelling marks such an operation, as in Foundation, and it finishes as
+/// cancelled when it is started. Therefore, a finished operation is never added to a Foundation queue, which would
+/// crash the program.
 @Suite struct UnstartedCancelTests {
     private let network = ThreadedTransport()
 
@@ -20,7 +21,7 @@ import Testing
         return operation
     }
 
-    /// Counts the calls of its handlers.
+    /// A counter of the calls of an operation's handlers.
     private final class Calls: Sendable {
         private let failures = Locked<[Int]>([])
         var all: [Int] { failures.withLock { $0 } }
@@ -144,7 +145,7 @@ import Testing
                 failure: { _, _ in failures.value.add(1, ordering: .relaxed) })
             if isPaused { operation.pause() }
         }
-        // Both act on the same operation at about the same time, in either order.
+        // Both threads act on the same operation at about the same time, in either order.
         let canceller = returnsLater {
             for (index, operation) in pairs.enumerated() {
                 while position.value.load(ordering: .acquiring) < index { sched_yield() }

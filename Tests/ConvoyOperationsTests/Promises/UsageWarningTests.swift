@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A wait that nothing ends, and a setting without effect, are reported once.
+/// Warnings about waits that nothing ends and settings without effect, each of which is reported once.
 @Suite final class UsageWarningTests: Sendable {
     private let lines = Locked<[String]>([])
 

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A request identifies the program even if no serializer created it.
+/// The User-Agent of requests, which identifies the program even if no serializer created the request.
 @Suite struct UserAgentTests {
     @Test func `a plain request has the program's User-Agent unless it sets its own`() async throws {
         let server = try TestServer()

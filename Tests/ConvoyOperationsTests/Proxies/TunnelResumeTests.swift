@@ -9,8 +9,8 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Pausing and resuming, retries, and files, through a proxy. In XCTest, whose tests run serially, because they share
-/// the environment that specifies the proxy.
+/// Pausing and resuming, retries, and files, through a proxy. Uses XCTest, which runs tests serially, because they
+/// share the environment that specifies the proxy.
 final class TunnelResumeTests: XCTestCase {
     private static let size = 2_000_000
 
@@ -35,7 +35,7 @@ final class TunnelResumeTests: XCTestCase {
         let probe = Probe(url, output: file.map { FileOutputStream(fileURL: $0) })
         probe.operation.connectionConfiguration = ConnectionConfiguration(
             certificateAuthorities: nginx.certificateAuthority, usesHTTP2: http2)
-        // Uses its own connections.
+        // This thread has its own connections.
         let thread = NetworkThread()
         probe.operation.change { $0.holder.transports = TransportPool([thread]) }
         return (probe, thread)
@@ -49,7 +49,7 @@ final class TunnelResumeTests: XCTestCase {
         probe.operation.downloadProgressHandler = { [operation = probe.operation] _, total, _ in
             guard total > Self.size / 2, isFirst.withLock({ $0.take() }) else { return }
             operation.pause()
-            // After the transfer was stopped, and not a byte sooner.
+            // Release the proxy only after the transfer was stopped.
             let _: Bool = thread.perform {
                 proxy.release()
                 operation.resume()

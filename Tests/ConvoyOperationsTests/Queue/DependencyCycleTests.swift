@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A dependency cycle is an error and does not hang.
+/// Dependency cycles, which are errors and do not hang.
 @Suite struct DependencyCycleTests {
     let queue = RequestOperationQueue()
     let server: TestServer

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// One host must not affect another, with real requests to real servers.
+/// Real requests to several real servers, none of which must affect another.
 @Suite struct HostTests {
     let slowServer: TestServer
     let fastServer: TestServer
@@ -48,7 +48,7 @@ import Testing
     @Test func `a host that never answers occupies only its own slots`() {
         queue.maxConcurrentOperationCountPerHost = 6
         enqueueSlow("/held")
-        // Done before the other host has answered anything.
+        // The call returns before the other host has answered anything.
         enqueueFastAndWait()
         #expect(slowServer.statistics.responseCount == 0)
         #expect(slowServer.statistics.peakActiveRequestCount <= 6)

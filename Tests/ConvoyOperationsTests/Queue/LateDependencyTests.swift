@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Dependencies added after an operation has begun are listed but have no effect.
+/// Dependencies added after an operation has begun, which are listed but have no effect.
 @Suite struct LateDependencyTests {
     enum Place: CaseIterable, Sendable {
         case requestQueue, foundationQueue, noQueue

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The contract shared by Foundation's queue and Convoy's: each test runs with both.
+/// The contract shared by Foundation's queue and Convoy's. Each test runs with both.
 @Suite(.serialized)
 struct OperationQueueContractTests {
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
@@ -120,7 +120,7 @@ struct OperationQueueContractTests {
             if let last = operations.last { operation.addDependency(last) }
             operations.append(operation)
         }
-        // In reverse order, so that each operation waits when it is added.
+        // Add the operations in reverse order, so that each operation waits when it is added.
         for (number, operation) in operations.enumerated().reversed() { queues[number % 3].addOperation(operation) }
         for queue in queues { #expect(drains(queue)) }
         #expect(log.all == (0..<120).map(String.init))

@@ -6,13 +6,13 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// User operations that override `start()` and post their end like any `Operation`. Like user code, the operations in
-/// this file see only public declarations.
+/// User operations that override `start()` and post their end like any `Operation`. Like user code, they can use only
+/// public declarations.
 struct OverriddenStartTests {
     enum End: CaseIterable, Sendable {
-        /// While `start()` runs, or later.
+        /// The operation ends while `start()` runs, or later.
         case inside, later
-        /// While `start()` runs, without being posted, which Foundation's queue also detects.
+        /// The operation ends while `start()` runs, without posting it, which Foundation's queue also detects.
         case unposted
     }
 
@@ -118,7 +118,7 @@ struct OverriddenStartTests {
         #expect(eventually { released == nil })
     }
 
-    /// Blocks in `start()` after the library's code has run.
+    /// An operation that blocks in `start()` after the library's code has run.
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         let door = Door()
         /// Whether the door was not opened in time.
@@ -145,7 +145,7 @@ struct OverriddenStartTests {
         #expect(drains(queue))
     }
 
-    /// An operation whose `isCancelled` depends on something that only the operation itself knows.
+    /// An operation whose `isCancelled` depends on a value of the subclass.
     private final class RevokedOperation: ScheduledOperation, @unchecked Sendable {
         private let hasWorked = Atomic<Bool>(false)
         var worked: Bool { hasWorked.load(ordering: .sequentiallyConsistent) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A cancelled operation finishes immediately, whatever holds back the others in the queue.
+/// Cancelled operations, which finish immediately, regardless of obstacles to other operations in the queue.
 struct QueueCancelTests {
     /// The obstacles that can hold back a ready operation.
     enum Obstacle: String, CaseIterable, Sendable, CustomTestStringConvertible {
@@ -76,7 +76,7 @@ struct QueueCancelTests {
         #expect(begun.wait())
         let (ran, goneBy) = (Gauge(), PausableTestOperation(direct: false))
         let cancelled = isBlock ? ScheduledBlockOperation { ran.enter() } : goneBy
-        // It has a slot, and waits for the only thread.
+        // The operation has a slot, and waits for the only thread.
         queue.addOperation(cancelled)
         cancelled.cancel()
         // An operation that overrides start() is started only on the dispatch queue.
@@ -203,7 +203,7 @@ struct QueueCancelTests {
         slotless.cancel()
         #expect(returns { waiting.waitUntilFinished() })
         #expect(returns { early.waitUntilFinished() })
-        // Foundation does not report the cancellation of this one; it gets its slot like the others.
+        // Foundation does not report the cancellation of this operation, which gets its slot like the others.
         #expect(!slotless.isFinished)
         queue.isSuspended = false
         running.finish()
@@ -245,7 +245,7 @@ struct QueueCancelTests {
     }
 }
 
-/// A cancelled `await` returns immediately.
+/// Cancelled `await` calls, which return immediately.
 @Suite struct CancelledAwaitTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -274,7 +274,7 @@ struct QueueCancelTests {
         let task = await waitingTask()
         task.cancel()
         await #expect(throws: URLError.self) { try await task.value }
-        // No slot was freed, so it did not wait for one.
+        // No slot was freed, so the operation did not wait for one.
         #expect(queue.queuedOperationCount == 3)
         #expect(server.requests.count == 3)
         for task in stalled { task.cancel() }

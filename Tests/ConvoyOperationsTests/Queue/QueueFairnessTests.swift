@@ -6,8 +6,8 @@ import Testing
 @testable import ConvoyOperations
 
 struct QueueFairnessTests {
-    /// Time passes in steps: a slow operation takes 100 of them, a fast one takes one. Returns the number of slow
-    /// operations that had finished before the last fast one.
+    /// Runs operations in simulated steps: a slow operation takes 100 steps, and a fast one takes one. Returns the
+    /// number of slow operations that had finished before the last fast one.
     private func slowBeforeFast(limit: Int) -> Int {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = limit
@@ -56,7 +56,7 @@ struct QueueFairnessTests {
         #expect(log.all == ["a", "b", "c", "a", "b", "c", "a", "b", "c"])
     }
 
-    /// Compared with a search among all hosts, which needs no heap.
+    /// The result is compared with a search among all hosts, which needs no heap.
     @Test func `the host with the fewest running operations is next, then the one served longest ago`() {
         var random = SplitMix64.printingSeed()
         let queue = RequestOperationQueue()

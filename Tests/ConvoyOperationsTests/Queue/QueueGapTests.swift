@@ -6,10 +6,10 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A queue adds an operation in several steps: it sets itself as the operation's scheduler, reads the operation's
-/// properties, and inserts it accordingly. Changes in between must not be lost.
+/// Changes while a queue adds an operation, which must not be lost. The queue sets itself as the operation's scheduler,
+/// reads the operation's properties, and inserts it accordingly.
 struct QueueGapTests {
-    /// Runs a closure once, after a property has been read for the given time.
+    /// An operation that runs a closure once, after a property has been read a given number of times.
     private final class InterruptedOperation: AskedTestOperation, @unchecked Sendable {
         private struct Plan {
             let question: QueueQuestion
@@ -46,7 +46,7 @@ struct QueueGapTests {
         let operation = InterruptedOperation(host: "a")
         operation.on(question, time: time) { $0.cancel() }
         queue.addOperation(operation)
-        // If the property is read less often, nothing has happened.
+        // If the property is read less often, the closure has not run.
         if operation.isCancelled {
             #expect(operation.isFinished && operation.timesFinished == 1)
             #expect(queue.queuedOperationCount == 0)
@@ -294,7 +294,7 @@ struct QueueGapTests {
         let count = Atomic<Int>(0)
         for round in 0..<Self.rounds {
             queue.addOperation { count.add(1, ordering: .relaxed) }
-            // Sometimes before the worker has given up, sometimes after, sometimes at that moment.
+            // The next block is added before the worker has given up, after that, or at that moment.
             if round % 3 != 0 { letOthersRun(microseconds: round % 40) }
         }
         #expect(drains(queue))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a closed gate holds back, for how long, and which operations are notified. In simulated time.
+/// The operations that a closed gate holds back, the duration, and the notifications, in simulated time.
 struct QueueGateTests {
     let clock = ManualClock()
     let queue: RequestOperationQueue
@@ -137,7 +137,7 @@ struct QueueGateTests {
             }
             queue.addOperation(operation)
             expected.append("\(number)")
-            // A gate that was closed for a while does not change this.
+            // A gate that was temporarily closed does not change the order.
             if number == 50 { close(until: 1) }
         }
         clock.advance(by: 1)
@@ -205,7 +205,7 @@ struct QueueGateTests {
         #expect(operations.map(\.isExecuting) == [false, false, false, false, false, false])
         clock.advance(by: 3)
         #expect(operations.map(\.isExecuting) == [false, false, true, false, false, false])
-        // It ends without a result, so the next operation becomes the probe.
+        // The probe ends without a result, so the next operation becomes the probe.
         operations[2].cancel()
         #expect(operations.map(\.isExecuting) == [false, false, false, true, false, false])
         operations[3].pause()
@@ -288,9 +288,9 @@ struct QueueGateTests {
         let late = waiting()
         queue.addOperation(late)
         #expect(there.gateDeadlines == [2_000_000_000] && late.gateDeadlines == [2_000_000_000])
-        // Not before the gate is its only obstacle.
+        // The operation is not notified before the gate is its only obstacle.
         #expect(blocked.gateDeadlines.isEmpty)
-        // Longer, at another level, and older, but still the same wait.
+        // The gate stays closed longer, and the level and age change, but the wait is still the same.
         close(until: 3)
         there.queuePriority = .veryLow
         late.queuePriority = .high

@@ -58,7 +58,7 @@ struct QueueStartRateTests {
         second.queuePriority = .veryHigh
         queue.addOperations([first, second, block], waitUntilFinished: false)
         #expect(first.isExecuting && !second.isExecuting && block.isExecuting)
-        // It waited in the lanes because no slot was free.
+        // The operation waited in the lanes because no slot was free.
         queue.maxConcurrentOperationCount = 2
         let late = operations(1, nil)[0]
         queue.addOperation(late)
@@ -234,7 +234,8 @@ struct QueueStartRateTests {
     private func breaks(_ rate: StartRate?, _ times: [UInt64]) -> Bool {
         guard let rate else { return false }
         let interval = 1e9 / rate.startsPerSecond
-        // From any start on, at most the number allowed by the rate plus a burst. Each may lose a nanosecond.
+        // From any start on, at most the number allowed by the rate plus a burst may follow. Each start may lose a
+        // nanosecond.
         for first in times.indices {
             for last in first..<min(times.count, first + 40) {
                 let needed = Double(last - first + 1 - rate.burst) * (interval - 1)
@@ -282,7 +283,7 @@ struct QueueStartRateTests {
             }
             for _ in 0..<600 { step() }
             queue.isSuspended = false
-            // Everything is started in the end.
+            // All operations are started in the end.
             var steps = 0
             while queue.queuedOperationCount > 0, steps < 100_000 {
                 steps += 1
@@ -310,7 +311,7 @@ struct QueueStartRateTests {
                     $0.finish()
                 })
         }
-        // In steps that are shorter than the interval and divide it.
+        // The steps are shorter than the interval and divide it.
         for _ in 0..<(100 * 16) { clock.advance(by: 1.0 / 16) }
         #expect(started.withLock { $0 } == 2 + 100 * 8)
         queue.cancelAllOperations()

@@ -11,7 +11,8 @@ import Testing
 struct QueueStressTests {
     private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 1
 
-    /// Responds and acts slowly, so that much can happen before the queue receives a property, and before a phase ends.
+    /// An operation that responds and acts slowly, so that other events can occur before the queue receives a property,
+    /// and before a phase ends.
     private final class HesitatingOperation: AskedTestOperation, @unchecked Sendable {
         override func didAnswer(_ question: QueueQuestion) { hesitate() }
         override func willLeave(_ phase: Phase) { hesitate() }
@@ -53,8 +54,8 @@ struct QueueStressTests {
             operation.queuePriority = [.veryLow, .low, .normal, .high, .veryHigh].randomElement(using: &random) ?? .normal
             if Int.random(in: 0..<3, using: &random) == 0, let other = any(&random) { operation.addDependency(other) }
             queue.addOperation(operation)
-            // Only now can others depend on it. Otherwise a barrier between an operation and its dependency, if that is
-            // added after the barrier, would wait forever.
+            // Other operations may depend on this one only now. Otherwise a barrier between an operation and its
+            // dependency, if that is added after the barrier, would wait forever.
             contents.withLock {
                 $0.open.append(operation)
                 $0.made += 1
@@ -108,7 +109,7 @@ struct QueueStressTests {
             }
         }
 
-        /// Lets everything finish.
+        /// Lets all operations finish. Returns false if they hang.
         func settle() -> Bool {
             queue.isSuspended = false
             return eventually {
@@ -140,7 +141,7 @@ struct QueueStressTests {
                 field.queue.maxConcurrentOperationCount = [-1, 1, 2, 8, 32].randomElement(using: &random) ?? 4
             }
             if Int.random(in: 0..<100, using: &random) == 0 {
-                // Fast rates, so that operations both wait and start.
+                // The rates are fast, so that operations both wait and start.
                 let rate = StartRate(
                     perSecond: .random(in: 500...50_000, using: &random), burst: .random(in: 1...9, using: &random))
                 if Bool.random(using: &random) {

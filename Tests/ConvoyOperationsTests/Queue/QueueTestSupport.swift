@@ -17,7 +17,7 @@ enum QueueKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
     }
 }
 
-/// The operations that can be added to any of them.
+/// The kinds of operations that can be added to each kind of queue.
 enum OperationKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case scheduled, block
 
@@ -40,7 +40,7 @@ final class Log: Sendable {
     func add(_ line: String) { lines.withLock { $0.append(line) } }
 }
 
-/// Counts the callers that are currently inside, and their maximum.
+/// A counter of the callers that are currently inside, and of their maximum.
 final class Gauge: Sendable {
     private let state = Locked((now: 0, most: 0, total: 0))
     var now: Int { state.withLock { $0.now } }
@@ -63,7 +63,7 @@ final class Gauge: Sendable {
 final class Door: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     func open() { semaphore.signal() }
-    /// Returns false if it was not opened within the time after which a test counts as hung.
+    /// Waits until the door is opened. Returns false after the time at which a test counts as hung.
     @discardableResult func wait() -> Bool {
         guard semaphore.wait(timeout: .now() + patience) == .success else { return false }
         semaphore.signal()
@@ -88,12 +88,12 @@ func drains(_ queue: OperationQueue) -> Bool {
     returns { queue.waitUntilAllOperationsAreFinished() }
 }
 
-/// Polls a condition that has no notification. Returns false if it never holds.
+/// Polls a condition that nothing signals. Returns false if it never holds.
 func eventually(_ condition: () -> Bool) -> Bool {
     (try? ConvoyTestSupport.eventually(timeout: patience, "it", condition)) != nil
 }
 
-/// An asynchronous Foundation operation that is finished from outside.
+/// An asynchronous Foundation operation that the test finishes.
 final class ForeignAsyncOperation: Operation, @unchecked Sendable {
     private let phase = Atomic<Int>(0)
     private let allowed = Atomic<Bool>(true)
@@ -158,7 +158,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
         return (key, key != nil && waitsAtGate)
     }
     override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
-    /// The deadlines that were reported to it.
+    /// The deadlines of gates that were reported to the operation.
     var gateDeadlines: [UInt64] { toldOfGates.withLock { $0 } }
     override var isAsynchronous: Bool { true }
     override var isExecuting: Bool { current == .executing }
@@ -182,7 +182,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
         return nil
     }
 
-    /// Called when the operation is about to leave a phase, although another thread may do so first.
+    /// Runs before the operation leaves a phase, although another thread may leave it first.
     func willLeave(_ phase: Phase) {}
 
     override func start() {

@@ -170,8 +170,8 @@ struct RequestOperationQueueTests {
             clock.advance(by: 15)
             finishRunning()
         }
-        // It takes 60 seconds to rise from low to high. After 90 seconds it has the highest level, behind earlier
-        // operations.
+        // The operation takes 60 seconds to rise from low to high. After 90 seconds, it has the highest level, behind
+        // earlier operations.
         add("urgent 4", .veryHigh)
         clock.advance(by: 30)
         finishRunning()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Requests subjected to all calls by eight threads at once.
+/// Requests that eight threads subject to all calls concurrently.
 ///
 /// `CONVOY_STRESS_SECONDS` sets the duration; also run it under `swift test --sanitize=thread`.
 @Suite struct RequestStressTests {
@@ -16,7 +16,7 @@ import Testing
         let finished = Atomic<Int>(0)
     }
 
-    /// Counts how often its handlers run.
+    /// An operation that counts the calls of its handlers.
     private final class Counted: HTTPRequestOperation, @unchecked Sendable {
         let timesFinished = Atomic<Int>(0)
     }
@@ -44,7 +44,7 @@ import Testing
                 var random = seeded
                 var mine: [Counted] = []
                 while Date() < deadline {
-                    // No faster than they can be processed.
+                    // Add operations no faster than they can be processed.
                     if mine.count < 40 {
                         let path = paths[Int.random(in: 0..<4, using: &random)]
                         let operation = Counted(request: URLRequest(url: server.url(path)))

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// When operations may start under a rate.
+/// The times at which operations may start under a rate.
 @Suite struct StartRateLimiterTests {
-    /// Starts as many as possible, and returns the times.
+    /// Starts as many operations as possible, and returns the times.
     private func starts(_ pace: StartRateLimiter, count: Int, from start: UInt64 = 0) -> [UInt64] {
         var (now, due) = (start, UInt64(0))
         return (0..<count).map { _ in

@@ -9,8 +9,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Rate limits and stall limits of operations and managers. A slow machine only slows transfers down, which breaks no
-/// promise here.
+/// Rate limits and stall limits of operations and managers. A slow machine only slows transfers down, which these tests
+/// tolerate.
 @Suite struct OperationRateTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -203,7 +203,7 @@ import Testing
                 try await group.waitForAll()
             }
         }
-        // Eleven starts, including the retry; two of them at once.
+        // There are eleven starts, including the retry, two of them at once.
         #expect(server.requests.count == 11)
         #expect(taken >= 9.0 / 50)
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// An operation reports the decisions about its redirects.
+/// The decisions about redirects that an operation reports.
 @Suite struct RedirectEventTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

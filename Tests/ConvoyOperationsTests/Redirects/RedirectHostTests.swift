@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Limits, gates and budgets apply to the target host of a redirect.
+/// Limits, gates and budgets, which apply to the target host of a redirect.
 @Suite struct RedirectHostTests {
     let first: TestServer
     let second: TestServer
@@ -63,7 +63,7 @@ import Testing
         #expect(add(first.url("/quick"), policy()).outcome() == Probe.succeeded)
         let others = [add(second.url("/quick"), policy()), add(first.url("/to/quick"), policy())]
         #expect(waitsBehindRedirect(others[1], "/quick"))
-        // Operations without a policy pass.
+        // Operations without a policy pass the gate.
         #expect(add(first.url("/to/quick")).outcome() == Probe.succeeded)
         #expect(second.requests("/quick").count == 1 && others.allSatisfy { !$0.operation.isFinished })
         clock.advance(by: 3)
@@ -150,7 +150,7 @@ import Testing
         first.route("GET", "/go", .redirect(to: second.url("/quick").absoluteString).held(by: both[0]))
         second.route("GET", "/go", .redirect(to: first.url("/quick").absoluteString).held(by: both[1]))
         let probes = [add(first.url("/go")), add(second.url("/go"))]
-        // Each holds the only slot that the other is redirected to.
+        // Each operation holds the only slot of the host to which the other is redirected.
         for server in [first, second] { try server.waitForRequests(count: 1, timeout: patience) }
         for gate in both { gate.open() }
         for probe in probes { #expect(probe.outcome() == Probe.succeeded) }
@@ -192,9 +192,9 @@ import Testing
         let moved = add(first.url("/to/quick"))
         #expect(waitsBehindRedirect(moved, "/quick"))
         #expect(moved.operation.isExecuting)
-        // With the last slot of the queue and that of the first host.
+        // This operation takes the last slot of the queue and that of the first host.
         #expect(add(first.url("/quick")).outcome() == Probe.succeeded)
-        // It was started earlier than the operations waiting for their start.
+        // The redirected operation was started earlier than the operations waiting for their start.
         let late = add(second.url("/quick"))
         gate.open()
         for probe in [holder, moved, late] { #expect(probe.outcome() == Probe.succeeded) }
@@ -239,7 +239,7 @@ import Testing
         #expect(second.requests("/quick").isEmpty)
         paused.operation.resume()
         #expect(paused.outcome() == Probe.succeeded)
-        // It begins again at the target of its own request.
+        // The next attempt begins at the target of the operation's own request.
         #expect(first.requests("/to/quick").count == 4)
     }
 

@@ -9,11 +9,12 @@ import Testing
 
 /// Thousands of operations among hosts that redirect to each other.
 @Suite struct RedirectStormTests {
-    /// The operations that each host is currently serving.
+    /// A record of the operations that each host is currently serving.
     private final class Board: Sendable {
         private struct State {
             var active: [Int: Set<Int>] = [:]
-            /// Operations that were stopped: a host does not immediately know that its response is no longer awaited.
+            /// The operations that were stopped. A host does not immediately detect that its response is no longer
+            /// awaited.
             var disturbed: Set<Int> = []
             var most = 0
         }
@@ -51,7 +52,7 @@ import Testing
                 board.enter(host, number)
                 defer { board.leave(host, number) }
                 sched_yield()
-                // The remaining hosts, one digit each.
+                // These are the remaining hosts, one digit each.
                 let rest = items["way"] ?? ""
                 guard let next = rest.first?.wholeNumberValue else { return .text("\(number)") }
                 return .redirect(to: "\(urls[next])go?number=\(number)&way=\(rest.dropFirst())")
@@ -76,7 +77,7 @@ import Testing
         }
         let rounds = probes.enumerated().map { ($0.offset, $0.element, random.fork()) }
         let threads = DispatchGroup()
-        // Four threads stop some of them while all are in progress.
+        // Four threads stop some of the operations while all are in progress.
         for part in 0..<4 {
             let mine = rounds.filter { $0.0 % 4 == part }
             DispatchQueue(label: "storm \(part)").async(group: threads) {

@@ -6,8 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Each row of the table of server behaviors once: a download that is paused halfway and resumed ends as the table
-/// specifies.
+/// The table of server behaviours. A download that is paused halfway and resumed ends as the row specifies.
 @Suite struct BehaviourTableTests {
     private static let size = 100_000
 

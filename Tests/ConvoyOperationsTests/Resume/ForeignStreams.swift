@@ -26,10 +26,10 @@ class SlowStream: OutputStream {
         super.init(toMemory: ())
     }
 
-    /// The bytes written to it.
+    /// The bytes written to the stream.
     var data: Data { state.withLock { $0.data } }
 
-    /// Whether it was opened and closed once, or neither.
+    /// Whether the stream was opened and closed once, or neither.
     var isBalanced: Bool { state.withLock { $0.opened == $0.closed && $0.opened <= 1 } }
 
     override var streamStatus: Stream.Status { state.withLock { $0.status } }

@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// The destination of a body: files that are unchanged until there are bytes to write, and slow streams.
+/// The destinations of a body: files that are unchanged until there are bytes to write, and slow streams.
 @Suite struct OutputTests {
     let server: TestServer
     let directory: TemporaryDirectory
@@ -223,10 +223,10 @@ import Testing
         server.route("GET", "/fine", .text("fine"))
         let pipe = directory.file("pipe")
         try #require(mkfifo(pipe.path, 0o600) == 0)
-        // Opening it waits for a reader.
+        // Opening this stream waits for a reader.
         let unopened = Probe(server.url("/big"), output: FileOutputStream(fileURL: pipe))
         unopened.operation.start()
-        // With a reader that does not read, writing blocks.
+        // If the reader does not read, writing blocks.
         let other = directory.file("other")
         try #require(mkfifo(other.path, 0o600) == 0)
         let reader = open(other.path, O_RDONLY | O_NONBLOCK)
@@ -307,7 +307,7 @@ import Testing
             operation.completionQueue = testQueue
             return operation
         }
-        // All but the first are started on the network thread when the previous one has finished.
+        // All operations except the first are started on the network thread when the previous one has finished.
         queue.addOperations(operations, waitUntilFinished: true)
         #expect(operations.allSatisfy { $0.error == nil })
         #expect(operations.count { $0.thread.withLock { $0 } == "Convoy.Network" } == 0)

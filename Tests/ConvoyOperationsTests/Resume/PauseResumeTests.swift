@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promise 5: after any number of pauses the bytes are the file's, whatever the server does with ranges.
+/// Promise 5: after any number of pauses, the bytes are those of the file, regardless of how the server handles ranges.
 @Suite struct PauseResumeTests {
     static let size = 32 << 20
 
@@ -52,7 +52,7 @@ import Testing
 
     @Test func `a download paused at random moments is correct from the loopback server`() throws {
         let server = try TestServer()
-        // Slow enough for the handler's queue to pause it in the middle.
+        // The body is slow enough for the handler's queue to pause it in the middle.
         server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"") { _, response in
             response.bandwidth(bytesPerSecond: 400_000_000)
         }
@@ -62,7 +62,7 @@ import Testing
             let probe = try download(server.url("/file"), pausingAt: randomOffsets(&random))
             expectPattern(probe.operation.responseData)
         }
-        // They were resumed, not started over.
+        // The transfers were resumed, not started over.
         let resumed = server.requests.filter { $0.headers["Range"] != nil }
         #expect(resumed.count > rounds)
         #expect(resumed.allSatisfy { $0.headers["If-Range"] == "\"v1\"" })
@@ -75,7 +75,7 @@ import Testing
         let directory = try TemporaryDirectory()
         var random = SplitMix64.printingSeed()
         for round in 0..<PropertyBudget.rounds(25) {
-            // Every other one is written to a file.
+            // Every other download is written to a file.
             let file = directory.file("download-\(round % 2)")
             let output = round % 2 == 0 ? nil : FileOutputStream(fileURL: file)
             let probe = try download(nginx.url("file.bin"), pausingAt: randomOffsets(&random), output: output)
@@ -107,7 +107,7 @@ import Testing
     @Test func `an ETag that changes during a pause yields only the new file`() throws {
         let server = try TestServer()
         let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: Self.size / 2))
-        // It cannot be complete before the pause.
+        // The body cannot be complete before the pause.
         server.serve(old, at: "/file", etag: "\"old\"") { _, response in response.stalls(afterBytes: 12_000_000) }
         let probe = try download(server.url("/file"), pausingAt: [10_000_000]) {
             server.serve(new, at: "/file", etag: "\"new\"")
@@ -119,7 +119,7 @@ import Testing
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: 1_000))
-        // It cannot be complete before the pause.
+        // The body cannot be complete before the pause.
         server.serve(old, at: "/file", etag: "\"old\"") { _, response in response.stalls(afterBytes: 12_000_000) }
         let output = FileOutputStream(fileURL: directory.file("out"))
         _ = try download(server.url("/file"), pausingAt: [10_000_000], output: output) {
@@ -146,7 +146,7 @@ import Testing
     @Test func `a complete body of unknown length is fetched again`() throws {
         let server = try TestServer()
         let whole = Data("the whole of it".utf8)
-        // All bytes, but no end; then a server that has exactly these bytes.
+        // The server sends all bytes, but no end. After the pause, it has exactly these bytes.
         server.route(
             "GET", "/file",
             .bytes(whole, type: "text/plain").header("ETag", "\"v1\"").framed(.chunked).stalls(afterBytes: whole.count))

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Sinks that keep the body provisional until the response is accepted: the commit is part of the operation.
+/// Sinks that keep the body provisional until the response is accepted. The commit is part of the operation.
 @Suite struct ProvisionalSinkTests {
     let server: TestServer
 
@@ -211,7 +211,7 @@ import Testing
     }
 }
 
-/// Accepts the status code and rejects the response.
+/// A serializer that accepts the status code and rejects the response.
 private struct RefusingSerializer: HTTPResponseSerialization {
     var http = HTTPResponseSerializer()
 

@@ -41,7 +41,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
     /// Whether the last of these pauses ends in a cancellation.
     let cancelsInLastPause: Bool
     let knocks: [Knock]
-    /// When it is cancelled after the last knock, in microseconds.
+    /// The time of the cancellation after the last knock, in microseconds.
     let cancelDelay: UInt32?
 
     init(seed: UInt64, number: Int, behaviours: [ServerBehaviour], sharesHTTP2: Bool) {
@@ -50,11 +50,11 @@ struct ResumeCase: Sendable, CustomStringConvertible {
         self.seed = seed
         self.number = number
         behaviour = behaviours[number % max(1, behaviours.count)]
-        // Drawn even if it is not possible, so that the rest of the case is the same on every machine.
+        // Draw this even if HTTP/2 is not available, so that the rest of the case is the same on every machine.
         let drawsHTTP2 = Int.random(in: 0..<3, using: &random) == 0
         usesHTTP2 = sharesHTTP2 && drawsHTTP2 && behaviour.passesNginx
         size = Self.pick([0, 1, 2, 700, 5_000, 60_000, 150_000, 400_000], &random)
-        // At most about forty slices, so that a case ends soon.
+        // Use at most about forty slices, so that a case ends soon.
         slice = max(Self.pick([1_000, 4_096, 16_384], &random), size / 40)
         delay = Self.pick([0, 0, 0.0005, 0.002], &random)
         sink = Self.pick([.memory, .memory, .file, .slowStream, .streamWithoutRewind, .foundationFile], &random)
@@ -114,14 +114,15 @@ extension ServerBehaviour {
         return allCases.filter { names?.contains($0.rawValue) ?? true }
     }()
 
-    /// Whether only a timeout ends it.
+    /// Whether only a timeout ends the response.
     var stalls: Bool { self == .stalls || self == .answersLikeHEAD }
 
-    /// Whether nginx forwards it unchanged, so that it can be tested over HTTP/2; the others require HTTP/1.1.
+    /// Whether nginx forwards the behaviour unchanged, so that it can be tested over HTTP/2. The others require
+    /// HTTP/1.1.
     ///
-    /// nginx 1.22 answers 502 itself if no head arrives or another protocol is used, supports no interim responses
-    /// except 100, removes a `Transfer-Encoding` without decoding it, and adds a missing `Date`. nginx 1.23 omits the
-    /// second of two tags.
+    /// nginx 1.22 responds with 502 itself if no head arrives or another protocol is used, supports no interim
+    /// responses except 100, removes a `Transfer-Encoding` without decoding it, and adds a missing `Date`. nginx 1.23
+    /// omits the second of two tags.
     var passesNginx: Bool {
         switch self {
         case .closesBeforeHead, .resetsBeforeHead, .cutInHead, .switchesProtocols, .notHTTP,

@@ -6,14 +6,13 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Whatever a server does, and whatever happens to an operation in the meantime, the operation ends once, with the
-/// right bytes or an error.
+/// Tests that an operation ends once with the right bytes or an error, for any behaviour of the server and any event.
 ///
-/// Every case is created from a printed seed. `CONVOY_SEED` repeats a run, `CONVOY_RESUME` one case of it.
-/// `CONVOY_RESUMES` sets the number of cases (2,000 by default), `CONVOY_BEHAVIOURS` restricts the behaviors.
+/// Every case is created from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_RESUME` one case of it.
+/// `CONVOY_RESUMES` sets the number of cases (2,000 by default), and `CONVOY_BEHAVIOURS` restricts the behaviours.
 @Suite struct ResumePropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
-    /// The number of concurrent cases: most of them wait for a slice, a pause or a timeout.
+    /// The number of concurrent cases, most of which wait for a slice, a pause or a timeout.
     private static let width = 16
 
     @Test func `the bytes are correct, or the operation fails once`() throws {

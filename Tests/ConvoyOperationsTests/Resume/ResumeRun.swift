@@ -14,7 +14,7 @@ struct ResumeGround: Sendable {
     let thread: NetworkThread
 }
 
-/// One case, run and checked. Blocks its thread.
+/// A case that is run and checked, which blocks its thread.
 final class ResumeRun: @unchecked Sendable {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"
@@ -201,7 +201,7 @@ final class ResumeRun: @unchecked Sendable {
     }
 }
 
-/// The number of times an end was reported, and where.
+/// The number of times an end was reported, and the places.
 final class ResumeTally: Sendable, CustomStringConvertible {
     struct Counts: Sendable {
         var outcomes = 0

@@ -6,7 +6,7 @@ import Foundation
 enum ResumeSink: String, CaseIterable, Sendable {
     case memory, file, foundationFile, slowStream, streamWithoutRewind
 
-    /// Whether it can start over with a shorter body, so that an honest server's resource always fits.
+    /// Whether the sink can start over with a shorter body, so that an honest server's resource always fits.
     var canForget: Bool { self == .memory || self == .file || self == .slowStream }
 }
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// File system calls that may take long run on worker threads, while the network thread serves other transfers.
+/// File system calls that may take long, which run on worker threads while the network thread serves other transfers.
 @Suite struct SlowFileTests {
     let server: TestServer
     let directory: TemporaryDirectory
@@ -20,7 +20,7 @@ import Testing
 
     private static let size = 2 << 20
 
-    /// Whether each call of a kind ran on the network thread.
+    /// Whether each call of a kind ran on the network thread, in order.
     private struct Threads {
         var empty: [Bool] = []
         var write: [Bool] = []

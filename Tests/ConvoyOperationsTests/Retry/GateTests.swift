@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The effect of a 503 on other requests to the same host. Real responses, in simulated time.
+/// The effect of a 503 on other requests to the same host, with real responses and simulated time.
 @Suite struct GateTests {
     let server: TestServer
     let clock = ManualClock()

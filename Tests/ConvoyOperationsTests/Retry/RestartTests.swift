@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The purpose of a retry policy: a server that goes away and comes back.
+/// Servers that become unavailable and return, for which a retry policy is intended.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct RestartTests {
     /// The number of operations that were refused a connection, and of those waiting at the gate.
     private final class Refusals: Sendable {
@@ -62,10 +62,11 @@ import Testing
         #expect(all.wait(timeout: .now() + 100) == .success)
         try #require(restart.withLock { $0 }).get()
         #expect(failures.all.isEmpty && arrived.load(ordering: .relaxed) == 300)
-        // All have succeeded, so each call of the handler was followed by a retry. Waits at the gate are not retries.
+        // All operations have succeeded, so each call of the handler was followed by a retry. Waits at the gate are not
+        // retries.
         let retries = operations.map(\.retryCount).reduce(0, +)
         #expect(eventually { refusals.all == retries }, "\(refusals.all) calls for \(retries) retries")
-        // Eight were in progress when the first one was refused; afterwards there is only one probe.
+        // Eight operations were in progress when the first one was refused. Afterwards there is only one probe.
         #expect(refusals.refused < 60, "\(refusals.refused) tries")
     }
 
@@ -87,8 +88,8 @@ import Testing
             #expect(probe.operation.retryRefusal == .tooManyRetries)
         }
         #expect(queue.closedGates.isEmpty)
-        // Real time, because refusals come from the system. Serially, they would take about fifty times as long as the
-        // longest wait of one.
+        // The test measures real time, because refusals come from the system. Serially, the operations would take about
+        // fifty times as long as the longest wait of one.
         #expect(ContinuousClock.now - begun < .seconds(policy.longestWait) * 20)
     }
 }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Retries: what is retried, when, how often, and the effect on others.
+/// Retries: their conditions, times and number, and their effect on other operations.
 @Suite struct RetryTests {
     let server: TestServer
     let queue = RequestOperationQueue()

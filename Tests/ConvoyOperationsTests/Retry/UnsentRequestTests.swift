@@ -7,8 +7,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A request of which provably nothing was sent is sent again immediately. If some of it was sent, it is sent again
-/// only if it is idempotent and a policy allows it.
+/// Requests that are sent again: immediately if certainly nothing was sent, and otherwise only if they are idempotent
+/// and a policy allows it.
 @Suite struct UnsentRequestTests {
     let url: URL
 
@@ -174,7 +174,7 @@ import Testing
             let isOver = Signal()
             attempt.transport.beforeTheEnd {
                 if isPaused { operation.pause() } else { operation.cancel() }
-                // After all effects of the pause or the failure.
+                // This block runs after all effects of the pause or the failure.
                 attempt.transport.perform { isOver.fire() }
             }
             operation.start()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A slow reader slows the sender down, and uses no memory.
+/// Slow readers, which slow the sender down and use no additional memory.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct BackPressureTests {
     /// Returns the memory allocated beyond `before`, in bytes.
     private func growth(since before: Int) -> Int { ProcessMeters.allocatedBytes - before }
@@ -27,7 +27,7 @@ import Testing
             count += 1
             most = max(most, growth(since: before))
             received = bytes.operation.transferProgress.bytesReceived
-            // A slow reader.
+            // Read slowly.
             try await Task.sleep(for: .milliseconds(100))
             // On a busy machine the sender takes longer to fill the buffers in between.
             let elapsed = ContinuousClock.now - began
@@ -50,7 +50,7 @@ import Testing
         let (bytes, _) = try await manager.bytes(.get, "x", timeout: .idle(0.5))
         var (total, isRight) = (0, true)
         for try await chunk in bytes.chunks {
-            // Once longer than the idle timeout, then for a moment now and then.
+            // Wait once for longer than the idle timeout, and then for a moment now and then.
             if total == 0 { try await Task.sleep(for: .seconds(1)) }
             if total % (3 << 20) < chunk.count { try await Task.sleep(for: .milliseconds(5)) }
             isRight = isRight && chunk.withUnsafeBytes { PatternBytes.matches($0, offset: total) }
@@ -77,7 +77,7 @@ import Testing
         print("HTTP/2: \(sent) bytes were sent, \(held) bytes are allocated, of them \(bytes.operation.transferProgress)")
         #expect(bytes.operation.transferProgress.bytesReceived < 1 << 20)
         if before > 0 { #expect(held < 34 << 20) }
-        // The window, plus the buffers of two pairs of sockets.
+        // The limit covers the window, plus the buffers of two pairs of sockets.
         #expect(sent < 64 << 20)
         // Another request over the same connection is not blocked, and the reader continues.
         let small: String = try await manager.get("small")

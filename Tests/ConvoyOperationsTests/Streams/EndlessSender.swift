@@ -9,7 +9,7 @@ final class EndlessSender: Sendable {
     struct Progress {
         /// The number of bytes accepted by the kernel.
         var sent = 0
-        /// When the kernel stopped accepting bytes; nil while it accepts them.
+        /// The time at which the kernel stopped accepting bytes; nil while it accepts them.
         var stuckSince: DispatchTime?
         /// The times at which each client had gone.
         var ends: [DispatchTime] = []

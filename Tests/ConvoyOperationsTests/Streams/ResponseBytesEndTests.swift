@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Reading a response's bytes, ended early.
+/// Loops over a response's bytes that end early.
 @Suite(.timeLimit(.minutes(2))) struct ResponseBytesEndTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -29,7 +29,7 @@ import Testing
         let left = DispatchTime.now()
         try await waitUntil("the server to see the end") { !sender.progress.ends.isEmpty }
         let end = try #require(sender.progress.ends.first)
-        // The server may have seen the end before this task continued.
+        // The server may have detected the end before this task continued.
         let delay = Double(end.uptimeNanoseconds) - Double(left.uptimeNanoseconds)
         print("the server saw the end after \(delay / 1e6) ms")
         try await waitUntil("the end") { bytes.operation.isFinished }
@@ -79,7 +79,7 @@ import Testing
                 for try await line in bytes.lines {
                     lines.append(line)
                     if !waits {
-                        // Cancelled in the middle of the loop, with lines available.
+                        // The task is cancelled in the middle of the loop, with lines available.
                         gate.open()
                         while !Task.isCancelled { await Task.yield() }
                     }
@@ -109,7 +109,7 @@ import Testing
         let error = await #expect(throws: URLError.self) { _ = try await task.value }
         #expect(error?.code == .cancelled)
         #expect(server.requests.isEmpty)
-        // It is cancelled before it is enqueued.
+        // The operation is cancelled before it is enqueued.
         #expect(listener.faults().isEmpty)
         guard case .stopped = listener.events.dropFirst().first?.kind else {
             return #expect(Bool(false), "\(listener.events)")

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Pauses and retries neither repeat nor skip bytes that are read.
+/// Pauses and retries, which neither repeat nor skip bytes that are read.
 @Suite(.timeLimit(.minutes(2))) struct ResponseBytesResumeTests {
     static let size = 4 << 20
     let server: TestServer
@@ -75,7 +75,7 @@ import Testing
         #expect(isRight && total > 0 && total < Self.size)
         #expect(error?.code == .resourceUnavailable)
         #expect(error?.userInfo[NSUnderlyingErrorKey] as? ResponseBytesError == .cannotStartOver)
-        // It is not retried repeatedly.
+        // The operation is not retried repeatedly.
         #expect(server.requests.count == 2)
     }
 

@@ -10,7 +10,8 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
     typealias Interruption =
         @Sendable (_ transition: AtomicLifecycle.Transition, _ proceed: @escaping @Sendable () -> Void) -> Void
 
-    /// A closure stored directly in a generic type would be wrapped again each time it is read.
+    /// A wrapper for the closure, because a closure stored directly in a generic type would be wrapped again each time
+    /// it is read.
     private struct Stored { let call: Interruption }
     private let interruption = Locked<Stored?>(nil)
 
@@ -21,7 +22,8 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
         self.interruption.withLock { $0 = stored }
     }
 
-    /// Not parsed, so that the response is not processed on another queue and the test controls the order of events.
+    /// Whether the response is not parsed, so that it is not processed on another queue and the test controls the order
+    /// of events.
     override var serializesPlainly: Bool { true }
 
     override func proceed(after transition: AtomicLifecycle.Transition) {
@@ -32,12 +34,12 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
     private func reallyProceed(after transition: AtomicLifecycle.Transition) { super.proceed(after: transition) }
 }
 
-/// Applies events to an operation on separate threads, and holds back the action of the first change made by each of
-/// them until it is released.
+/// A set of events that are applied to an operation on separate threads. The action of the first change made by each
+/// event is held back until it is released.
 final class HeldEvents: Sendable {
     private final class Held: Sendable {
         let hasMadeItsChange = Atomic<Bool>(false)
-        /// Signalled when the change waits, or when the event has ended without a change.
+        /// A semaphore that is signalled when the change waits, or when the event has ended without a change.
         let reached = DispatchSemaphore(value: 0)
         let released = DispatchSemaphore(value: 0)
         let over = DispatchSemaphore(value: 0)

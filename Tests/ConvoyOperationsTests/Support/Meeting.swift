@@ -23,6 +23,6 @@ final class Meeting: Sendable {
         return everybody.wait(timeout: .now() + 100) == .success
     }
 
-    /// Blocks until all have met.
+    /// Blocks until all threads have met. Returns false after a hundred seconds.
     func wait() -> Bool { isOver.wait(timeout: .now() + 100) == .success }
 }

@@ -5,7 +5,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// Records its calls, except `begin` and `write`.
+/// A sink that records its calls, except `begin` and `write`.
 final class ProvisionalSink: BodySink {
     private struct State {
         var calls: [String] = []

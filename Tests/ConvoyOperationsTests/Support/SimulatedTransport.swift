@@ -58,7 +58,7 @@ final class SimulatedTransport: Transport, Sendable {
 }
 
 final class SimulatedConnection: Connection, @unchecked Sendable {
-    // Used by the test's only thread.
+    // The connection is used only by the test's single thread.
     let originalRequest: URLRequest
     private var delegate: (any URLConnectionDelegate)?
     private let network: SimulatedTransport

@@ -42,14 +42,14 @@ final class ThreadedTransport: Transport, Sendable {
         }
     }
 
-    /// Ends a transfer as cancelled, although it was not cancelled.
+    /// Ends a transfer as cancelled, although no one cancelled it.
     func cancelUnasked() {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.finishAsCancelled() }
         }
     }
 
-    /// From now on, each transfer succeeds automatically.
+    /// Lets each transfer succeed automatically from now on.
     func serve() {
         queue.sync {
             state.withLock { $0.isServing = true }
@@ -57,7 +57,7 @@ final class ThreadedTransport: Transport, Sendable {
         }
     }
 
-    /// Delays the end of cancelled transfers until everything is served.
+    /// Delays the end of cancelled transfers until all transfers are served.
     func beSlowToCancel() { state.withLock { $0.isSlowToCancel = true } }
 
     fileprivate var isServing: Bool { state.withLock { $0.isServing } }
