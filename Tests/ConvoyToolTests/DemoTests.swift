@@ -4,11 +4,11 @@ import Testing
 @Suite(.serialized) struct DemoTests {
     @Test func `the demo shows all its parts and succeeds within 20 seconds`() async throws {
         let scratch = try Scratch()
-        // A proxy that does not respond, as on a machine without a network.
+        // The proxy does not respond, as on a machine without a network.
         let environment = ["TMPDIR": scratch.url.path, "http_proxy": "http://127.0.0.1:1"]
         let result = try await ToolProcess.run(["demo"], in: scratch.url, environment: environment)
         #expect(result.status == 0, "\(result.output)\(result.errors)")
-        // Uses the program's own clock, because this test may observe the end late.
+        // The output contains the program's own time, because this test may observe the end late.
         let last = try #require(result.output.split(separator: "\n").last?.split(separator: " "))
         #expect(try #require(last.dropLast().last.flatMap { Double($0) }) < 20, "\(last)")
         for part in ["A chain", "A batch", "A download", "bytes=", "SHA-256", "All checks passed"] {

@@ -42,8 +42,8 @@ import Testing
 
     @Test func `credentials are sent only after a challenge`() async throws {
         server.route("/open", .text("open"))
-        // This URL comes first: after a challenge, the login is sent preemptively to neighbouring paths (RFC 7617, section
-        // 2.2).
+        // This URL comes first, because after a challenge the login is sent preemptively to neighbouring paths (RFC
+        // 7617, section 2.2).
         let result = try await get(["--user", "ada:se:cret", "-j", "1", server.url("/open").absoluteString, url])
         #expect(result.status == 0, "\(result.errors)")
         #expect(try scratch.data("file") == Data("let in".utf8))

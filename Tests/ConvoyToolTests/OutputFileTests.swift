@@ -77,13 +77,13 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
         #expect(kind("pipe") == S_IFIFO)
         guard kind("pipe") == S_IFIFO else { return }
-        // Closes the pipe for a reader that is still waiting.
+        // This closes the pipe for a reader that is still waiting.
         close(open(pipe, O_WRONLY | O_NONBLOCK))
         #expect(await reader.value.contains(output.text))
     }
 
     @Test(arguments: outputs) func `writing to a full device fails`(output: Output) async throws {
-        // A device node created by the test: an error here must not replace the device of the machine.
+        // The test creates a device node, so that an error cannot replace the device of the machine.
         let device = scratch.url.appendingPathComponent("full").path
         guard mknod(device, S_IFCHR | 0o666, 0x107) == 0 else { return }
         let descriptor = open(device, O_WRONLY)

@@ -2,8 +2,8 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// The destinations of `convoy run`: only below the output directory, never over other files, and checked before anything is
-/// sent.
+/// The destinations of `convoy run`, which must be below the output directory, must not replace other files, and are
+/// checked before anything is sent.
 @Suite(.serialized) struct OutputPathTests {
     let server: TestServer
     let scratch: Scratch

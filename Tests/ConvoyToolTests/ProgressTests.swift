@@ -60,7 +60,7 @@ import Testing
         let result = try await tool.finished()
         #expect(bench.server.requests.last?.headers["Range"] == "bytes=1500000-")
         let line = try #require(result.outputLines.first)
-        // 800 kB have arrived in a second or more, rather than 2.3 MB.
+        // The rate is that of 800 kB in a second or more, rather than of 2.3 MB.
         #expect(line.contains(/^big\.iso: 76 %, 2\.3 MB of 3\.0 MB, [\d.]+ kB\/s,/), "\(line)")
     }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The same options produce the same request with every command.
+/// The options of requests, which produce the same request with every command.
 @Suite(.serialized) struct SameRequestTests {
     let server: TestServer
     let scratch: Scratch
@@ -16,7 +16,7 @@ import Testing
             if request.target.contains("login"), request.headers["Authorization"] == nil {
                 return .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""])
             }
-            // The status that ends an event stream.
+            // This status ends an event stream.
             return request.headers["Accept"]?.contains("event-stream") == true ? .status(204) : .text("x")
         }
         try scratch.write("{\"a\": 1}\n", to: "d.json")

@@ -6,8 +6,8 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Every secret name, in every part of a request: its value reaches the intended server, and appears in nothing else that is
-/// written or sent.
+/// Every secret name in every part of a request. The value must reach the intended server, and must appear in nothing
+/// else that is written or sent.
 @Suite struct SecretMatrixTests {
     /// A name with a value that can be recognized in any text.
     struct Plant: Sendable {
@@ -29,7 +29,7 @@ import Testing
                 }
         }
 
-        /// The value as it is, fully percent-encoded, and in Base64 at every offset.
+        /// The unchanged value, the fully percent-encoded value, and the value in Base64 at every offset.
         var forms: [Data] {
             let bytes = Array(core.utf8)
             let encoded = [true, false].map { isUpper in

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Secrets in every part of a manifest and of a command line: nothing that the tool prints or writes contains them.
+/// Secrets in every part of a manifest and of a command line, none of which may appear in the tool's output.
 @Suite(.serialized) struct SecretOutputTests {
     typealias Plant = SecretMatrixTests.Plant
     typealias Haul = SecretMatrixTests.Haul
@@ -17,7 +17,7 @@ import Testing
     init() throws {
         server = try TestServer()
         scratch = try Scratch()
-        // A server that echoes everything it was sent, as some do in error messages.
+        // This server echoes everything it was sent, as some servers do in error messages.
         server.route("/echo") { request in
             .json(["seen": [request.target, "\(request.headers)", request.text]], status: 418)
         }

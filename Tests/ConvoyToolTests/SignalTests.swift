@@ -78,7 +78,7 @@ import Testing
 
     @Test func `a program whose output is not read can be suspended and interrupted`() async throws {
         bench.server.route("/*", .text("x"))
-        // More lines than fit into a pipe.
+        // The output has more lines than fit into a pipe.
         let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }
         try bench.scratch.write(
             #"{"baseURL": "\#(bench.server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#,

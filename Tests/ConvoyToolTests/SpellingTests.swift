@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// `--pin` applies to every spelling of a URL, whatever its source.
+/// Spellings of URLs from all sources, to each of which `--pin` applies.
 @Suite(.serialized) struct SpellingTests {
     private let plain: TestServer
     private let scratch: Scratch

@@ -12,7 +12,7 @@ struct TerminalTests {
 
     init() throws {
         bench = try Workbench()
-        // 42 % of each held response has arrived.
+        // The first 42 % of each held response arrive.
         bench.hold(count: 1_000_000, at: "/held/*", after: 420_000)
         bench.server.route("/quick.txt", .text("x"))
     }
@@ -246,7 +246,7 @@ struct TerminalTests {
         try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }
         try tmux.type("clear; bg", "Enter")
         other.open()
-        // After a line about a file, the bars would be drawn again.
+        // If the bars remained, they would be drawn again after a line about a file.
         let rows = try await tmux.waitFor("the line of a file") { $0.contains { $0.contains("✓ other.bin") } }
         #expect(!rows.contains { $0.contains("━") }, "\(rows)")
         #expect(try tmux.isCursorVisible)

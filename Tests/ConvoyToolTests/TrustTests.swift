@@ -60,7 +60,7 @@ import Testing
     @Test func `--pin accepts the key of the server or of one of its authorities`() async throws {
         try expectFile(try await get("--cacert", authority, "--pin", pin))
         try expectFile(try await get("-f", "--cacert", authority, "--pin", Self.otherPin, "--pin", root.publicKeyPin))
-        // curl writes two slashes.
+        // curl's format has two slashes.
         let curls = pin.replacing("sha256/", with: "sha256//", maxReplacements: 1)
         try expectFile(try await get("-f", "--cacert", authority, "--pin", curls))
     }
@@ -131,7 +131,7 @@ import Testing
             to: files.url.appendingPathComponent("bad.crl"))
         try TestCertificate.root().revocationList().write(to: files.url.appendingPathComponent("other.crl"))
         var lists = ["--crl-file", path("good.crl")]
-        // One list for each authority except the last.
+        // Write one list for each authority except the last.
         for (number, authority) in identity.chain.dropFirst().compactMap(\.issuer).enumerated() {
             try authority.revocationList().write(to: files.url.appendingPathComponent("\(number).crl"))
             lists += ["--crl-file", path("\(number).crl")]

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// A fetch from a server in the table with everything that happens to it, determined by the seed and the number.
+/// A fetch from a server in the table with all events during it, determined by the seed and the number.
 struct ContradictionCase: Sendable, CustomStringConvertible {
     enum Kind: String, CaseIterable, Sendable { case memory, file, download }
 
@@ -12,7 +12,7 @@ struct ContradictionCase: Sendable, CustomStringConvertible {
     let usesHTTP2: Bool
     let size: Int
     let pace: ScriptedAnswer.Pace
-    /// The byte counts at which it is paused, and the pauses in microseconds.
+    /// The byte counts at which the fetch is paused, and the durations of the pauses in microseconds.
     let pauses: [(offset: Int64, gap: Int)]
     /// The byte count at which the first response is cut.
     let cut: Int?

@@ -11,12 +11,12 @@ import FoundationNetworking
 /// The state shared by the cases of a run.
 struct ContradictionGround: Sendable {
     let server: TestServer
-    /// Nil if h2 is not installed.
+    /// The HTTP/2 server; nil if h2 is not installed.
     let frames: FrameServer?
     let directory: TemporaryDirectory
 }
 
-/// Runs and checks one case. Blocks its thread.
+/// A case that is run and checked, which blocks its thread.
 final class ContradictionRun: Sendable {
     enum Fault: String, Sendable {
         case wrongBytes = "WRONG BYTES"
@@ -71,7 +71,7 @@ final class ContradictionRun: Sendable {
         pause(operation)
         let queue = RequestOperationQueue()
         queue.addOperation(operation)
-        // While it sends requests, it may have to wait, but not forever.
+        // While the operation sends requests, it may have to wait, but not forever.
         var (asked, patience) = (-1, 5)
         while done.wait(timeout: .now() + 40) == .timedOut {
             let number = answers.withLock { $0.count }

@@ -11,7 +11,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
     var mayBeCut = true
     var isOverHTTP1 = true
     var isOverHTTP2 = true
-    /// The versions that a client may end with.
+    /// The versions of the file that a client may end with.
     var versions: Set<Int> = [0]
     /// Whether no client can detect that bytes are missing.
     var isUndetectable = false
@@ -54,7 +54,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
 
     // MARK: Contradictions
 
-    /// Partial responses with a different status.
+    /// Servers that send partial responses with a different status.
     private static let disguises: [Self] = [
         ranges("200 with the rest and its Content-Range") { $0.answer(200, $0.rest).adding("Content-Range", $0.range) },
         ranges("203 with the rest and its Content-Range") { $0.answer(203, $0.rest).adding("Content-Range", $0.range) },
@@ -99,7 +99,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         },
     ]
 
-    /// The same strong tag with another length.
+    /// Servers that send the same strong tag with another length.
     private static let lengths: [Self] = [
         ranges("200 with the first half, and the tag") { $0.answer(200, $0.entity().prefix($0.size / 2)) },
         ranges("200 with more bytes, and the tag") { $0.answer(200, $0.entity() + Data("more".utf8)) },
@@ -127,7 +127,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         lengthless("no length first, then 416 that ends where the client is") { $0.unsatisfiable($0.offset) },
     ]
 
-    /// Ranges that do not match the request.
+    /// Servers that send ranges that do not match the request.
     private static let parts: [Self] = [
         ranges("206 of several parts with a Content-Range that fits") {
             Self.several($0, "multipart/byteranges; boundary=b")
@@ -163,7 +163,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         },
     ]
 
-    /// Statuses that do not represent the file.
+    /// Servers that send statuses that do not represent the file.
     private static let statuses: [Self] =
         [201, 202, 205, 207, 208, 299].map { status in
             ranges("\(status) to a range") { $0.answer(status, Data("status \(status)".utf8)) }
@@ -174,7 +174,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
             ranges("202 without a length to a range") { $0.answer(202, Data("later".utf8)).without("ETag").lengthless },
         ]
 
-    /// Contradictions that only frames can express.
+    /// Servers with contradictions that only frames can express.
     private static let frames: [Self] = [
         Self("a stream that is reset without an error, and a length") { exchange in
             let answer = exchange.honest

@@ -4,8 +4,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A server that contradicts itself causes correct bytes or an error, but never wrong bytes or a hang. An honest server
-/// that resembles one causes a success.
+/// Servers that contradict themselves, which cause correct bytes or an error, but never wrong bytes or a hang.
+/// Downloads from honest servers that resemble them succeed.
 ///
 /// Each case is derived from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_CONTRADICTION` one of its cases.
 /// `CONVOY_CONTRADICTIONS` sets the number of cases (three per server by default).

@@ -5,7 +5,7 @@ import Foundation
 
 /// A scripted response, to be sent over HTTP/1.1 or HTTP/2.
 struct ScriptedAnswer: Sendable {
-    /// What happens to the connection or the stream.
+    /// The end of the response, of the connection or of the stream.
     enum End: Sendable {
         case whole
         /// The connection is closed after this many bytes of the body.
@@ -16,7 +16,7 @@ struct ScriptedAnswer: Sendable {
         case refused
         /// The connection is closed before the head.
         case dropped
-        /// HTTP/2 only; see ``FrameServer/Plan``.
+        /// GOAWAY is sent, over HTTP/2 only. See ``FrameServer/Plan``.
         case goAway(after: Int, code: Int)
         case dataAfterEnd, resetAfterEnd, goAwayAfterEnd
     }
@@ -31,7 +31,7 @@ struct ScriptedAnswer: Sendable {
     var isEndedByConnection = false
     var hasInterim = false
     var trailers: [(String, String)] = []
-    /// HTTP/2 only.
+    /// The padding of DATA frames, in bytes, over HTTP/2 only.
     var padding = 0
 
     init(_ status: Int, _ fields: [(String, String)], _ body: Data) {
@@ -112,7 +112,7 @@ struct ScriptedExchange: Sendable {
     let asked: Int?
     /// The last requested byte, if specified.
     let askedLast: Int?
-    /// `If-Range`.
+    /// The value of `If-Range`.
     let condition: String?
     /// Whether the request was redirected here.
     let isElsewhere: Bool

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Each system call of a download fails in turn, in every possible way.
+/// Downloads in which each system call fails in turn, in every possible way.
 @Suite struct FailingCallTests {
     @Test(arguments: FailingCallRun.Scene.allCases)
     func `a failing system call ends a download once and loses no data`(_ scene: FailingCallRun.Scene) async throws {
@@ -35,7 +35,7 @@ import Testing
     }
 }
 
-/// Downloads with a failing call, followed by one without.
+/// A download with a failing call, followed by one without.
 struct FailingCallRun {
     enum Scene: String, CaseIterable, Sendable {
         /// No files exist.

@@ -56,7 +56,7 @@ import Testing
         #expect(Self.cause(of: first) == .ENOSPC, "\(String(describing: first.error))")
         #expect(!FileManager.default.fileExists(atPath: file.path))
 
-        // The disk is still full: the result is the same, and nothing is lost.
+        // The disk is still full, so the result is the same, and nothing is lost.
         let second = DownloadOperation(request: URLRequest(url: fixture.server.url("/file")), destination: file)
         second.completionQueue = .global()
         second.segmentCount = segments
@@ -95,7 +95,7 @@ import Testing
         #expect(fixture.names == ["file.bin"])
         let ranges = fixture.server.requests.map { $0.headers["Range"] }
         #expect(ranges.first == .some(nil))
-        // The journal needs space too.
+        // The journal also needs space.
         if limit > 64 << 10 { #expect(ranges.last == "bytes=\(limit)-", "\(ranges)") }
     }
 }

@@ -7,9 +7,9 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The power fails, or the process is killed, after each system call of a download.
+/// Downloads whose power fails, or whose process is killed, after each system call.
 ///
-/// With `CONVOY_POWER_CUTS`, this is repeated for all downloads that resume after a power failure, instead of some.
+/// `CONVOY_POWER_CUTS` repeats this for all downloads that resume after a power failure, instead of some.
 @Suite struct PowerCutTests {
     /// Synchronizations run concurrently with the download. On a busy machine they are late, so some recordings have
     /// too few of them, or in other places.
@@ -30,7 +30,7 @@ import Testing
         for attempt in 0..<Self.attempts where found == nil {
             let recording = try await record(scene, in: directory.file("recorded-\(attempt)"))
             let file = recording.calls.filter { if case .synchronize = $0 { true } else { false } }
-            // Otherwise hardly anything would be tested.
+            // A recording with fewer calls would test hardly anything.
             if file.count >= 3, recording.calls.count > 15 { found = recording }
         }
         let recording = try #require(found)
@@ -75,7 +75,7 @@ import Testing
             return faults
         }
         #expect(faults(of: calls) == 0)
-        // Otherwise the test could not fail.
+        // The check must find faults without synchronizations; otherwise the test could not fail.
         #expect(faults(of: calls.filter { if case .synchronize = $0 { false } else { true } }) > 0)
     }
 
@@ -111,7 +111,7 @@ private final class PowerCuts {
     /// The number of resumed downloads that get a power failure of their own.
     private let examined: Int
 
-    /// What a later download finds.
+    /// The state that a later download finds.
     private struct Found: Hashable {
         var tag: String?
         var written: [Range<Int64>] = []
@@ -176,7 +176,7 @@ private final class PowerCuts {
         return found
     }
 
-    /// Returns what a later download finds. All bytes that it relies on must exist.
+    /// Returns the state that a later download finds. All bytes that it relies on must exist.
     private func find(_ contents: DiskContents) throws -> Found {
         let folder = makeFolder()
         try contents.write(to: folder)

@@ -192,7 +192,7 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
-    /// Otherwise it could be mistaken for the journal of the new partial file.
+    /// The journal could otherwise be mistaken for that of the new partial file.
     @Test func `opening fails if a journal without a partial file cannot be removed`() throws {
         try Data("left".utf8).write(to: URL(fileURLWithPath: paths.journal))
         var calls = FileCalls()
@@ -236,7 +236,7 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
-    /// Its user is unknown, so it stays unchanged, without its name.
+    /// The user of the old file is unknown, so the file stays unchanged, without its name.
     @Test func `a partial file that cannot be locked is replaced by a new one`() throws {
         try claimed().close()
         let user = try FileHandle(forReadingFrom: URL(fileURLWithPath: paths.partial))

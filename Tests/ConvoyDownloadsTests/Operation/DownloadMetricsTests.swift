@@ -14,7 +14,7 @@ import Testing
     init() throws { fixture = try DownloadFixture() }
 
     @Test(arguments: [1, 4]) func `the metrics of a download contain the requests of its parts`(count: Int) async throws {
-        // Slow enough for all parts to get a response before the first one has fetched its range.
+        // The response is slow enough for all parts to get a response before the first one has fetched its range.
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
             var response = response
             response.effects.pace = .drip(bytes: 50_000, interval: 0.01)
@@ -74,7 +74,7 @@ import Testing
         try await fixture.server.waitForRequests(count: 2, timeout: 100)
         download.pause()
         gate.open()
-        // The measured pause.
+        // The metrics must include this pause.
         try await Task.sleep(for: .seconds(0.3))
         download.resume()
         try await download.finished()

@@ -41,7 +41,7 @@ struct DownloadOperationTests {
     }
 
     @Test(arguments: [1, 2, 4, 7]) func `segments are combined into the complete file`(count: Int) async {
-        // Otherwise the first connection may fetch everything before the others are open.
+        // With unlimited bandwidth, the first connection could fetch everything before the others are open.
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.bandwidth(bytesPerSecond: 6 << 20)
         }
         let download = await fixture.run(
@@ -75,7 +75,7 @@ struct DownloadOperationTests {
             request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
         }
         await fixture.run(fixture.download(to: name))
-        // The names that a later version looks for.
+        // A later version looks for these names.
         let digest = try #require(MessageDigest.sha256(Data(name.utf8))).hexadecimalString
         let stem = "\(name.prefix(224))-\(digest.prefix(16))"
         #expect(fixture.names == ["\(stem).convoyjournal", "\(stem).convoypart"])

@@ -16,7 +16,7 @@ import Testing
 
     // MARK: The destination
 
-    /// Delays a file that is about to get its name.
+    /// A download that delays the renaming of its file.
     private final class HeldDownload: DownloadOperation, @unchecked Sendable {
         let commits = DispatchSemaphore(value: 0)
         let goesOn = DispatchSemaphore(value: 0)

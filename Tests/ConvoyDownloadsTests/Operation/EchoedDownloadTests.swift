@@ -8,8 +8,8 @@ import Testing
 
 @testable import ConvoyDownloads
 
-/// Downloads of files whose tags contain arbitrary bytes resume with these bytes or start over, also in another
-/// process.
+/// Downloads of files whose tags contain arbitrary bytes, which resume with these bytes or start over, including in
+/// another process.
 @Suite struct EchoedDownloadTests {
     let server: ValidatorServer
     let directory: TemporaryDirectory

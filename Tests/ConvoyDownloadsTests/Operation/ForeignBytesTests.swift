@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Foreign bytes in a place where a download looks for its own.
+/// Foreign bytes at the path where a download looks for its own.
 struct ForeignBytesTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -36,7 +36,7 @@ struct ForeignBytesTests {
         #expect(fixture.names.filter { !$0.hasPrefix("other") } == ["file.bin"])
     }
 
-    /// Bytes that were combined because of a checksum are not known to be the file of one source.
+    /// Bytes that were combined because of a checksum may come from several sources.
     @Test func `bytes from a mirror are not resumed without the checksum`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 1_000_000) : .status(503)

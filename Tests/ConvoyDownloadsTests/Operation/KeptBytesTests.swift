@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Existing bytes are kept until a better file is complete.
+/// Existing bytes, which are kept until a better file is complete.
 struct KeptBytesTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -32,7 +32,7 @@ struct KeptBytesTests {
 
     // MARK: Replacing
 
-    /// A response that cannot be the resource that was begun, in the ways in which a network that asks for a login differs.
+    /// Responses that cannot be the resource whose download was begun, such as the login page of a network.
     enum Unrelated: CaseIterable {
         case page, longPage, shorter, pageByRedirect
 
@@ -86,7 +86,7 @@ struct KeptBytesTests {
         try stored.write(to: fixture.file(name))
         serve(kind)
         let download = await fixture.run(fixture.download(to: name) { $0.existingFilePolicy = .resume })
-        // A page that is longer than the file may be its new contents, unless the name says otherwise.
+        // A page that is longer than the file may be its new contents, unless its name contradicts that.
         guard name == "file.tar.gz" || kind != .longPage else {
             #expect(download.error == nil)
             return

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// New short files are kept in memory until complete.
+/// New short files, which are kept in memory until complete.
 @Suite struct ShortFileTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 8192)
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// Records the names of the calls, and makes them.
+    /// A log of the names of calls, which it also makes.
     private final class Log: Sendable {
         private let names = Locked<[String]>([])
         var called: [String] { names.withLock { $0 } }

@@ -7,7 +7,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Slow file system calls run on worker threads, while the network thread serves other transfers.
+/// Slow file system calls, which run on worker threads while the network thread serves other transfers.
 @Suite struct SlowDiskTests {
     @Test func `worker threads reserve space and write to a slow disk`() async throws {
         let size = 4 << 20
@@ -28,7 +28,7 @@ import Testing
                     writes.append(NetworkThread.isCurrent)
                     return writes.count
                 }
-                // As slow as a busy disk.
+                // This call is as slow as on a busy disk.
                 if count == 3 { usleep(useconds_t(FileSink.longestWrite / 1_000) + 1_000) }
                 return write(descriptor, bytes, offset)
             }

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A process that is killed during a download.
+/// Processes that are killed during a download.
 ///
 /// `CONVOY_DOWNLOAD_KILLS` sets the number of kills (3); if it is set, the file is larger and slower.
 @Suite struct DownloadKillTests {
@@ -37,7 +37,7 @@ import Testing
             let process = try DownloadProgram.start(server.url("/file"), file, options, log: counter.file("log"))
             // The start time of a program depends on the load of the machine.
             try await waitUntil("its first request") { !server.requests.isEmpty || !process.isRunning }
-            // Spread evenly from before the first byte to about the last.
+            // The kills are spread evenly from before the first byte to about the last.
             let duration = Double(size) / Double(rate)
             let share = (Double(round) + Double.random(in: 0..<1, using: &random)) / Double(count)
             let moment = share * (duration * 1.05 + 0.05)
@@ -68,7 +68,7 @@ import Testing
         print(
             "kills: \(test.testDescription): \(killed) of \(count), \(continued) in the middle; fetched "
                 + "\(fetched / Double(count)) of the file on average, \(most) at most")
-        // Otherwise nothing was tested.
+        // The test is meaningful only if enough downloads were resumed.
         #expect(continued > 0 && continued >= count / 3)
         server.stop()
     }

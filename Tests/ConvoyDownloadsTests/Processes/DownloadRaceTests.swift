@@ -65,7 +65,7 @@ import Testing
         let theirs = Data("theirs".utf8)
         let operation = fixture.download { download in
             download.existingFilePolicy = policy
-            // Otherwise it is opened only when its first bytes arrive.
+            // With one segment, the file would be opened only when its first bytes arrive.
             download.segmentCount = 2
             let (open, file) = (download.fileCalls.open, fixture.file())
             download.fileCalls.open = { path, flags, mode in
@@ -82,7 +82,7 @@ import Testing
     /// One download discards its partial file while others open it.
     @Test func `a download reports no file error if another one removes its partial file`() async throws {
         let fixture = try DownloadFixture()
-        // Without a validator nothing is kept, so each download removes its partial file at the end.
+        // Without a validator, no bytes are kept, so each download removes its partial file at the end.
         fixture.server.serve(Data(repeating: 7, count: 50_000), at: "/file") { _, response in
             response.truncated(afterBytes: 20_000)
         }

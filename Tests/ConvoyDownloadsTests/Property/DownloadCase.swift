@@ -2,14 +2,14 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// A download with everything that happens to it, determined by the seed and the number.
+/// A download with all events during it, determined by the seed and the number.
 struct DownloadCase: Sendable, CustomStringConvertible {
     enum Sameness: String, CaseIterable, Sendable {
         /// The mirror has the same file.
         case same
-        /// It has another file of the same length.
+        /// The mirror has another file of the same length.
         case other
-        /// It has another file of another length.
+        /// The mirror has another file of another length.
         case otherLength
     }
 
@@ -18,13 +18,13 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         var sameness: Sameness
     }
 
-    /// What happens to an operation after some bytes.
+    /// An event of an operation after some bytes.
     enum Event: Sendable {
         case pause(gap: Int)
         case cancel
     }
 
-    /// What happens between the operations.
+    /// The changes between the operations.
     enum World: String, CaseIterable, Sendable {
         case calm
         /// The disk disappears during each operation while the system keeps running: unsynchronized changes may be
@@ -39,7 +39,7 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     let seed: UInt64
     let number: Int
     let world: World
-    /// What each operation knows.
+    /// The checksums and mirrors available to each operation.
     let knowledge: [(checksum: Bool, pieces: Bool, mirrors: Bool)]
     let behaviour: ServerBehaviour
     let mirrors: [Mirror]

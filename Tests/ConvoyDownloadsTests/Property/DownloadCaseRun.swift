@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import ConvoySupport
 
-/// Runs and checks one case. Blocks its thread.
+/// A case that is run and checked, which blocks its thread.
 final class DownloadCaseRun {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"

@@ -4,11 +4,11 @@ import Foundation
 import ConvoySupport
 import Testing
 
-/// Whatever servers and mirrors do, and whatever happens during a download, it completes once, with a correct file, or
-/// with an error and the old file.
+/// Tests that a download completes once, with a correct file, or with an error and the old file, for any behaviour of
+/// servers and mirrors and any event.
 ///
 /// Each case is derived from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_DOWNLOAD` one of its cases.
-/// `CONVOY_DOWNLOADS` sets the number of cases, `CONVOY_BEHAVIOURS` limits them to these behaviours.
+/// `CONVOY_DOWNLOADS` sets the number of cases, and `CONVOY_BEHAVIOURS` limits the behaviours.
 struct DownloadPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
     /// The number of concurrent cases: most of them wait for a slice, a pause or a timeout.

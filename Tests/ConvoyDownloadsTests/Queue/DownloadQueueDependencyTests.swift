@@ -89,7 +89,7 @@ struct DownloadQueueDependencyTests {
             #expect(operation.cancellationReason as? DownloadQueueError == .dependencyFailed(id))
         }
         #expect(fixture.server.requests.map(\.text) == ["first"])
-        // This is stored: it does not depend on the result of the first.
+        // The failures of the dependents are stored, regardless of a later result of the first entry.
         queue.pause()
         try queue.retry(first.id)
         await queue.close()

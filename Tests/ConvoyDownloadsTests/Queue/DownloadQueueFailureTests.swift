@@ -35,7 +35,7 @@ struct DownloadQueueFailureTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: path).count == 1)
     }
 
-    /// A program may keep it as long as it likes.
+    /// A program may retain the operation as long as it likes.
     @Test func `a finished operation retains nothing of its queue`() async throws {
         let queue = try fixture.open()
         let request = fixture.post()
@@ -111,7 +111,7 @@ struct DownloadQueueFailureTests {
             let next = try fixture.open(copy)
             #expect(next.unreadableEntries.count == 1, "\(change)")
             #expect(next.entries.count == 1, "\(change)")
-            // It gets its own position.
+            // The new entry gets its own position.
             try await next.enqueue(fixture.post())
             next.start()
             try await next.waitUntilAllFinished()
@@ -151,7 +151,7 @@ struct DownloadQueueFailureTests {
         #expect(result.text == "1\n")
     }
 
-    /// The identifier by which other versions recognize it.
+    /// Other versions recognize the database by this identifier.
     @Test func `the database has the application ID of a queue`() async throws {
         await (try fixture.open()).close()
         let result = try ProcessRunner.run("sqlite3", [database.path, "PRAGMA application_id"])

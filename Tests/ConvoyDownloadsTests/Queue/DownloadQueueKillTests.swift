@@ -5,7 +5,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A queue in a process that is killed.
+/// Queues in processes that are killed.
 @Suite struct DownloadQueueKillTests {
     private let fixture: QueueFixture
 
@@ -114,7 +114,7 @@ import Testing
             }
             round += 1
         }
-        // Otherwise nothing was tested.
+        // The test is meaningful only if a process was killed.
         #expect(kills > 0)
         print("\(kills) kills, \(count) requests, \(posts.withLock { $0.count }) posts")
         for number in stride(from: 0, to: count, by: 2) { #expect(fixture.contents("\(number)") == bytes, "\(number)") }

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The queue retries temporary failures, in this process and in the next one.
+/// Retries of temporary failures by a queue, in this process and in the next one.
 struct DownloadQueueRetryTests {
     private let fixture: QueueFixture
 
@@ -76,7 +76,7 @@ struct DownloadQueueRetryTests {
             let entry = try #require(restored.entry(download.id))
             #expect(entry.nextAttemptAt == next)
             #expect((entry.state, entry.attempts) == (.waiting, 1))
-            // It can be retried before its time. The policy has one retry left for it.
+            // The entry can be retried before its time. The policy has one retry left for it.
             try restored.retry(download.id)
             attempts += 1
             try await waitUntil("another attempt") { [attempts] in fixture.server.requests.count >= attempts }
@@ -141,7 +141,7 @@ struct DownloadQueueRetryTests {
         try await queue.waitFor(.failed, of: answered.id)
         try await waitUntil("a wait") { queue.entry(refused.id)?.nextAttemptAt != nil }
         try await queue.flush()
-        // Nothing was sent, and the next process knows that.
+        // Nothing was sent, and the queue has stored this for the next process.
         let next = try fixture.openAsAfterKill(retryPolicy: policy(1000, delay: 3000))
         #expect(next.states == [.waiting, .failed])
     }

@@ -90,7 +90,7 @@ struct DownloadQueueTests {
     @Test func `nothing runs before start()`() async throws {
         let queue = try fixture.open()
         let operation = try await queue.enqueue(fixture.download())
-        // Awaiting an operation usually starts it, but not in a queue.
+        // Awaiting an operation usually starts it, but not if it is in a queue.
         let waiting = Task { try await operation.finished() }
         try await queue.flush()
         #expect(queue.states == [.waiting])

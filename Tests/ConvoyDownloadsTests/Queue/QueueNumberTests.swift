@@ -17,7 +17,7 @@ import Testing
     ]
     private static let numbers = ["\(Int64.min)", "\(Int64.max)", "-1", "9e999", "'x'"]
 
-    /// Whatever a column contains, the queue opens, and each entry ends or is unreadable.
+    /// The queue opens with any number in a column, and each entry ends or is unreadable.
     @Test func `extreme numbers in the database do not stop the queue`() async throws {
         let queue = try fixture.open()
         try await queue.enqueue([fixture.post(), fixture.download()])

@@ -2,7 +2,7 @@ import ConvoyDownloads
 import Testing
 
 struct ByteRangesTests {
-    /// Compares them with sets of numbers.
+    /// Sets of numbers are an independent model of the ranges.
     @Test func `sets of ranges behave like sets of numbers`() {
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<300 {

@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Single responses, and how a plan handles them.
+/// The handling of single responses by a plan.
 @Suite struct DownloadPlanTests {
     private let url: URL
 
@@ -117,7 +117,7 @@ import Testing
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: nil), for: first.id) == .startsOver)
         bring(50, first.id, &plan, at: 1)
-        // Fewer than the tag had before.
+        // The response has fewer bytes than the tag had before.
         _ = plan.didEnd(first.id, .complete, at: 2)
         #expect(!plan.isComplete)
         let next = plan.begin()
@@ -139,7 +139,7 @@ import Testing
         #expect(plan.evaluate(whole("\"2\"", length: 70), for: third.id) == .startsOver)
     }
 
-    /// The honest source must not be dropped with the lying one.
+    /// The honest source must not be dropped together with the other one.
     @Test func `each source is tried alone after a wrong piece from several sources`() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         let other = try #require(URL(string: "http://other/file"))
@@ -276,7 +276,7 @@ import Testing
             headers: [("ETag", "\"1\""), ("Content-Range", "bytes 50-99/100"), ("Content-Length", "50")])
         #expect(plan.evaluate(answer, for: second.id) == .useless)
         #expect(plan.didEnd(second.id, .useless, at: 3) == .more)
-        // It has not failed.
+        // The source has not failed.
         #expect(plan.sources[0].isUsable && plan.sources[0].failures == 0)
         #expect(bring(40, first.id, &plan, at: 4) == .ends)
     }

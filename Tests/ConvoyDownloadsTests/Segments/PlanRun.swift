@@ -5,7 +5,7 @@ import Foundation
 
 @testable import ConvoyDownloads
 
-/// Executes a plan with simulated servers, like `Download`, and checks it after each step.
+/// A plan that is executed with simulated servers, as in `Download`, and checked after each step.
 struct PlanRun {
     /// A byte of the simulated file: its version and its position.
     private struct Byte: Equatable {

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 
-/// Servers as values, which do everything that servers do, but never send bytes other than those they announce.
+/// Simulated servers, which have all behaviours of real servers, but never send bytes other than those they announce.
 struct SimulatedServers {
     /// The version of a place at some time. Its bytes are identified by its number and their positions.
     struct Version: Equatable {
@@ -13,7 +13,7 @@ struct SimulatedServers {
         let modified: String?
     }
 
-    /// What a server sends after a head.
+    /// The data that a server sends after a head.
     struct Answer {
         let head: ResponseHead?
         var version = 0
@@ -135,7 +135,7 @@ struct SimulatedServers {
         if Int.random(in: 0..<4, using: &random) > 0 {
             fields.append(("Content-Length", "\(end - start)"))
         } else if Int.random(in: 0..<4, using: &random) == 0 {
-            // It sends more or fewer bytes than announced.
+            // The server sends more or fewer bytes than announced.
             answer.end = Int.random(in: start...end + 3, using: &random)
         }
         if Int.random(in: 0..<6, using: &random) == 0 {

@@ -1,6 +1,6 @@
 import ConvoyTestSupport
 
-/// A disk that keeps everything synchronized, and an arbitrary part of the rest.
+/// A disk that keeps everything that was synchronized, and an arbitrary part of the rest.
 ///
 /// Of the unsynchronized calls, it may keep all, none, one, or all but one; names without contents, and contents
 /// without names; lengths without bytes, which are then zeros; and half of the last write. Synchronizing a file secures

@@ -134,7 +134,7 @@ extension [UInt8] {
     }
 }
 
-/// Records the changes to one directory, one after another, so that their order is known.
+/// A recorder of the changes to one directory, which makes them one after another, so that their order is known.
 final class DiskRecorder: Sendable {
     private struct State {
         var calls: [DiskCall] = []

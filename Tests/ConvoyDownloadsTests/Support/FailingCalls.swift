@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// System calls of which one fails, or all from one on.
+/// System calls of which one fails, or all from one call on.
 final class FailingCalls: Sendable {
     enum Name: String, CaseIterable, Sendable {
         case open, lock, duplicate, close, rename, renameWithoutReplacing, link, name, writeAt, readAt, truncate, allocate
@@ -70,7 +70,7 @@ final class FailingCalls: Sendable {
         calls.lock = { [self] descriptor in checked(.lock) { real.lock(descriptor) } }
         calls.duplicate = { [self] descriptor in checked(.duplicate) { real.duplicate(descriptor) } }
         calls.close = { [self] descriptor in
-            // Whatever `close` returns, the descriptor is closed.
+            // The descriptor is closed regardless of the result of `close`.
             let result = real.close(descriptor)
             return checked(.close) { result }
         }

@@ -7,13 +7,13 @@ import Testing
 final class SmallDisk: Sendable {
     private let holder: ChildProcess
     private let folder: TemporaryDirectory
-    /// Its root, as seen by this process.
+    /// The root of the file system, as seen by this process.
     let url: URL
 
-    /// Whether the system permits it.
+    /// Whether the system permits mounting such a file system.
     static let canBeMade = (try? SmallDisk(bytes: 1 << 20)) != nil
 
-    /// Nil if the system does not permit it.
+    /// Creates a file system; nil if the system does not permit that.
     init?(bytes: Int) throws {
         folder = try TemporaryDirectory(prefix: "convoy-disk")
         let (mount, ready) = (folder.file("mount"), folder.file("ready"))

@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyTool
 
 @Suite struct HelpTests {
-    /// The arguments that print each page.
+    /// The arguments that print each help page.
     private static let pages: [[String]] =
         [[]]
         + Command.allCases.flatMap { command in
@@ -84,7 +84,7 @@ import Testing
         #expect(try await page("get", "--help", "files") == topic)
         #expect(try await page("get", "-h", "files") == topic)
         #expect(try topic == Help.page(["get", "files"]) + "\n")
-        // Also at the end of a complete command line.
+        // The option works at the end of a complete command line as well.
         #expect(try await page("get", "-q", "https://example.com/", "--help") == command)
         #expect(try await page("get", "https://example.com/", "--help", "files") == topic)
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Everything that lists options uses the same table.
+/// The table of options, which everything that lists options must use.
 @Suite struct OptionTableTests {
     /// An option of a command.
     struct Case: Sendable, CustomTestStringConvertible {

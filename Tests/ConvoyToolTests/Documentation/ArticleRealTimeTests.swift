@@ -5,7 +5,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// What the code of the article about real time does.
+/// The behaviour of the code in the article about real time.
 @Suite struct ArticleRealTimeTests {
     private struct Document: Decodable, Sendable { let title: String }
 

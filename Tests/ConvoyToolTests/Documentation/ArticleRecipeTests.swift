@@ -151,7 +151,7 @@ func cancelOnInterrupt(_ manager: HTTPRequestOperationManager) -> any DispatchSo
 }
 // Article: end
 
-/// What the mirror and the dashboard do.
+/// The behaviour of the mirror and the dashboard.
 @Suite struct ArticleRecipeTests {
     private let server: TestServer
     private let manager: HTTPRequestOperationManager

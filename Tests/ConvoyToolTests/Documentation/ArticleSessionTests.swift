@@ -6,7 +6,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// What the code of the article about sessions does, and that of the one for those who come from AFNetworking's.
+/// The behaviour of the code in the article about sessions, and in that for users of AFNetworking's sessions.
 @Suite struct ArticleSessionTests {
     private let server: TestServer
     private let scratch: Scratch

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What the code of the articles about streams and about watching operations does.
+/// The behaviour of the code in the articles about streams and about watching operations.
 @Suite struct ArticleStreamTests {
     private let server: TestServer
     private let manager: HTTPRequestOperationManager

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The code in the articles is the code that is compiled and run here.
+/// The code in the articles, which must equal the code that is compiled and run here.
 @Suite struct ArticleTests {
     private static let catalogue = SwiftCompiler.root.appendingPathComponent("Sources/Convoy/Convoy.docc")
 
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    /// What stands between two marks, without its indentation, and the name of its article.
+    /// Returns the code between each pair of marks, without its indentation, and the name of its article.
     private static func marked(_ source: String) -> [(article: String, block: String)] {
         var blocks: [(article: String, block: String)] = []
         var article: Substring?

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// The compiler of the toolchain, for code outside the package. It sees the modules that these tests run with.
+/// The compiler of the toolchain, for code outside the package. It uses the modules with which these tests run.
 enum SwiftCompiler {
     /// An error or a warning.
     struct Diagnostic: Hashable, CustomStringConvertible {
@@ -23,7 +23,7 @@ enum SwiftCompiler {
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let modules = URL(fileURLWithPath: program).deletingLastPathComponent().appendingPathComponent("Modules")
         var arguments = ["-typecheck", file.path, "-swift-version", "6", "-I", modules.path]
-        // A separate cache, because that of the build may use other flags.
+        // Use a separate cache, because that of the build may use other flags.
         arguments += ["-module-cache-path", scratch.url.appendingPathComponent("cache").path]
         for folder in try FileManager.default.contentsOfDirectory(atPath: root.appendingPathComponent("Sources").path) {
             let map = root.appendingPathComponent("Sources/\(folder)/module.modulemap")

@@ -46,7 +46,7 @@ import Testing
 
     @Test func `writing to a pipe without a reader fails after --max-time`() async throws {
         let pipe = try makePipe("pipe")
-        // Repeated, because the program ends while a thread may still be writing to the pipe.
+        // Repeat this, because the program ends while a thread may still be writing to the pipe.
         for _ in 1...20 {
             let result = try await bench.get("-o", pipe, "--max-time", "0.1", bench.url("/x"))
             #expect(result.status == 6, "\(result.errors)")

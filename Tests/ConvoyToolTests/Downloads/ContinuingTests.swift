@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Runs that are interrupted and resumed.
+/// Runs that are interrupted and later resumed.
 @Suite(.serialized) struct ContinuingTests {
     let bench: Workbench
     let gate = TestServer.Gate()

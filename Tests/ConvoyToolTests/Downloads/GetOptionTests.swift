@@ -177,7 +177,7 @@ import Testing
         let result = try await bench.get("--limit-rate", "200k", bench.url("/a"), bench.url("/b"))
         let seconds = (ContinuousClock.now - begun).seconds
         #expect(result.status == 0)
-        // 300 kB at 205 kB per second, with a burst allowance of an eighth of a second.
+        // The limit is 205 kB per second for 300 kB, with a burst allowance of an eighth of a second.
         #expect(seconds > 1.0)
     }
 

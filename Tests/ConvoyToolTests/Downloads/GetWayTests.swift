@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The source address of `convoy get`, what it remembers about servers, and its minimum rate.
+/// The source address of `convoy get`, the policies it stores about servers, and its minimum rate.
 @Suite(.serialized) struct GetWayTests {
     let bench: Workbench
 
@@ -15,7 +15,7 @@ import Testing
     @Test func `--interface sets the source address of connections`() async throws {
         bench.server.route("/x", .text("x"))
         #expect(try await bench.get("--interface", "127.0.0.1", bench.url("/x")).status == 0)
-        // A different address family, an address of another machine, and a missing interface.
+        // The sources are a different address family, an address of another machine, and a missing interface.
         for place in ["::1", "192.0.2.1", "no-such-if0"] {
             let result = try await bench.get("-f", "--retry", "0", "--interface", place, bench.url("/x"))
             #expect(result.status == 4, "\(place): \(result.errors)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Unusual things at the destination of a download, and responses that are not a file.
+/// Unusual files at the destination of a download, and responses that are not a file.
 @Suite(.serialized) struct OddFileTests {
     let bench: Workbench
 

@@ -49,7 +49,8 @@ struct UsualCommandTests {
         return generator.data(count: count)
     }
 
-    /// `wget -c -i list`: in the list, some files are complete, one is incomplete, and the others do not exist.
+    /// The command is `wget -c -i list`. Some files of the list are complete, one is incomplete, and the others do not
+    /// exist.
     @Test(arguments: kinds)
     func `an interrupted list resumes where it stopped`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
@@ -72,7 +73,8 @@ struct UsualCommandTests {
         _ = server.owner
     }
 
-    /// `curl --remote-name-all --parallel URL…`: many URLs in parallel, each saved under its own name.
+    /// The command is `curl --remote-name-all --parallel URL…`, which downloads many URLs in parallel, each under its
+    /// own name.
     @Test(arguments: kinds)
     func `many URLs download in parallel, each under its own name`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
@@ -87,7 +89,7 @@ struct UsualCommandTests {
         _ = server.owner
     }
 
-    /// `aria2c -x4 -j8 -i list`: a list with names and checksums, with four connections per file.
+    /// The command is `aria2c -x4 -j8 -i list`, whose list has names and checksums, with four connections per file.
     @Test(arguments: kinds)
     func `the files of a list are downloaded in segments, named and verified`(_ kind: Kind) async throws {
         let server = try kind.start(), scratch = try Scratch()
@@ -100,7 +102,7 @@ struct UsualCommandTests {
                 "\(server.url("s\(index).bin"))\n  out=part \(index).bin\n  dir=d\(index)\n  checksum=sha-256=\(digest)\n"
         }
         try scratch.write(list, to: "list")
-        // Slow enough that no file completes before its segments have started, even on a busy machine.
+        // The rate is low enough that no file completes before its segments have started, even on a busy machine.
         let arguments = ["get", "--segments", "4", "-j", "8", "-v", "--limit-rate", "12M", "-i", "list"]
         let result = try await ToolProcess.run(arguments, in: scratch.url)
         #expect(result.status == 0, "\(result.errors.suffix(2000))")
@@ -117,7 +119,7 @@ struct HabitTests {
         let theirs: String
         let ours: String
         let verdict: Verdict
-        /// The result: `file NAME`, `output` …
+        /// The expected result: `file NAME`, `output` …
         let result: String
         var testDescription: String { theirs }
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// `convoy queue`, on each store.
+/// The command `convoy queue` on each store.
 @Suite struct QueueCommandTests {
     @Test(arguments: QueueGround.Store.available)
     func `added requests run in dependency order and are listed`(_ store: QueueGround.Store) async throws {

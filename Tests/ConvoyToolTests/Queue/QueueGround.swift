@@ -11,7 +11,7 @@ import Testing
 import ConvoyPostgres
 #endif
 
-/// A separate store for a test, as given to the tool, with a server and a directory.
+/// A separate store for a test, in the form given to the tool, with a server and a directory.
 final class QueueGround: Sendable {
     enum Store: String, Sendable, CustomTestStringConvertible {
         case sqlite, postgres

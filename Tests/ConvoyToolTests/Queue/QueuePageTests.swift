@@ -55,7 +55,7 @@ struct QueuePage {
     }
 }
 
-/// `convoy queue serve`.
+/// The page of `convoy queue serve`.
 @Suite struct QueuePageTests {
     let ground: QueueGround
     let process: ToolProcess

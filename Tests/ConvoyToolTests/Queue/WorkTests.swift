@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// `convoy work`.
+/// The command `convoy work`.
 @Suite struct WorkTests {
     @Test(arguments: QueueGround.Store.available)
     func `the first signal drains the worker, which exits successfully`(_ store: QueueGround.Store) async throws {

@@ -8,7 +8,8 @@ final class PseudoTerminal: Sendable {
     /// The path of the terminal.
     let path: String
     private let screen: Int32
-    /// Kept open, so that the screen stays readable while no program has opened the terminal.
+    /// The descriptor of the terminal, which stays open so that the screen is readable while no program has opened the
+    /// terminal.
     private let program: Int32
     private let shown = Locked<[UInt8]>([])
 
@@ -22,17 +23,17 @@ final class PseudoTerminal: Sendable {
         _ = fcntl(screen, F_SETFL, fcntl(screen, F_GETFL) | O_NONBLOCK)
     }
 
-    /// Also ends the programs on this terminal, with a SIGHUP.
+    /// Closing the terminal also ends its programs with a SIGHUP.
     deinit {
         close(program)
         close(screen)
     }
 
-    /// Returns a shell command that runs with this as its controlling terminal (`/dev/tty`) and standard input. Standard
-    /// output and standard error remain those of the shell.
+    /// Returns a shell command that runs with this terminal as its controlling terminal (`/dev/tty`) and standard
+    /// input. Standard output and standard error remain those of the shell.
     func command(_ command: String) -> String { "exec setsid --ctty --wait bash -c '\(command)' <\(path)" }
 
-    /// Everything shown so far.
+    /// The text that the terminal has shown so far.
     var text: String {
         shown.withLock { shown in
             var bytes = [UInt8](repeating: 0, count: 4096)

@@ -19,7 +19,7 @@ final class Tmux: Sendable {
         let environment = [
             "LC_ALL": "C.UTF-8", "HISTFILE": "/dev/null", "XDG_CONFIG_HOME": directory.path,
             "convoy": try ToolProcess.executable().path,
-            // Ends a shell that was left behind.
+            // The timeout ends a shell that was left behind.
             "TMOUT": "120",
         ]
         try tmux(
@@ -40,7 +40,7 @@ final class Tmux: Sendable {
 
     // MARK: Input
 
-    /// Runs a command in the shell. Earlier lines are above it, so it begins at the bottom of the window.
+    /// Runs a command in the shell. Its output begins at the bottom of the window, below earlier lines.
     func run(_ command: String) async throws {
         try "for n in {1..60}; do echo line $n; done\n\(command)\n"
             .write(to: directory.appendingPathComponent(".command"), atomically: true, encoding: .utf8)

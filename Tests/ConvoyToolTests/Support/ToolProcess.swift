@@ -7,7 +7,7 @@ import Testing
 final class ToolProcess: Sendable {
     /// The result of a run.
     struct Result: Sendable {
-        /// The exit status, or the number of the signal that ended it, negated.
+        /// The exit status, or the negated number of the signal that ended the program.
         var status: Int32
         var output: String
         var errors: String
@@ -89,9 +89,9 @@ final class ToolProcess: Sendable {
         variables["TERM"] = "xterm"
         variables["LC_ALL"] = "C.UTF-8"
         for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "NO_COLOR"] { variables[name] = nil }
-        // Ignores the configuration of the user who runs the tests.
+        // Ignore the configuration of the user who runs the tests.
         variables["XDG_CONFIG_HOME"] = self.directory.appendingPathComponent("no-configuration").path
-        // Files rather than pipes, because a full pipe would block the program until it is read.
+        // Use files rather than pipes, because a full pipe would block the program until it is read.
         try Data(input.utf8).write(to: self.directory.appendingPathComponent("input"))
         var files: [Int32] = []
         defer { for file in files { close(file) } }
