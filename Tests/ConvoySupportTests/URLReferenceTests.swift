@@ -105,7 +105,7 @@ struct URLReferenceTests {
         #expect(URLReference.url(Array("http://b".utf8) + [0xFC] + Array("cher/".utf8)) == nil)
     }
 
-    /// Random text that resembles a reference, and an unusual one.
+    /// Returns random text that resembles a reference, and an unusual one.
     private static func randomReference(_ generator: inout some RandomNumberGenerator) -> String {
         let pieces = [
             "http:", "https:", "HTTP:", "x:", "//", "/", "/", "\\", "..", ".", "a", "B", "é", "日", "%", "%41", "%2e", "%2F",

@@ -62,7 +62,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Like `response`, but returns the error of a request that should fail.
+    /// Sends a request like `response`, but returns the error of a request that should fail.
     func failure(
         _ method: HTTPMethod, _ path: String, parameters: ParameterValue? = nil, headers: [String: String?] = [:],
         _ change: (HTTPRequestOperation) throws -> Void = { _ in }

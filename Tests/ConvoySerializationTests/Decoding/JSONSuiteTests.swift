@@ -7,7 +7,7 @@ import Testing
 /// The files of the JSON Parsing Test Suite (https://github.com/nst/JSONTestSuite), decoded by both decoders.
 @Suite(.enabled(if: ConformanceSuite.directory("json") != nil, .init(rawValue: ConformanceSuite.hint("json"))))
 struct JSONSuiteTests {
-    /// `y_` files must be accepted, `n_` files must be rejected, and `i_` files may be either.
+    /// Returns the files of the suite: `y_` files must be accepted, `n_` files rejected, and `i_` files may be either.
     private func files() throws -> [(name: String, data: Data)] {
         let directory = try #require(ConformanceSuite.directory("json"))
         let all = FileManager.default.enumerator(at: directory, includingPropertiesForKeys: nil)

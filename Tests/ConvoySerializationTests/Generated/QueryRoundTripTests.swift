@@ -11,7 +11,7 @@ import Testing
         var value: ParameterValue
     }
 
-    /// The scalars of a tree with their paths, as far as the style preserves them.
+    /// Returns the scalars of a tree with their paths, as far as the style preserves them.
     private func leaves(
         _ value: ParameterValue, _ path: [QueryDecoder.Step], _ style: QueryStringStyle, _ into: inout [Leaf]
     ) {

@@ -106,7 +106,7 @@ private final class HandlerCalls: Sendable {
 
     var all: [String] { calls.withLock { $0 } }
 
-    /// - Parameter isRight: whether the error is the operation's.
+    /// - Parameter isRight: Whether the error is the operation's.
     func note(_ name: String, of operation: HTTPRequestOperation, isRight: Bool, _ object: Any?) {
         let isSame = "\(object ?? "none")" == "\(operation.responseObject ?? "none")"
         let problem = !operation.isFinished ? " too early" : !isRight ? " wrongly" : !isSame ? " with another object" : ""

@@ -23,7 +23,7 @@ import Testing
     /// thread.
     private static var openSockets: Int { ProcessMeters.descriptorTargets.count { $0.contains("socket:") } }
 
-    /// Five hundred tasks: suspended from the start, running, suspended in the middle, ended, or waiting for another
+    /// Creates five hundred tasks: suspended from the start, running, suspended in the middle, ended, or waiting for another
     /// task.
     private func tasks(_ fixture: SessionFixture, _ ends: Ends) async throws -> [SessionTask] {
         var tasks: [SessionTask] = []
