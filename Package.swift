@@ -337,7 +337,7 @@ let package = Package(
                 "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoyStorySupport", "ConvoySupport",
                 "ConvoyTestServer", "ConvoyTestSupport",
             ],
-            swiftSettings: swiftSettings),
+            exclude: ["Retry/decisions.txt"], swiftSettings: swiftSettings),
         // The engine on simulated threads, in every order.
         .testTarget(
             name: "SimulationTests",

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySupport
 import ConvoyTransport
 import Foundation
@@ -7,7 +8,11 @@ import FoundationNetworking
 
 /// A transport whose connections end in turn as specified by a script.
 final class ScriptedTransport: Transport {
-    enum End { case unsent, lost, refused, unproven, answer }
+    enum End {
+        case unsent, lost, refused, unproven, answer
+        case failure(URLError.Code)
+        case status(Int, [(String, String)])
+    }
 
     private struct State {
         var script: [End]
@@ -34,7 +39,7 @@ final class ScriptedTransport: Transport {
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection {
         state.withLock { $0.mayUseHTTP2.append(configuration.usesHTTP2) }
-        return ScriptedConnection(request, delegate, self)
+        return ScriptedConnection(request, configuration, delegate, self)
     }
 
     func perform(_ block: @escaping @Sendable () -> Void) { network.async(execute: block) }
@@ -60,13 +65,20 @@ final class ScriptedTransport: Transport {
 
 final class ScriptedConnection: Connection, @unchecked Sendable {
     let originalRequest: URLRequest
+    private let configuration: ConnectionConfiguration
     private let delegate: any URLConnectionDelegate
     private let network: ScriptedTransport
     /// On the network's queue.
     private var isOver = false
 
-    init(_ request: URLRequest, _ delegate: any URLConnectionDelegate, _ network: ScriptedTransport) {
-        (originalRequest, self.delegate, self.network) = (request, delegate, network)
+    init(
+        _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any URLConnectionDelegate,
+        _ network: ScriptedTransport
+    ) {
+        originalRequest = request
+        self.configuration = configuration
+        self.delegate = delegate
+        self.network = network
     }
 
     func start() { network.perform { self.run() } }
@@ -83,12 +95,18 @@ final class ScriptedConnection: Connection, @unchecked Sendable {
     private func run() {
         guard !isOver, let url = originalRequest.url else { return }
         var userInfo: [String: Any] = [NSURLErrorFailingURLErrorKey: url]
+        authorize(url)
         let end = network.end(of: originalRequest)
         isOver = true
         switch end {
         case .answer:
             delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: 200, headers: []))
             delegate.connectionDidFinish(self)
+        case .status(let status, let headers):
+            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers))
+            delegate.connectionDidFinish(self)
+        case .failure(let code):
+            delegate.connection(self, didFailWith: URLError(code, userInfo: userInfo))
         case .unsent:
             userInfo[URLError.nothingWasSentKey] = true
             fallthrough
@@ -102,5 +120,14 @@ final class ScriptedConnection: Connection, @unchecked Sendable {
         case .refused:
             delegate.connection(self, didFailWith: URLError(.cannotConnectToHost, userInfo: userInfo))
         }
+    }
+
+    /// Requests the answer to an earlier challenge, as a transfer does before it sends its request.
+    private func authorize(_ url: URL) {
+        guard let authorizer = configuration.authorizer?.authorizer, let server = AuthenticatingServer(url) else { return }
+        let target = AuthorizationTarget(
+            server: server, method: originalRequest.httpMethod ?? "GET", uri: url.path, body: Data(), mayBlock: false,
+            hasOwn: originalRequest.value(forHTTPHeaderField: "Authorization") != nil)
+        _ = authorizer.authorization(for: target)
     }
 }
