@@ -258,6 +258,6 @@ extension Download {
         }
         // The remains of an earlier download are older than the file.
         if outcome != .downloaded { file?.discard() }
-        work?.succeed(with: url)
+        work?.finish(with: url)
     }
 }

@@ -264,7 +264,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
             current.begin(work)
         }
 
-        func end(_ operation: URLConnectionOperation) {
+        func release(_ operation: URLConnectionOperation) {
             (operation as? DownloadOperation)?.download.withLock { $0 }?.close()
         }
     }

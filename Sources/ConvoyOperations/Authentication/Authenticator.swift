@@ -118,12 +118,8 @@ public final class Authenticator: Sendable {
         take(waiter) { $0.refused(grant.generation, $1) }
     }
 
-    /// Returns the next step after a 401 for an operation that has already requested a refresh; nil if no newer token
-    /// exists and no refresh is running.
-    func stepIfSuperseded(_ grant: Grant, _ waiter: @escaping Waiter) -> Step? {
-        guard state.withLock({ $0.token.isNewer(than: grant.generation) }) else { return nil }
-        return refused(grant, waiter)
-    }
+    /// Whether a newer token than this one exists, or a running refresh will provide one.
+    func isSuperseded(_ grant: Grant) -> Bool { state.withLock { $0.token.isNewer(than: grant.generation) } }
 
     private func take(_ waiter: @escaping Waiter, _ event: (inout TokenState, TimeInterval) -> TokenState.Step) -> Step {
         let now = Double(MonotonicClock().now) / 1e9
@@ -157,11 +153,11 @@ public final class Authenticator: Sendable {
             } catch {
                 result = .failure(AuthenticatorError.refreshFailed(reason: error))
             }
-            end(number, result)
+            didRefresh(number, result)
         }
     }
 
-    private func end(_ number: Int, _ result: Result<AccessToken, any Error>) {
+    private func didRefresh(_ number: Int, _ result: Result<AccessToken, any Error>) {
         let (waiters, generation, old) = state.withLock { state -> ([Waiter], Int, TokenState) in
             let old = state.token
             let counts = state.token.end(number, result, at: Date())

@@ -49,7 +49,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The reasons why the connection is held.
     @exclusivity(unchecked) var flow = TransferState()
     /// The way in which the connection ended, possibly while it was held.
-    @exclusivity(unchecked) private var ending = ConnectionEnd.finished
+    @exclusivity(unchecked) private var connectionEnd = ConnectionEnd.finished
     /// The state that few attempts need, created when one of its members is first set.
     @exclusivity(unchecked) private var rare: Rare?
 
@@ -60,7 +60,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         @exclusivity(unchecked) var waiting: (any Connection)?
         @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
         @exclusivity(unchecked) var diverted: SinkQueue?
-        @exclusivity(unchecked) var closing: URLConnectionOperation?
+        @exclusivity(unchecked) var finishing: URLConnectionOperation?
         @exclusivity(unchecked) var respondedHead: ResponseHead?
     }
 
@@ -94,10 +94,10 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         get { rare?.diverted }
         set { set(\.diverted, newValue) }
     }
-    /// The operation, while its sink is being closed.
-    private var closing: URLConnectionOperation? {
-        get { rare?.closing }
-        set { set(\.closing, newValue) }
+    /// The operation, while the sink finishes the body.
+    private var finishing: URLConnectionOperation? {
+        get { rare?.finishing }
+        set { set(\.finishing, newValue) }
     }
     /// The response reported to monitors, until its request ends.
     private var respondedHead: ResponseHead? {
@@ -129,7 +129,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     /// Creates an attempt that takes over the bytes received by the previous attempt.
     init(_ number: Lifecycle.AttemptNumber, after earlier: Attempt?, _ settings: AttemptSettings) {
-        (self.number, self.settings) = (number, settings)
+        self.number = number
+        self.settings = settings
         counts = TransferCounts(earlier?.progress)
         body = ReceivedBody()
         transport = earlier?.transport
@@ -180,7 +181,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         hasConnectionEnded = true
         // A stop requested earlier found nothing to cancel.
         if operation.lifecycle.value.isEnding { return carryOut(flow.handle(.stop)) }
-        succeed(isFinal: true)
+        report(receivedOutcome(isFinal: true))
     }
 
     /// Records the call that is about to commit the sink. Called under the operation's lock, so that discarding the
@@ -196,7 +197,10 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     /// Discards the sink and releases the operation, which has finished.
     func discard() {
-        (operation, closing, waiting, undecided) = (nil, nil, nil, nil)
+        operation = nil
+        finishing = nil
+        waiting = nil
+        undecided = nil
         diverted.take()?.discard()
         body.sink?.discard()
     }
@@ -387,64 +391,76 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Records that the connection has ended. If the operation is ending, the end is processed immediately. Otherwise
     /// it is processed when no decision about the response is pending and the sink is idle, so that the offset is
     /// correct.
-    private func connectionDidEnd(_ ending: ConnectionEnd) {
+    private func connectionDidEnd(_ end: ConnectionEnd) {
         guard !hasConnectionEnded else { return }
         hasConnectionEnded = true
         waiting = nil
         if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
-        self.ending = ending
+        connectionEnd = end
         // After the end has been processed, the body belongs to the next attempt.
         guard undecided != nil else { return carryOut(flow.handle(.end)) }
         _ = flow.handle(.end)
-        // Unless the response is complete, no decision about it is needed.
-        if case .finished = ending, afterCancel == nil { return awaitDecision() }
+        // There is nothing left to decide unless the response is complete.
+        if case .finished = end, afterCancel == nil { return awaitDecision() }
         undecided = nil
         diverted.take()?.discard()
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Ends the attempt of an ending operation without waiting for user code. Called on the network thread.
+    /// Ends an attempt of an ending operation without waiting for user code. Called on the network thread.
     func giveUp() {
         // If the connection is being cancelled, its end will find the operation ending.
         guard hasConnectionEnded else { return }
-        if let operation = closing.take() { operation.end(self, with: .stopped) } else { carryOut(flow.handle(.stop)) }
+        if let operation = finishing.take() {
+            operation.decide(.stopped, after: self)
+        } else {
+            carryOut(flow.handle(.stop))
+        }
     }
 
     func carryOut(_ action: TransferState.Action) {
         switch action {
         case .nothing, .drain: return
         case .run: waiting.take()?.resumeReceiving()
-        case .end: conclude(ending)
+        case .end: report(outcome)
         case .stopped:
-            (undecided, waiting) = (nil, nil)
+            undecided = nil
+            waiting = nil
             diverted.take()?.discard()
-            end(with: .stopped)
+            report(.stopped)
         }
     }
 
-    /// Ends the attempt after its connection. If the attempt has cancelled the connection, `afterCancel` takes
-    /// precedence, even if the connection ended before the cancellation.
-    private func conclude(_ ending: ConnectionEnd) {
-        switch (afterCancel, ending) {
-        case (nil, .finished), (.succeed, _): succeed()
+    /// The outcome of the connection. An earlier decision (`afterCancel`) takes precedence, even if the connection ended
+    /// before it was cancelled.
+    private var outcome: AttemptOutcome {
+        switch (afterCancel, connectionEnd) {
+        case (nil, .finished), (.succeed, _): return receivedOutcome()
         case (nil, .failed(let error)) where error.leavesRest, (.cut(let error), _):
             body.cut = error
-            succeed()
-        case (nil, .failed(let error)), (.fail(let error), _): end(with: .failed(error, nil))
-        case (nil, .cancelled): end(with: .stopped)
+            return receivedOutcome()
+        case (nil, .failed(let error)), (.fail(let error), _): return .failed(error, nil)
+        case (nil, .cancelled): return .stopped
         case (.askForWhole, _):
             body.requestWhole()
-            end(with: .unusable)
-        case (.sendLater, _): end(with: .unusable)
+            return .unusable
+        case (.sendLater, _): return .unusable
         }
+    }
+
+    /// - Parameter isFinal: Whether this response was already chosen as the result.
+    private func receivedOutcome(isFinal: Bool = false) -> AttemptOutcome {
+        if let shortfall = body.shortfall { return .failed(shortfall, nil) }
+        let head = body.separateBody == nil ? body.head : operation?.currentHead
+        return .received(head, isFinal: isFinal || body.isQuestionResult && head?.asksForCredentials == true)
     }
 
     /// Reports the outcome to the operation, once.
-    private func end(with outcome: AttemptOutcome) {
+    private func report(_ outcome: AttemptOutcome) {
         guard let operation = operation.take() else { return }
-        // A file that waits for the next attempt needs no file descriptor.
+        // A file that waits for the next attempt needs no descriptors.
         body.sink?.claim = nil
-        operation.end(self, with: outcome)
+        operation.decide(outcome, after: self)
     }
 
     func stop(_ connection: any Connection, then: CancelIntent) {
@@ -453,24 +469,16 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         connection.cancel()
     }
 
-    /// - Parameter isFinal: Whether the response was already chosen as the result.
-    private func succeed(isFinal: Bool = false) {
-        if let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
-        let head = body.separateBody == nil ? body.head : operation?.currentHead
-        end(with: .received(head, isFinal: isFinal || body.isQuestionResult && head?.asksForCredentials == true))
-    }
-
-    /// Closes the sink, or synchronizes it if it is provisional until the response is accepted. Then finishes the
-    /// attempt with the response.
-    func close(_ head: ResponseHead?, of operation: URLConnectionOperation) {
+    /// Finishes the body in its sink, which is closed, or synchronized if it is provisional until the response is
+    /// accepted. Then passes the response on.
+    func finishBody(_ head: ResponseHead?, of operation: URLConnectionOperation) {
         if body.cut != nil, let head, operation.belongsIntoOutput(head) {
-            // The body was truncated because the challenge could have been answered. It was not answered, so the
-            // complete body is needed.
+            // The challenge was expected to be answered and was not, so the complete body is needed after all.
             body.requestQuestion()
-            return operation.end(self, with: .unusable)
+            return operation.decide(.unusable, after: self)
         }
         guard let sink = body.sink else {
-            return operation.finish(self, with: head, data: body.separateBody?.data ?? body.memory.data)
+            return operation.process(head, data: body.separateBody?.data ?? body.memory.data, of: self)
         }
         var data = body.separateBody?.data
         // The operation accepts any status code, so this body is its response and replaces the partial body in the
@@ -480,14 +488,14 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             bytes.withUnsafeBytes { sink.write($0) { _ in } }
             data = nil
         }
-        closing = operation
+        finishing = operation
         let body = data
         let then: (URLError?) -> Void = { [self] failure in
-            guard let operation = closing.take() else { return }
+            guard let operation = finishing.take() else { return }
             if let failure {
-                operation.end(self, with: .failed(failure, nil))
+                operation.decide(.failed(failure, nil), after: self)
             } else {
-                operation.finish(self, with: head, data: body)
+                operation.process(head, data: body, of: self)
             }
         }
         guard sink.sink.isProvisional else { return sink.close(then: then) }

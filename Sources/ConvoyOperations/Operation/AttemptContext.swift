@@ -22,7 +22,7 @@ package protocol AttemptRunner: AnyObject, Sendable {
 
     /// Releases everything kept from the attempts. Called once on any thread when the operation ends, before the end is
     /// reported.
-    func end(_ operation: URLConnectionOperation)
+    func release(_ operation: URLConnectionOperation)
 }
 
 extension AttemptRunner {
@@ -49,7 +49,7 @@ package struct AttemptContext: Sendable {
     package var isEnding: Bool { operation.lifecycle.value.isEnding }
 
     /// Reports that the work was stopped and can continue in another attempt.
-    package func didStop() { operation.end(attempt, with: .stopped) }
+    package func didStop() { operation.decide(.stopped, after: attempt) }
 
     /// Sets the response of the operation, and the redirects of its latest attempt.
     package func note(_ head: ResponseHead, redirects: [RedirectEvent]) {
@@ -60,15 +60,15 @@ package struct AttemptContext: Sendable {
     }
 
     /// Ends the attempt with a transport error. The operation fails with that error unless it is retried.
-    package func fail(with error: any Error, head: ResponseHead?) { operation.end(attempt, with: .failed(error, head)) }
+    package func fail(with error: any Error, head: ResponseHead?) { operation.decide(.failed(error, head), after: attempt) }
 
     /// Ends the attempt with an error that is not retried.
-    package func fail(finally error: any Error) { operation.end(attempt, with: .settled(error)) }
+    package func fail(finally error: any Error) { operation.decide(.settled(error), after: attempt) }
 
     /// Ends the attempt with an unacceptable response. The operation fails with the given error unless it is retried.
     package func fail(with error: any Error, response head: ResponseHead, data: Data?, object: Any?) {
         operation.note(head)
-        operation.end(attempt, with: .refused(error, head, data: data, object: object))
+        operation.decide(.refused(error, head, data: data, object: object), after: attempt)
     }
 
     /// Begins a step that cannot be undone and whose outcome becomes the operation's. A cancellation or a timeout waits
@@ -84,8 +84,8 @@ package struct AttemptContext: Sendable {
     /// Ends the attempt with success.
     ///
     /// - Parameter data: The body of the response, which becomes the operation's `responseData`.
-    package func succeed(with object: Any?, data: Data? = nil) {
-        operation.end(attempt, with: .succeeded(object, data: data))
+    package func finish(with object: Any?, data: Data? = nil) {
+        operation.decide(.succeeded(object, data: data), after: attempt)
     }
 
     /// Reports the number of bytes received since the last call, in total, and expected.

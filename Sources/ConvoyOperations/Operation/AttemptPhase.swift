@@ -71,7 +71,7 @@ enum AttemptPhase {
 
     /// Ends an attempt whose transfer is over or was stopped. Returns the previous phase, which the caller must release
     /// outside the lock; nil if the attempt has already ended.
-    mutating func end() -> AttemptPhase? {
+    mutating func finish() -> AttemptPhase? {
         guard isUnderWay else { return nil }
         defer { self = .ended }
         return self

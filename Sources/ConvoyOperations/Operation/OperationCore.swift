@@ -117,7 +117,8 @@ struct OperationCore: ~Copyable {
     var attempt: Attempt?
 
     var retryRecord: RetryRecord {
-        mutating get { self.retry.made(by: RetryRecord()) }
+        get { self.retry ?? RetryRecord() }
+        set { self.retry = newValue }
     }
 
     var authenticationWork: AuthenticationWork {

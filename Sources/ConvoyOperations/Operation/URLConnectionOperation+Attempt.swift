@@ -20,7 +20,7 @@ extension URLConnectionOperation {
         // Foundation reads `isExecuting` in response, and ignores the notification if the value has become false.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
         // If a later attempt has begun, it has already ended the wait.
-        if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.attemptNumber) { endWait(of: attempt) }
+        if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.attemptNumber) { cancelWait(after: attempt) }
         switch transition.action {
         case .nothing: break
         // The operation cannot finish or begin another attempt before this one has ended, and this one cannot end
@@ -129,7 +129,7 @@ extension URLConnectionOperation {
             return AttemptStart(number, &core) { mustStop($0) }
         }
         let (attempt, settings, rare) = (beginning.attempt, beginning.settings, beginning.rare)
-        rare?.wait?.end()
+        rare?.wait?.cancel()
         if beginning.isFirst {
             if settings.hasTotalTimeout { beginResourceTimeout() }
             if settings.hasRetryPolicy, let policy = retryPolicy { noteFirstAttempt(policy) }
@@ -141,8 +141,8 @@ extension URLConnectionOperation {
         }
         let delegate = delegate(interestedIn: .beginning)
         guard rare != nil || delegate != nil else { return connect(attempt) }
-        if let settlement = rare?.settlement, end(attempt, by: settlement) { return }
-        if let preset = rare?.presetFailure { return end(attempt, with: .failed(preset, nil)) }
+        if let preset = rare?.settlement, finish(attempt, with: preset) { return }
+        if let preset = rare?.presetFailure { return decide(.failed(preset, nil), after: attempt) }
         let (preparation, provider) = (rare?.preparation, rare?.provider)
         guard preparation != nil || delegate != nil || provider != nil else { return connect(attempt) }
         let isCalled = callUserCode(for: attempt) { [self] in
@@ -170,12 +170,12 @@ extension URLConnectionOperation {
                 if let context { core.withLock { $0.traceContext = context } }
                 connect(attempt)
             // Do not retry, because a retry would send the request without its preparation.
-            case .failure(let error): end(attempt, with: .settled(error))
+            case .failure(let error): decide(.settled(error), after: attempt)
             }
         }
         guard !isCalled else { return }
         if let preparation { putBack(preparation) }
-        end(attempt, with: .stopped)
+        decide(.stopped, after: attempt)
     }
 
     /// The values that an attempt needs at its start, read under one lock.
@@ -220,6 +220,22 @@ extension URLConnectionOperation {
             // A stopped attempt does not choose the destination of the body.
             request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt, under: settings) : nil
         }
+    }
+
+    /// Finishes an attempt with a preset outcome, without sending a request. Returns false if that is not possible.
+    private func finish(_ attempt: Attempt, with preset: Attempt.PresetOutcome) -> Bool {
+        switch preset {
+        case .failure(let error): decide(.settled(error), after: attempt)
+        case .heldResponse:
+            guard attempt.body.hasPlace, let transport = core.withLock({ _ in attempt.transport }) else { return false }
+            // In the `working` phase, a stop can end the attempt while it waits for a user's stream.
+            if advance(attempt, to: .working(stop: nil)) {
+                transport.perform { [self] in attempt.deliverHeldResponse(of: self) }
+            } else {
+                decide(.stopped, after: attempt)
+            }
+        }
+        return true
     }
 
     /// Calls user code that may block, before an attempt has its connection. Passes the result to `then` on the worker
@@ -290,7 +306,7 @@ extension URLConnectionOperation {
             return .connection(request)
         }
         switch work {
-        case .none: end(attempt, with: .stopped)
+        case .none: decide(.stopped, after: attempt)
         case .worker(let worker): worker.begin(AttemptContext(attempt, of: self), of: self)
         case .token: if obtainToken(for: attempt) { connect(attempt, withToken: true) }
         case .connection(var request):
@@ -298,7 +314,7 @@ extension URLConnectionOperation {
                 do {
                     try authorize(&request, rare, for: attempt)
                 } catch {
-                    return end(attempt, with: .settled(error))
+                    return decide(.settled(error), after: attempt)
                 }
             }
             open(attempt, request, rare?.cacheHandler)
@@ -340,10 +356,10 @@ extension URLConnectionOperation {
         } then: { [self] result in
             switch result {
             case .success(let request): openSink(of: attempt, request, cacheHandler)
-            case .failure(let error): end(attempt, with: .failed(error, nil))
+            case .failure(let error): decide(.failed(error, nil), after: attempt)
             }
         }
-        if !isCalled { end(attempt, with: .stopped) }
+        if !isCalled { decide(.stopped, after: attempt) }
     }
 
     private func openSink(of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
@@ -376,13 +392,13 @@ extension URLConnectionOperation {
         guard advance(attempt, to: .preparing(call)) else {
             sink.willOpen(as: nil)
             sink.claim = nil
-            return end(attempt, with: .stopped)
+            return decide(.stopped, after: attempt)
         }
         sink.open(as: call) { [self] failure in
             if failure?.lacksDescriptor == true, let sink = attempt.body.sink, sink.claim?.isLast == false {
                 awaitDescriptor(of: sink, attempt, request, cacheHandler)
             } else if let failure {
-                end(attempt, with: .failed(failure, nil))
+                decide(.failed(failure, nil), after: attempt)
             } else {
                 connect(attempt, request, cacheHandler)
             }
@@ -412,7 +428,7 @@ extension URLConnectionOperation {
         // From now on, a stop finds the connection, which may be cancelled before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()
-        end(attempt, with: .stopped)
+        decide(.stopped, after: attempt)
     }
 
 }

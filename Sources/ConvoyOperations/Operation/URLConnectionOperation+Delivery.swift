@@ -41,11 +41,11 @@ extension URLConnectionOperation: HandoverTask {
         }
         if let rare = end.rare {
             rare.expiryTimer?.cancel()
-            rare.wait?.end()
+            rare.wait?.cancel()
         }
         // Close the open file of the sink now.
         end.attempt?.discard()
-        end.rare?.worker?.end(self)
+        end.rare?.worker?.release(self)
         if flags.contains(.progress) { progressReport.finish(of: self) }
         if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
         if end.hasHandlers {
@@ -78,7 +78,7 @@ extension URLConnectionOperation: HandoverTask {
             settings = core.common.prepared
             hasHandlers = core.beginHandover()
             core.areHandlersDone = !hasHandlers
-            let (wait, phase) = (attempt?.wait.take(), attempt?.phase.end())
+            let (wait, phase) = (attempt?.wait.take(), attempt?.phase.finish())
             let rareHandlers = hasHandlers ? nil : core.rareHandlers.take()
             let isRare = core.hasExtras || wait != nil || phase != nil || rareHandlers != nil
             rare =

@@ -128,7 +128,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         beginResourceTimeout()
         // A redirected operation is already executing while it waits.
         if state != .executing { willWait(for: .closedGate) }
-        tellOfClosedGate(until: deadline)
+        reportClosedGate(until: deadline)
     }
 
     /// Starts the operation, continues it after a pause, or finishes it if it was cancelled. Called by the queue.

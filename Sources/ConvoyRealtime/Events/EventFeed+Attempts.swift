@@ -20,7 +20,7 @@ extension EventFeed {
             return (state.isClosing, state.phase == .held)
         }
         if isClosing {
-            work.succeed(with: nil)
+            work.finish(with: nil)
         } else if isHeld {
             release(work)
         } else {
@@ -69,7 +69,7 @@ extension EventFeed {
         states.change(to: .closed)
         delivery.drop()
         connection?.cancel()
-        work?.succeed(with: nil)
+        work?.finish(with: nil)
         return true
     }
 

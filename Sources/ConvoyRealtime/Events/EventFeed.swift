@@ -233,7 +233,7 @@ final class EventFeed: @unchecked Sendable {
             states.change(to: .connecting)
             connect()
         case .reconnect(let error, let delay): wait(after: number, error, delay)
-        case .close: work?.succeed(with: nil)
+        case .close: work?.finish(with: nil)
         case .succeed, .fail: end(outcome, of: connection)
         }
     }
@@ -247,7 +247,7 @@ final class EventFeed: @unchecked Sendable {
                 return state.work.take()
             }
             if let head = connection?.responseHead { work?.note(head, redirects: connection?.redirects ?? []) }
-            if case .fail(let error) = outcome { work?.fail(finally: error) } else { work?.succeed(with: nil) }
+            if case .fail(let error) = outcome { work?.fail(finally: error) } else { work?.finish(with: nil) }
         }
     }
 

@@ -215,7 +215,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
             (operation as? EventSource)?.feed.begin(work)
         }
 
-        func end(_ operation: URLConnectionOperation) {
+        func release(_ operation: URLConnectionOperation) {
             guard let source = operation as? EventSource else { return }
             source.feed.operationWillEnd(source)
         }

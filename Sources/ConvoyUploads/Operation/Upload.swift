@@ -72,7 +72,7 @@ final class Upload: @unchecked Sendable {
                 return (state.work.take(), state.parts.first?.url)
             }
             if let head = result.head { work?.note(head, redirects: result.redirects) }
-            work?.succeed(with: result.object ?? url, data: result.data)
+            work?.finish(with: result.object ?? url, data: result.data)
         } catch {
             await end(with: error)
         }

@@ -122,7 +122,7 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
             current.begin(work)
         }
 
-        func end(_ operation: URLConnectionOperation) {
+        func release(_ operation: URLConnectionOperation) {
             guard let operation = operation as? UploadOperation, let upload = operation.upload.withLock({ $0 }) else {
                 return
             }

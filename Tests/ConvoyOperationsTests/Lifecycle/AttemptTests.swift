@@ -115,7 +115,7 @@ import Testing
                 { operation.cancel() },
                 { operation.handle(.expire) },
                 // An attempt with a connection belongs to the network's queue.
-                { network.queue.sync { operation.end(attempt, with: .settled(URLError(.badURL))) } },
+                { network.queue.sync { operation.decide(.settled(URLError(.badURL)), after: attempt) } },
                 { network.queue.sync { attempt.giveUp() } },
             ]
             let first = round % ends.count
@@ -127,7 +127,7 @@ import Testing
             #expect(completions.load(ordering: .relaxed) == 1 && outcomes.load(ordering: .relaxed) == 1, "round \(round)")
             #expect(operation.core.withLock { $0.attempt } == nil && operation.isDelivered)
             // Anything that arrives now is too late.
-            operation.end(attempt, with: .succeeded("late", data: nil))
+            operation.decide(.succeeded("late", data: nil), after: attempt)
             let object = operation.core.withLock { core -> String? in
                 if case .made(let box) = core.object { box.object as? String } else { nil }
             }
@@ -152,7 +152,7 @@ import Testing
         #expect(new != nil && new !== old)
         operation.core.withLock { _ in old.settlement = .failure(URLError(.userCancelledAuthentication)) }
         operation.handle(.retryDue(old.number))
-        operation.end(old, with: .settled(URLError(.badURL)))
+        operation.decide(.settled(URLError(.badURL)), after: old)
         network.serve()
         #expect(eventually { operation.isFinished })
         #expect(operation.error == nil && operation.responseData == ThreadedTransport.body)

@@ -93,7 +93,7 @@ import Testing
             else { return }
             guard world.life.state != .executing else { return world.work = .connected }
             world.work = .held
-            guard !world.isSent, world.slot.phase.end() != nil else { return }
+            guard !world.isSent, world.slot.phase.finish() != nil else { return }
             world.work = .none
             handle(.workStopped(number), &world)
         case .restart: handle(.start, &world)
@@ -138,7 +138,7 @@ import Testing
                     next.isSent = false
                 } else {
                     next.work = .none
-                    if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
+                    if next.slot.phase.finish() != nil { handle(.workStopped(number), &next) }
                 }
             }
             add { next in
@@ -146,7 +146,7 @@ import Testing
                     next.work = .calling
                 } else {
                     next.work = .none
-                    if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
+                    if next.slot.phase.finish() != nil { handle(.workStopped(number), &next) }
                 }
             }
         // The operation ends regardless of whether user code returns.
@@ -173,7 +173,7 @@ import Testing
             }
         case .connected:
             add { next in
-                guard next.slot.phase.end() != nil else { return }
+                guard next.slot.phase.finish() != nil else { return }
                 guard !next.life.isEnding else {
                     next.work = .none
                     return handle(.workStopped(number), &next)
@@ -185,7 +185,7 @@ import Testing
                 if world.isHeldByPauses, event == .workWillRetry(number) { continue }
                 add { next in
                     next.work = .none
-                    if next.slot.phase.end() != nil { handle(event, &next) }
+                    if next.slot.phase.finish() != nil { handle(event, &next) }
                 }
             }
         case .committing:
@@ -196,7 +196,7 @@ import Testing
         case .cancelled:
             add { next in
                 next.work = .none
-                if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
+                if next.slot.phase.finish() != nil { handle(.workStopped(number), &next) }
             }
         }
         if world.life.isBackingOff { add { handle(.retryDue(world.life.attemptNumber), &$0) } }

@@ -4,89 +4,67 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The outcome of an attempt.
-enum AttemptOutcome {
-    /// The attempt was stopped, and the received bytes are kept.
-    case stopped
-    /// The received bytes are unusable: the complete body must be requested again.
-    case unusable
-    /// A response has arrived, whose head is nil if the transport does not provide it.
-    ///
-    /// - Parameter isFinal: Whether an earlier decision made this response the result.
-    case received(ResponseHead?, isFinal: Bool)
-    /// The transfer has failed, possibly with a response.
-    case failed(any Error, ResponseHead?)
-    /// A worker received an unacceptable response.
-    case refused(any Error, ResponseHead, data: Data?, object: Any?)
-    /// The attempt has failed with an error that is not retried.
-    case settled(any Error)
-    /// A worker has succeeded with this object.
-    case succeeded(Any?, data: Data?)
-}
-
-/// Methods that end attempts and the operation.
+/// The way of an outcome: it is decided upon, and performed or stored; the operation then finishes.
 extension URLConnectionOperation {
-    /// Ends an attempt; only the first call has an effect. If another attempt follows, it begins immediately, after a
-    /// delay or after an answer. Otherwise the outcome becomes the operation's. May be called on any thread.
-    func end(_ attempt: Attempt, with outcome: AttemptOutcome) {
+    /// Decides what follows an attempt that has an outcome, and performs that. Only the first outcome of an attempt
+    /// counts. May be called on any thread.
+    func decide(_ outcome: AttemptOutcome, after attempt: Attempt) {
         switch outcome {
         case .stopped where isRunning(attempt) && !core.withLock({ _ in attempt.phase.isPreparing }):
             // The operation did not request the stop, so nothing would restart the work.
             let error = URLError(
                 .networkConnectionLost, url: request.url, "The connection was cancelled unexpectedly.")
-            end(attempt, with: .failed(error, nil))
+            decide(.failed(error, nil), after: attempt)
         case .stopped:
-            if didEnd(attempt) { handle(.workStopped(attempt.number)) }
-        case .unusable:
-            if didEnd(attempt) { repeatAtOnce(after: attempt) }
+            if claimEnd(of: attempt) { handle(.workStopped(attempt.number)) }
         case .received(let head, let isFinal):
-            guard !isFinal, let next = attemptInstead(of: head, attempt) else {
-                // Close the sink only now that no retry will continue it.
-                return attempt.close(head, of: self)
+            let decision = isFinal || !mayRepeat(after: head) ? nil : nextStep(after: outcome, attempt)
+            guard let decision, !decision.step.isFinish else { return attempt.finishBody(head, of: self) }
+            if claimEnd(of: attempt) { perform(decision, after: outcome, attempt) }
+        case .unusable, .failed, .refused, .settled, .succeeded:
+            // The error thrown by user code is reported: retrying would throw it again.
+            if case .failed(let error, _) = outcome,
+                let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodyProducerError
+            {
+                return decide(.settled(failure.cause), after: attempt)
             }
-            if didEnd(attempt) { proceed(to: next, after: attempt) }
-        case .failed(let error, let head):
-            // Report the error thrown by user code; retrying would throw it again.
-            if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodyProducerError {
-                return end(attempt, with: .settled(failure.cause))
-            }
-            guard didEnd(attempt) else { return }
-            let next =
-                retryForTunnel(error, attempt) ?? retryForNetwork(error, attempt) ?? retryForProof(error)
-                ?? retry(after: error, head: head, attempt)
-            if let next { return proceed(to: next, after: attempt) }
-            complete(attempt, error: explained(error))
-        case .refused(let error, let head, let data, let object):
-            guard didEnd(attempt) else { return }
-            if let next = retry(after: nil, head: head, attempt) { return proceed(to: next, after: attempt) }
-            complete(attempt, data: data, object: object, error: explained(error))
-        case .settled(let error):
-            if didEnd(attempt) { complete(attempt, error: error) }
-        case .succeeded(let object, let data):
-            if didEnd(attempt) { complete(attempt, data: data, object: object) }
+            guard claimEnd(of: attempt) else { return }
+            perform(nextStep(after: outcome, attempt), after: outcome, attempt)
         }
     }
 
-    /// Records that an attempt has ended. Returns false if the attempt had already ended.
-    func didEnd(_ attempt: Attempt) -> Bool { core.withLock { _ in attempt.phase.end() } != nil }
-
-    /// Stores the outcome of an attempt as the operation's.
-    private func complete(
-        _ attempt: Attempt, data: Data? = nil, object: Any? = nil, error: (any Error)? = nil
-    ) {
-        let object = object.map { OperationCore.ResponseObject.made(ObjectBox($0)) } ?? .none
-        let error = error.map { error in request.url.flatMap { (error as? any URLNaming)?.naming($0) } ?? error }
-        core.withLock { core in (core.data, core.object, core.error) = (data, object, error) }
-        handle(.workCompleted(attempt.number))
+    /// Whether another attempt may follow a response. Most operations pay only for this check.
+    private func mayRepeat(after head: ResponseHead?) -> Bool {
+        flags.contains(.authentication) || flags.contains(.retryPolicy) || head?.asksForCredentials == true
     }
 
-    /// Returns the next attempt to make instead of accepting a response; nil if the response is the result.
-    private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
-        // Most operations need neither authentication nor a retry policy, and only pay for this check.
-        guard
-            flags.contains(.authentication) || flags.contains(.retryPolicy) || head?.asksForCredentials == true
-        else { return nil }
-        return head.flatMap { retryForAuthentication($0, attempt) } ?? retry(after: nil, head: head, attempt)
+    /// Ends the phases of an attempt. Returns false if it had already ended, so that its outcome does not count.
+    func claimEnd(of attempt: Attempt) -> Bool { core.withLock { _ in attempt.phase.finish() } != nil }
+
+    // MARK: Storing an outcome
+
+    /// Stores the outcome of an attempt that has ended as the operation's.
+    func store(_ outcome: AttemptOutcome, of attempt: Attempt) {
+        switch outcome {
+        // A response is processed before it is stored, and the others have no result.
+        case .stopped, .unusable, .received: break
+        case .failed(let error, _): store(error: explained(error), of: attempt)
+        case .refused(let error, _, let data, let object):
+            store(data, object, error: explained(error), of: attempt)
+        case .settled(let error): store(error: error, of: attempt)
+        case .succeeded(let object, let data): store(data, object, of: attempt)
+        }
+    }
+
+    private func store(_ data: Data? = nil, _ object: Any? = nil, error: (any Error)? = nil, of attempt: Attempt) {
+        let object = object.map { OperationCore.ResponseObject.made(ObjectBox($0)) } ?? .none
+        let error = error.map { error in request.url.flatMap { (error as? any URLNaming)?.naming($0) } ?? error }
+        core.withLock { core in
+            core.data = data
+            core.object = object
+            core.error = error
+        }
+        finish(attempt)
     }
 
     // MARK: The response
@@ -109,42 +87,42 @@ extension URLConnectionOperation {
         /// The attempt has already ended.
         case none
         /// The results are stored.
-        case complete
-        case process(isHead: Bool)
+        case stored
+        case serialize(isHead: Bool)
         /// The operation is ending, and does not wait for a serializer.
         case stopped
     }
 
-    /// Ends an attempt whose response is complete and stored. May be called on any thread.
-    func finish(_ attempt: Attempt, with head: ResponseHead?, data: Data?) {
+    /// Processes the response of an attempt, whose body is complete and stored. May be called on any thread.
+    func process(_ head: ResponseHead?, data: Data?, of attempt: Attempt) {
         let parses = serializesResponse
         let isPlain = serializesPlainly
-        let (conclusion, commits, phase) = core.withLock { core -> (ResponseDisposition, Bool, AttemptPhase?) in
-            guard let phase = attempt.phase.end() else { return (.none, false, nil) }
+        let (disposition, commits, phase) = core.withLock { core -> (ResponseDisposition, Bool, AttemptPhase?) in
+            guard let phase = attempt.phase.finish() else { return (.none, false, nil) }
             core.data = data
             let isLeftToTask = isPlain && core.isLeftToTask(head, data)
             if isLeftToTask { core.object = .undecoded }
             // A body in memory (`data`) was never written to the sink, so the sink has nothing to commit.
             let commits = data == nil && core.place?.sink.isProvisional == true
-            guard parses, !isLeftToTask else { return (.complete, commits, phase) }
+            guard parses, !isLeftToTask else { return (.stored, commits, phase) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
             // In the common case, skip the thread hop and the Foundation response.
             if isPlain, let head, core.common.prepared.deliversBody(ofStatus: head.statusCode) {
                 core.object = isHead ? .none : .body
-                return (.complete, commits, phase)
+                return (.stored, commits, phase)
             }
             // A stop requested earlier found nothing to cancel; a later stop finds the `processing` phase.
             if lifecycle.value.isEnding { return (.stopped, false, phase) }
             attempt.phase = .processing
-            return (.process(isHead: isHead), commits, phase)
+            return (.serialize(isHead: isHead), commits, phase)
         }
         withExtendedLifetime(phase) {}
-        switch conclusion {
+        switch disposition {
         case .none: return
-        case .complete: complete(attempt, commits: commits)
-        case .process(let isHead):
+        case .stored: finish(attempt, committing: commits)
+        case .serialize(let isHead):
             CompletionOutbox.post(to: OperationQueues.processing) { [self] in
-                process(attempt, data: isHead ? nil : data, head: head, commits: commits)
+                serialize(attempt, data: isHead ? nil : data, head: head, commits: commits)
             }
         case .stopped: handle(.workStopped(attempt.number))
         }
@@ -152,7 +130,7 @@ extension URLConnectionOperation {
 
     /// Validates and parses the response. Called on the processing queue, because the serializer or the operation's
     /// subclass may be user code.
-    private func process(_ attempt: Attempt, data: Data?, head: ResponseHead?, commits: Bool) {
+    private func serialize(_ attempt: Attempt, data: Data?, head: ResponseHead?, commits: Bool) {
         let object: ObjectBox
         var failure: (any Error)?
         do {
@@ -168,15 +146,15 @@ extension URLConnectionOperation {
             if let failure = result.failure { core.error = failure }
             return true
         }
-        guard isCurrent else { return }
-        if failure == nil { complete(attempt, commits: commits) } else { handle(.workCompleted(attempt.number)) }
+        if isCurrent { finish(attempt, committing: commits && failure == nil) }
     }
 
-    // MARK: Committing
+    // MARK: Finishing
 
-    /// Completes an attempt whose response was accepted, after a provisional sink has moved its bytes to their
-    /// destination.
-    private func complete(_ attempt: Attempt, commits: Bool) {
+    /// Finishes the work of an attempt, whose results are stored. Every outcome leaves here.
+    ///
+    /// - Parameter commits: Whether the sink first moves the bytes of an accepted response to their destination.
+    private func finish(_ attempt: Attempt, committing commits: Bool = false) {
         guard commits else { return handle(.workCompleted(attempt.number)) }
         core.withLock { $0.commitsOutput = true }
         handle(.workCanCommit(attempt.number))
@@ -215,8 +193,7 @@ extension URLConnectionOperation {
         unused?.cancel()
     }
 
-    // MARK: The end of the operation
-
+    /// Finishes the operation: the last action of its lifecycle.
     func finish() {
         // Submit the handlers before posting the end, so that they run before the handlers of operations that can
         // finish because of this one.

@@ -1,0 +1,36 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+
+/// The gates of hosts: closing them, and waiting at one.
+extension URLConnectionOperation {
+    /// The handler called when the operation waits at the closed gate of its host, on the queue of the `retryHandler`.
+    package final var closedGateHandler: (@Sendable () -> Void)? {
+        get { core.withLock { $0.rareHandlers?.closedGate } }
+        set { setHandler(\.closedGate, newValue) }
+    }
+
+    /// Closes the gate of a host, as decided.
+    func closeGate(_ gate: NextStep.GateClosure) {
+        let deadline = Nanoseconds.deadline(gate.duration, after: retryClock.now)
+        if let patience = gate.patience {
+            let patience = Nanoseconds.clamping(seconds: patience)
+            closeGateAfterRefusal(of: gate.host, until: deadline, patience: patience)
+        } else {
+            closeGate(of: gate.host, until: deadline)
+        }
+    }
+
+    /// Reports to monitors that the gate of the host is closed. The `retryHandler` is not called, because no attempt
+    /// has failed.
+    func reportClosedGate(until deadline: UInt64) {
+        if let handler = closedGateHandler { (completionQueue ?? OperationQueues.processing).submit(handler) }
+        guard let eventLog, let host = waitingHost?.name else { return }
+        let decision = RetryEvent.Decision.waitAtGate(until: retryClock.date(of: deadline))
+        let event = RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: decision)
+        eventLog.note(.event(.retryDecided(event.naming(request.url))))
+    }
+
+    /// The host whose slot the operation waits for: the host of its request, or the host to which it was redirected.
+    private var waitingHost: HostKey? { scheduler.object?.host(of: self) ?? hostKey }
+}

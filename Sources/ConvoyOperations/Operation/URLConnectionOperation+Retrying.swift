@@ -1,0 +1,268 @@
+import ConvoyReachability
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Collecting the facts for `NextStep.decide`, and performing the step that it returns.
+extension URLConnectionOperation {
+    /// A handler called with each retry decision about a failed attempt.
+    public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
+
+    /// The handler called once for each failed attempt, with the decision to retry or to give up, and the reason. It is
+    /// not called for an operation that waits at the closed gate of its host, which has not failed; an ``EventMonitor``
+    /// and `RequestOperationQueue.closedGates` report that wait. It runs on `completionQueue`, or on an internal queue
+    /// if that is nil.
+    public final var retryHandler: RetryHandler? {
+        get { core.withLock { $0.rareHandlers?.retry } }
+        set { setHandler(\.retry, newValue) }
+    }
+
+    /// The number of times the request has been retried.
+    public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
+
+    /// The reason why the `retryPolicy` did not retry the failed request; nil if it has not failed, or the policy does
+    /// not cover the failure.
+    public final var retryRefusal: RetryEvent.Refusal? { core.withLock { $0.retry?.refusal } }
+
+    package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.holder.clock } }
+
+    /// Counts retries made in an earlier process against the policy's maximum. Call this before the operation is
+    /// started.
+    package final func countEarlierRetries(_ count: Int) { core.withLock { $0.retryRecord.counted = count } }
+
+    /// Records the start of the first attempt.
+    func noteFirstAttempt(_ policy: RetryPolicy) {
+        let now = retryClock.now
+        core.withLock { $0.retryRecord.began = now }
+        if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
+    }
+
+    /// Whether the operation has failed and the server has certainly received nothing of its request.
+    package final var wasCertainlyNotSent: Bool {
+        redirects.isEmpty && (error as? URLError)?.provesThatNothingWasSent(of: request.url) ?? false
+    }
+
+    // MARK: Facts
+
+    /// Decides what follows an attempt. Stores and reports the decision.
+    func nextStep(after outcome: AttemptOutcome, _ attempt: Attempt) -> NextStep.Decision {
+        let (record, policy) = core.withLock { ($0.retry ?? RetryRecord(), $0.common.values.retryPolicy) }
+        let facts = facts(about: outcome, attempt, policy)
+        let decision = NextStep.decide(after: outcome, facts, record, policy)
+        core.withLock { $0.retry = decision.record }
+        if let event = decision.event { report(event) }
+        return decision
+    }
+
+    private func facts(about outcome: AttemptOutcome, _ attempt: Attempt, _ policy: RetryPolicy?) -> AttemptFacts {
+        let (url, method, stream) = core.withLock { ($0.request.url, $0.request.method, $0.request.bodyStream) }
+        var facts = AttemptFacts()
+        facts.method = method
+        facts.isRedirected = !redirects.isEmpty
+        facts.canSendBodyAgain = canReplay(stream)
+        facts.isResumable = worker?.isResumable ?? false
+        facts.isProbe = reportsAnswer
+        facts.progress = attempt.progress
+        facts.now = retryClock.now
+        facts.timeLeft = timeLeft(at: facts.now)
+        switch outcome {
+        case .received(let head?, _):
+            facts.host = contactedHost(head.url)
+            facts.rejectedToken = rejectedToken(by: head, attempt)
+            if facts.rejectedToken == nil { facts.challenge = challenge(of: head) }
+        case .refused(_, let head, _, _): facts.host = contactedHost(head.url)
+        case .failed(let failure as URLError, _):
+            // If another URL failed, there was a redirect.
+            let failed = failure.userInfo[NSURLErrorFailingURLErrorKey] as? URL
+            facts.isOwnURL = failed == nil || failed == url?.withoutUserInfo
+            facts.host = contactedHost(failed)
+            facts.nothingWasSent = !facts.isRedirected && failure.provesThatNothingWasSent(of: url)
+            facts.waitsForConnectivity = waitsForConnectivity
+            if facts.waitsForConnectivity || policy?.retriesWhenNetworkReturns == true {
+                facts.network = networkTarget.map { NetworkCondition(target: $0, isGone: $0.isOutOfReach) }
+            }
+            facts.challenge = challenge(ofTunnelIn: failure)
+        case .stopped, .unusable, .received, .failed, .settled, .succeeded: break
+        }
+        return facts
+    }
+
+    /// The last host that an attempt contacted, after redirects; nil if no limit and no gate applies.
+    ///
+    /// - Parameter url: The URL of the response or the failure, if known.
+    private func contactedHost(_ url: URL?) -> HostKey? {
+        guard let own = hostKey else { return nil }
+        guard let last = redirects.last else { return own }
+        return hostKey(of: url ?? last.to)
+    }
+
+    /// Reports a decision to the handler and to monitors.
+    private func report(_ decided: RetryEvent) {
+        let event = decided.naming(request.url)
+        eventLog?.note(.event(.retryDecided(event)))
+        guard let handler = retryHandler else { return }
+        (completionQueue ?? OperationQueues.processing).submit { [self] in handler(self, event) }
+    }
+
+    // MARK: Performing
+
+    /// Begins the next attempt after one that has ended, as decided; or finishes the operation.
+    func perform(_ decision: NextStep.Decision, after outcome: AttemptOutcome, _ attempt: Attempt) {
+        if decision.answersChallenge { continueBehindRedirects(of: attempt, after: outcome) }
+        if decision.isCounted, let event = decision.event { noteRetry(event, decision.record) }
+        if let gate = decision.gate { closeGate(gate) }
+        switch decision.step {
+        case .finish: store(outcome, of: attempt)
+        case .repeatNow: repeatNow(after: attempt)
+        case .retry(let seconds, let network):
+            delay(RetryDelay(until: Nanoseconds.deadline(seconds, after: retryClock.now), or: network), after: attempt)
+        case .awaitNetwork(let target):
+            wait(for: .connectivity, after: attempt) { awaitNetwork(target, after: attempt) }
+        case .ask(.credential(let questions)):
+            let head: ResponseHead? = if case .received(let head, _) = outcome { head } else { nil }
+            let preset: Attempt.PresetOutcome =
+                if case .failed(let error, _) = outcome { .failure(error) } else { .heldResponse }
+            wait(for: .challenge, after: attempt) { ask(questions[...], head, or: preset, attempt) }
+        case .ask(.token(let rejected)): replace(rejected, after: attempt)
+        }
+    }
+
+    private func noteRetry(_ event: RetryEvent, _ record: RetryRecord) {
+        // Start again from the operation's own request, because redirects may lead elsewhere.
+        let continuation = core.withLock { $0.authentication?.continuation.take() }
+        // The continuation's request may hold the last reference to a user's stream, so it is released outside the
+        // lock.
+        withExtendedLifetime(continuation) {}
+        supervisor?.operation(self, willRetry: event, countedRetries: record.counted)
+    }
+
+    /// Begins the next attempt immediately, with the slot of the previous attempt. If redirects have moved it to
+    /// another host, the operation releases its slot and waits for a slot of the new host.
+    func repeatNow(after attempt: Attempt) {
+        guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
+            scheduler.host(of: self) !== host
+        else { return handle(.workStopped(attempt.number)) }
+        delay(RetryDelay(until: retryClock.now), after: attempt)
+    }
+
+    /// Begins the next attempt when an answer has arrived.
+    ///
+    /// - Parameter ask: Requests the answer, after the slot was released.
+    func wait(for reason: WaitReason, after attempt: Attempt, _ ask: () -> Void) {
+        metricsRecord?.expectDelay(for: reason)
+        eventLog?.note(.delay(for: reason))
+        delay(RetryDelay(until: .max), after: attempt)
+        // If the operation was paused while the attempt was ending, the next attempt requests the answer.
+        if isBackingOff(after: attempt) { ask() }
+    }
+
+    private func delay(_ wait: RetryDelay, after attempt: Attempt) {
+        core.withLock { _ in attempt.wait = wait }
+        handle(.workWillRetry(attempt.number))
+    }
+
+    // MARK: Waiting
+
+    /// Waits after an attempt, then handles the event `retryDue`.
+    func awaitRetry(after attempt: Attempt) {
+        let wait = core.withLock { _ -> RetryDelay? in
+            // From now on, the end of the wait releases the operation.
+            guard isBackingOff(after: attempt), let wait = attempt.wait else { return nil }
+            wait.operation = self
+            return wait
+        }
+        // If the wait has no deadline, the pending answer will end it.
+        guard let wait, wait.due < .max else { return }
+        setTimer(of: wait, after: attempt, at: wait.due)
+        if let network = wait.network { shorten(wait, after: attempt, byReturnOf: network) }
+    }
+
+    private func isBackingOff(after attempt: Attempt) -> Bool {
+        let life = lifecycle.value
+        return life.isBackingOff && life.attemptNumber == attempt.number
+    }
+
+    /// Ends the wait at a deadline of the clock, unless it has ended earlier.
+    func setTimer(of wait: RetryDelay, after attempt: Attempt, at due: UInt64) {
+        let number = attempt.number
+        let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
+        let isOver = core.withLock { _ in
+            guard attempt.wait === wait else { return true }
+            wait.timers.append(timer)
+            return false
+        }
+        if isOver { timer.cancel() }
+    }
+
+    /// Ends the wait after an attempt, because the next attempt is due or no longer needed.
+    func cancelWait(after attempt: Attempt) {
+        let wait = core.withLock { _ in attempt.wait.take() }
+        wait?.cancel()
+    }
+
+    // MARK: The body
+
+    /// Returns the request of a further attempt. A body stream can be read only once, so it must be replayable. Calls
+    /// user code.
+    func replayedRequest() throws(URLError) -> URLRequest {
+        let request = self.request
+        guard let stream = request.httpBodyStream else { return request }
+        if core.withLock({ $0.authentication?.takeIsBodyUnread() ?? false }) { return request }
+        guard let fresh = freshBodyStream(for: stream) else {
+            throw URLError(
+                .requestBodyStreamExhausted, url: request.url,
+                "The body must be sent again, but its stream cannot be read twice.")
+        }
+        inputStream = fresh
+        return self.request
+    }
+}
+
+extension URLError {
+    /// Whether the transport has determined that no byte of the request was sent.
+    var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
+
+    /// Returns whether this error shows that the server received nothing of the request, because it was not sent or no
+    /// connection was established.
+    func provesThatNothingWasSent(of url: URL?) -> Bool {
+        // If a different URL failed, there was a redirect, so the request was sent and answered.
+        if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != url { return false }
+        return isMarkedAsUnsent
+            || [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .notConnectedToInternet].contains(code)
+    }
+
+    /// Whether the error reports that the name of a proxy could not be resolved.
+    var isOfProxyName: Bool {
+        guard let underlying = userInfo[NSUnderlyingErrorKey] as? NSError else { return false }
+        // 5 is CURLE_COULDNT_RESOLVE_PROXY in <curl/curl.h>.
+        return underlying.domain == Self.libcurlErrorDomain && underlying.code == 5
+    }
+}
+
+/// The wait between an attempt that has ended and the next one. Guarded by the operation's lock.
+final class RetryDelay: @unchecked Sendable {
+    /// The time on the clock at which the next attempt is due; the maximum value if an answer ends the wait.
+    let due: UInt64
+    /// The network whose return ends the wait early, if any.
+    let network: NetworkCondition?
+    /// The waiting operation, which this reference keeps alive.
+    var operation: URLConnectionOperation?
+    /// The timers that end the wait. The first one that fires ends it.
+    var timers: [any ClockTimer] = []
+    var networkWait: NetworkReturn.Wait?
+
+    init(until due: UInt64, or network: NetworkCondition? = nil) {
+        self.due = due
+        self.network = network
+    }
+
+    /// Ends the wait. Call it without holding the lock, after the attempt has released it.
+    func cancel() {
+        for timer in timers { timer.cancel() }
+        operation = nil
+        networkWait = nil
+        timers = []
+    }
+}
