@@ -215,7 +215,7 @@ extension URLConnectionOperation {
                 .requestBodyStreamExhausted, url: request.url,
                 "The body must be sent again, but its stream cannot be read twice.")
         }
-        inputStream = fresh
+        replaceBodyStream(with: fresh)
         return self.request
     }
 }

@@ -108,6 +108,21 @@ import Testing
         #expect(UsageWarning.lateSetting.wasGiven)
     }
 
+    @Test func `sending a replayable body again is not reported as a late setting`() async throws {
+        let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+            let transport = ScriptedTransport([.unsent, .answer])
+            var request = URLRequest(url: try #require(URL(string: "http://example.com/x")))
+            request.httpMethod = "POST"
+            request.httpBodyStream = ReplayableText("body")
+            let operation = HTTPRequestOperation(request: request, transport: transport)
+            operation.completionQueue = testQueue
+            try await operation.finished()
+            #expect(transport.paths.count == 2)
+        }
+        let warning = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(!warning.contains("inputStream"))
+    }
+
     @Test func `the settings that an attempt reads at its start are named in the warning`() {
         let changes: [(String, (inout RequestSettings) -> Void)] = [
             ("cache", { $0.cache = HTTPCache() }),
