@@ -142,7 +142,7 @@ extension URLConnectionOperation {
     /// The runner that performs the work of the operation; nil, the default, for a single transfer. Set it before the
     /// operation starts.
     package final var worker: (any AttemptRunner)? {
-        get { core.withLock { $0.worker } }
+        get { extra(\.worker) }
         set {
             set(newValue) { swap(&$0.worker, &$1) }
             guard let newValue else { return }
@@ -214,10 +214,10 @@ extension URLConnectionOperation {
 
     /// The handler called on the network thread with each interim response (1xx) except 100. It must not block.
     package final var interimResponseHandler: (@Sendable (ResponseHead) -> Void)? {
-        get { core.withLock { $0.rareHandlers?.interim } }
+        get { handler(\.interim) }
         set { setHandler(\.interim, newValue) }
     }
 
     /// The head of the response; nil until it has arrived.
-    package final var responseHead: ResponseHead? { core.withLock { $0.head } }
+    package final var responseHead: ResponseHead? { currentHead }
 }

@@ -359,6 +359,11 @@ extension URLConnectionOperation: RequestConfigurable {
         if !settings.values.eventMonitors.isEmpty { beginEventLog() }
     }
 
+    /// Returns a value that few operations have.
+    final func extra<Value>(_ member: ReferenceWritableKeyPath<OperationCore.Extras, Value?>) -> Value? {
+        core.withLock { $0[dynamicMember: member] }
+    }
+
     /// Sets a member of the operation. The old value is released outside the lock, because its `deinit` may access the
     /// operation.
     final func set<Value: Sendable>(_ value: Value, _ exchange: (inout OperationCore, inout Value) -> Void) {

@@ -117,7 +117,7 @@ extension URLConnectionOperation {
 
     /// The delegate; usually nil.
     package final var delegate: (any OperationDelegate)? {
-        flags.contains(.delegate) ? core.withLock { $0.rareHandlers?.delegate } : nil
+        flags.contains(.delegate) ? handler(\.delegate) : nil
     }
 
     /// Returns the delegate if it handles the given events; otherwise nil.
@@ -190,7 +190,7 @@ extension URLConnectionOperation {
 
     /// The supervisor; usually nil, and nil after the handlers have run.
     final var supervisor: (any TransitionInterceptor)? {
-        flags.contains(.supervisor) ? core.withLock { $0.rareHandlers?.supervisor } : nil
+        flags.contains(.supervisor) ? handler(\.supervisor) : nil
     }
 }
 

@@ -23,7 +23,7 @@ extension URLConnectionOperation {
     /// challenges are answered from `credential` and the credential store, and a refused credential is not sent again.
     /// The `authenticator` handles a 401 response to its token.
     public final var authenticationChallengeHandler: AuthenticationChallengeHandler? {
-        get { core.withLock { $0.rareHandlers?.challenge } }
+        get { handler(\.challenge) }
         set { setHandler(\.challenge, newValue) }
     }
 

@@ -29,7 +29,7 @@ extension URLConnectionOperation {
 
     /// Returns the error, which decodes its body with the manager's decoder if it is an `HTTPError`.
     func decodable(_ error: any Error) -> any Error {
-        guard let refusal = error as? HTTPError, let decoder = core.withLock({ $0.common.values.decoder }) else {
+        guard let refusal = error as? HTTPError, let decoder = settings.values.decoder else {
             return error
         }
         return refusal.decoding(by: decoder)

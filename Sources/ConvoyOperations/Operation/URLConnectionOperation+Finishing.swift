@@ -75,9 +75,9 @@ extension URLConnectionOperation {
     /// Returns whether the body of a response is written to the output stream; otherwise the body is kept as
     /// `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {
-        if let sink = core.withLock({ $0.place?.sink }), let isAccepted = sink.accepts(head) { return isAccepted }
+        if let sink = extra(\.place)?.sink, let isAccepted = sink.accepts(head) { return isAccepted }
         guard serializesResponse else { return true }
-        return core.withLock { $0.common.values.serializer.acceptableStatusCodes }?.contains(head.statusCode) ?? true
+        return settings.values.serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true
     }
 
     var currentHead: ResponseHead? { core.withLock { $0.head } }

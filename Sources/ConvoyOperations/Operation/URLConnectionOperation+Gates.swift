@@ -6,7 +6,7 @@ import Foundation
 extension URLConnectionOperation {
     /// The handler called when the operation waits at the closed gate of its host, on the queue of the `retryHandler`.
     package final var closedGateHandler: (@Sendable () -> Void)? {
-        get { core.withLock { $0.rareHandlers?.closedGate } }
+        get { handler(\.closedGate) }
         set { setHandler(\.closedGate, newValue) }
     }
 

@@ -164,7 +164,7 @@ extension URLConnectionOperation {
     ///
     /// Operations with a provider do not share transfers.
     public final var traceContextProvider: TraceContextProvider? {
-        get { core.withLock { $0.rareHandlers?.traceContext } }
+        get { handler(\.traceContext) }
         set {
             if newValue != nil { reportLateChange(of: "traceContextProvider") }
             setHandler(\.traceContext, newValue)
@@ -172,7 +172,7 @@ extension URLConnectionOperation {
     }
 
     /// The trace context of the latest attempt, if any.
-    public final var traceContext: TraceContext? { core.withLock { $0.traceContext } }
+    public final var traceContext: TraceContext? { extra(\.traceContext) }
 
     /// Returns the request with the fields of the operation's trace context.
     func traced(_ request: TransferRequest) -> TransferRequest {
@@ -193,13 +193,13 @@ extension URLConnectionOperation {
     /// followed, except for those that would send the request body to another origin: see
     /// `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
     public final var redirectHandler: RedirectHandler? {
-        get { core.withLock { $0.rareHandlers?.redirect } }
+        get { handler(\.redirect) }
         set { setHandler(\.redirect, newValue) }
     }
 
     /// The redirects of the latest attempt so far, in order, with the decision about each. If a redirect made the
     /// attempt fail, it is the last one.
-    public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } ?? [] }
+    public final var redirects: [RedirectEvent] { extra(\.redirects) ?? [] }
 
     /// Adds the result of a redirect.
     func note(_ redirect: RedirectEvent) {

@@ -15,18 +15,18 @@ extension URLConnectionOperation {
     /// and `RequestOperationQueue.closedGates` report that wait. It runs on `completionQueue`, or on an internal queue
     /// if that is nil.
     public final var retryHandler: RetryHandler? {
-        get { core.withLock { $0.rareHandlers?.retry } }
+        get { handler(\.retry) }
         set { setHandler(\.retry, newValue) }
     }
 
     /// The number of times the request has been retried.
-    public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
+    public final var retryCount: Int { extra(\.retry)?.count ?? 0 }
 
     /// The reason why the `retryPolicy` did not retry the failed request; nil if it has not failed, or the policy does
     /// not cover the failure.
-    public final var retryRefusal: RetryEvent.Refusal? { core.withLock { $0.retry?.refusal } }
+    public final var retryRefusal: RetryEvent.Refusal? { extra(\.retry)?.refusal }
 
-    package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.holder.clock } }
+    package final var retryClock: any SchedulingClock { settings.values.holder.clock }
 
     /// Counts retries made in an earlier process against the policy's maximum. Call this before the operation is
     /// started.

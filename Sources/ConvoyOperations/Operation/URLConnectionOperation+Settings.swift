@@ -14,7 +14,7 @@ extension URLConnectionOperation {
     /// throws becomes the operation's error. Set it before the operation starts. If it is set too late for the attempt
     /// in progress, a debug build warns once on standard error.
     public final var prepare: Preparation? {
-        get { core.withLock { $0.rareHandlers?.prepare } }
+        get { handler(\.prepare) }
         set {
             if newValue != nil { reportLateChange(of: "prepare") }
             setHandler(\.prepare, newValue)
@@ -74,7 +74,7 @@ extension URLConnectionOperation {
     /// Set this before the operation starts. A later change has no effect, and a debug build warns about it once on
     /// standard error.
     public final var outputStream: OutputStream? {
-        get { core.withLock { $0.place }?.stream }
+        get { extra(\.place)?.stream }
         set {
             if newValue != nil { reportLateChange(of: "outputStream") }
             set(newValue.map { BodyDestination($0) }) { swap(&$0.place, &$1) }
@@ -84,7 +84,7 @@ extension URLConnectionOperation {
     /// The handler called on `completionQueue` when bytes have been received. Calls are combined if the queue cannot
     /// keep up. After a pause, the total continues from its previous value.
     public final var downloadProgressHandler: ProgressHandler? {
-        get { core.withLock { $0.rareHandlers?.download } }
+        get { handler(\.download) }
         set {
             setHandler(\.download, newValue)
             if newValue != nil { flags.insert(.progress) }
@@ -93,7 +93,7 @@ extension URLConnectionOperation {
 
     /// The handler called on `completionQueue` when bytes of the request body have been sent.
     public final var uploadProgressHandler: ProgressHandler? {
-        get { core.withLock { $0.rareHandlers?.upload } }
+        get { handler(\.upload) }
         set {
             setHandler(\.upload, newValue)
             if newValue != nil { flags.insert(.progress) }
@@ -112,6 +112,11 @@ extension URLConnectionOperation {
     /// The progress report, created on first use.
     final var progressReport: ProgressReport {
         core.withLock { $0.progressReport.made(by: ProgressReport()) }
+    }
+
+    /// Returns a handler that few operations have.
+    final func handler<Handler>(_ member: KeyPath<OperationCore.OptionalHandlers, Handler?>) -> Handler? {
+        core.withLock { $0.rareHandlers?[keyPath: member] }
     }
 
     /// Sets a handler. The old one is released outside the lock, because its release may run user code.
@@ -161,7 +166,7 @@ extension URLConnectionOperation {
     ///
     /// An operation with this handler does not share its transfer with others (`coalescesIdenticalRequests`).
     public final var cacheResponseHandler: CacheResponseHandler? {
-        get { core.withLock { $0.rareHandlers?.cache } }
+        get { handler(\.cache) }
         set {
             if newValue != nil { reportLateChange(of: "cacheResponseHandler") }
             setHandler(\.cache, newValue)
@@ -170,7 +175,7 @@ extension URLConnectionOperation {
 
     /// The way in which the cache served the response; nil for a response from the network, or before a response has
     /// arrived.
-    public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
+    public final var cacheUse: CacheUse? { currentHead?.cacheUse }
 }
 
 /// A cache that calls one operation's `cacheResponseHandler`.
@@ -225,8 +230,9 @@ extension URLConnectionOperation {
 extension URLConnectionOperation {
     /// Starts the timer of `totalTimeout`, if set. Only the first call has an effect.
     package final func beginResourceTimeout() {
-        let (interval, clock) = core.withLock { ($0.common.values.totalTimeout, $0.common.values.holder.clock) }
-        guard let interval, interval > 0, interval.isFinite else { return }
+        let values = settings.values
+        let clock = values.holder.clock
+        guard let interval = values.totalTimeout, interval > 0, interval.isFinite else { return }
         let deadline = Nanoseconds.deadline(interval, after: clock.now)
         guard resourceDeadline.compareExchange(expected: 0, desired: deadline, ordering: .relaxed).exchanged
         else { return }

@@ -200,10 +200,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// The response; nil until its head has arrived. If the body was continued after a pause, this is the response with
     /// which the body began.
-    public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
+    public final var response: HTTPURLResponse? { currentHead?.urlResponse }
 
     /// The status code of the response; nil until its head has arrived.
-    public final var statusCode: Int? { core.withLock { $0.head }?.statusCode }
+    public final var statusCode: Int? { currentHead?.statusCode }
 
     /// The body, after the operation has finished; nil if the transfer failed or the body was written to
     /// `outputStream`. The body of a response with an unacceptable status code is included.
@@ -225,7 +225,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
 
     private func responseCharset(of data: Data) -> Charset {
-        let values = core.withLock { $0.common.values }
+        let values = settings.values
         if let chosen = values.responseStringEncoding { return Charset(chosen) }
         return .ofText(
             data, label: response?.textEncodingName, otherwise: Charset(values.responseSerializer.stringEncoding))
