@@ -310,8 +310,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             body.append(data)
         }
         counts.bytesReceived.store(received, ordering: .relaxed)
-        if operation.flags.contains(.delegate) { tell(operation.delegate, of: data, received, operation, connection) }
-        guard operation.flags.contains(.progress) else { return }
+        if operation.has(.delegate) { tell(operation.delegate, of: data, received, operation, connection) }
+        guard operation.has(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
         if body.isInMemory, body.separateBody == nil { operation.progressReport.noteBody { body.memory.data } }
@@ -332,7 +332,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         counts.bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
         operation.delegate(interestedIn: .progress)?
             .operation(operation, didSend: Int64(count), total: total, expected: totalExpected)
-        guard operation.flags.contains(.progress) else { return }
+        guard operation.has(.progress) else { return }
         operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
     }
 

@@ -94,7 +94,7 @@ package struct AttemptContext: Sendable {
         guard bytes > 0 else { return }
         operation.delegate(interestedIn: .progress)?
             .operation(operation, didReceive: bytes, total: total, expected: expected)
-        guard operation.flags.contains(.progress) else { return }
+        guard operation.has(.progress) else { return }
         operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
     }
 
@@ -106,7 +106,7 @@ package struct AttemptContext: Sendable {
         guard bytes != 0 else { return }
         operation.delegate(interestedIn: .progress)?
             .operation(operation, didSend: bytes, total: total, expected: expected)
-        guard operation.flags.contains(.progress) else { return }
+        guard operation.has(.progress) else { return }
         operation.progressReport.noteUpload(bytes, total: total, expected: expected, of: operation)
     }
 

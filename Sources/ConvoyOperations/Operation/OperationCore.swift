@@ -177,6 +177,8 @@ struct OperationCore: ~Copyable {
         var redirects: [RedirectEvent]?
         var retry: RetryRecord?
         var authentication: AuthenticationWork?
+        /// The time on the operation's clock at which `totalTimeout` expires; nil until its timer has started.
+        var deadline: UInt64?
         /// The timer of `totalTimeout`, until the operation has finished.
         var expiryTimer: (any ClockTimer)?
         /// The trace context of the latest attempt.
@@ -341,11 +343,11 @@ extension URLConnectionOperation: RequestConfigurable {
     /// Sets the flags of rarely used settings, which must be looked up under the lock.
     private func noteRareSettings(_ settings: AttemptSettings) {
         if settings.completionGroup != nil {
-            flags.insert(.completionGroup)
+            declare(.completionGroup)
             declare(.hearsOfQueue)
         }
         if settings.hasRetryPolicy {
-            flags.insert(.retryPolicy)
+            declare(.retryPolicy)
             declare(.looksUpHost)
         }
     }

@@ -3,7 +3,6 @@ import ConvoySecurity
 import ConvoySerialization
 import ConvoyTransport
 import Foundation
-import Synchronization
 import FoundationNetworking
 
 /// A delegate that follows an operation's transfer and makes the decisions that the operation's own handlers do not
@@ -112,12 +111,12 @@ extension URLConnectionOperation {
     /// Copies have no delegate.
     package final func setDelegate(_ delegate: (any OperationDelegate)?) {
         setHandler(\.delegate, delegate)
-        flags.insert(.delegate)
+        declare(.delegate)
     }
 
     /// The delegate; usually nil.
     package final var delegate: (any OperationDelegate)? {
-        flags.contains(.delegate) ? handler(\.delegate) : nil
+        has(.delegate) ? handler(\.delegate) : nil
     }
 
     /// Returns the delegate if it handles the given events; otherwise nil.
@@ -185,41 +184,11 @@ extension URLConnectionOperation {
     /// Sets the supervisor. Call this before other code can access the operation. Copies have no supervisor.
     package final func setSupervisor(_ supervisor: any TransitionInterceptor) {
         setHandler(\.supervisor, supervisor)
-        flags.insert(.supervisor)
+        declare(.supervisor)
     }
 
     /// The supervisor; usually nil, and nil after the handlers have run.
     final var supervisor: (any TransitionInterceptor)? {
-        flags.contains(.supervisor) ? handler(\.supervisor) : nil
+        has(.supervisor) ? handler(\.supervisor) : nil
     }
-}
-
-/// Flags of rarely used features: progress followers, delegates, and settings that must be looked up under the lock.
-///
-/// The flags are read without a lock at each change and each block of bytes, and are never cleared.
-struct OperationFlags: ~Copyable, Sendable {
-    enum Interest: UInt8 {
-        /// A progress handler is set, or `progress` was read.
-        case progress = 1
-        /// A supervisor is called with changes before they take effect.
-        case supervisor = 2
-        /// A delegate follows the transfer and decides about it.
-        case delegate = 4
-        /// The settings have, or had, a completion group.
-        case completionGroup = 8
-        /// The settings have, or had, a retry policy.
-        case retryPolicy = 16
-        /// The request is no longer the one that the operation was created with.
-        case otherRequest = 32
-        /// The operation has an authentication record or a token.
-        case authentication = 64
-        /// Hooks or a group are waiting for the delivery.
-        case delivery = 128
-    }
-
-    private let bits = Atomic<UInt8>(0)
-
-    func insert(_ interest: Interest) { bits.bitwiseOr(interest.rawValue, ordering: .sequentiallyConsistent) }
-
-    func contains(_ interest: Interest) -> Bool { bits.load(ordering: .sequentiallyConsistent) & interest.rawValue != 0 }
 }

@@ -76,14 +76,14 @@ extension URLConnectionOperation {
     ///
     /// - Returns: A closure that stops following early.
     final func followProgress(_ follower: ProgressFollower) -> @Sendable () -> Void {
-        flags.insert(.progress)
+        declare(.progress)
         return progressReport.follow(self, with: follower)
     }
 
     /// Calls a handler on the network thread whenever more bytes of a body in memory arrive. The handler must return
     /// quickly, and can request all bytes received so far. Replaces an earlier handler.
     package final func followBody(_ handler: @escaping @Sendable (_ body: () -> Data) -> Void) {
-        flags.insert(.progress)
+        declare(.progress)
         progressReport.followBody(with: handler)
     }
 }

@@ -45,7 +45,7 @@ extension URLConnectionOperation {
         // Create the credential store, in which accepted answers are saved.
         if shouldUseCredentialStorage { _ = credentialStore }
         let source = core.withLock { $0.credentialSource }
-        flags.insert(.authentication)
+        declare(.authentication)
         return core.withLock { core in
             let work = core.authenticationWork
             let record = work.record ?? AuthenticationRecord(source)
@@ -141,7 +141,7 @@ extension URLConnectionOperation {
                 return old
             }
             noteOtherRequest()
-            flags.insert(.authentication)
+            declare(.authentication)
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),

@@ -13,7 +13,7 @@ extension URLConnectionOperation: HandoverTask {
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
         // Set the flag before the check, so that either the last step finds the flag, or the check finds the delivery
         // complete.
-        flags.insert(.delivery)
+        declare(.delivery)
         let isOver = core.withLock { core in
             let isOver = isDelivered
             if !isOver { core.hooks.append(hook) }
@@ -24,7 +24,7 @@ extension URLConnectionOperation: HandoverTask {
 
     /// Enters the completion group once. From then on the group waits for the operation's handlers.
     package final func enterCompletionGroup() {
-        if flags.contains(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
+        if has(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
     }
 
     /// Submits the handlers to their queue. This happens before the end is posted, because posting it may let other
@@ -32,7 +32,7 @@ extension URLConnectionOperation: HandoverTask {
     /// handlers run after its dependency's.
     ///
     /// The handlers may run immediately, while the caller continues with ``executionDidFinish()`` and then with
-    /// `deliveryDidPostEnd()`.
+    /// `didDeliver(.endPosted)`.
     func deliver() {
         let end = core.withLock { core in
             core.enterCompletionGroup()
@@ -46,12 +46,12 @@ extension URLConnectionOperation: HandoverTask {
         // Close the open file of the sink now.
         end.attempt?.discard()
         end.rare?.worker?.release(self)
-        if flags.contains(.progress) { progressReport.finish(of: self) }
+        if has(.progress) { progressReport.finish(of: self) }
         if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
         if end.hasHandlers {
             CompletionOutbox.post(self, to: end.settings.completionQueue ?? .mainForHandlers)
         } else {
-            deliverySteps.store(1, ordering: .sequentiallyConsistent)
+            declare(.handlersRan)
         }
     }
 
@@ -92,7 +92,7 @@ extension URLConnectionOperation: HandoverTask {
     package func runHandedOver() {
         // When `callHandlers` returns, the operation has also released the closures.
         let isFirst = callHandlers()
-        if isFirst { didMakeLastStep() }
+        if isFirst { didDeliver(.handlersRan) }
     }
 
     /// Calls the completion handlers. All handlers are taken out first, so that none is called twice. Completion
@@ -131,19 +131,16 @@ extension URLConnectionOperation: HandoverTask {
         if isLate { CompletionOutbox.post(self, to: queue ?? .mainForHandlers) }
     }
 
-    /// Records that the end has been posted.
-    func deliveryDidPostEnd() { didMakeLastStep() }
-
-    private static let stepsOfDelivery = 2
-
     /// Whether the handlers have run and the end has been posted to dependents and queues.
-    final var isDelivered: Bool { deliverySteps.load(ordering: .sequentiallyConsistent) == Self.stepsOfDelivery }
+    final var isDelivered: Bool { has(.delivered) }
 
     /// Records one of the two steps of the delivery: the handlers have run, or the end has been posted. The delivery is
     /// complete after both.
-    private func didMakeLastStep() {
-        guard deliverySteps.add(1, ordering: .sequentiallyConsistent).newValue == Self.stepsOfDelivery else { return }
-        guard flags.contains(.delivery) || flags.contains(.completionGroup) else { return }
+    func didDeliver(_ step: OperationTraits) {
+        let earlier = declare(step)
+        guard !earlier.contains(step), earlier.union(step).contains(.delivered),
+            earlier.contains(.delivery) || earlier.contains(.completionGroup)
+        else { return }
         core.withLock { $0.takeWaiting() }.tell()
     }
 }

@@ -35,7 +35,7 @@ extension URLConnectionOperation {
 
     /// Whether another attempt may follow a response. Most operations pay only for this check.
     private func mayRepeat(after head: ResponseHead?) -> Bool {
-        flags.contains(.authentication) || flags.contains(.retryPolicy) || head?.asksForCredentials == true
+        has(.authentication) || has(.retryPolicy) || head?.asksForCredentials == true
     }
 
     /// Ends the phases of an attempt. Returns false if it had already ended, so that its outcome does not count.
@@ -203,7 +203,7 @@ extension URLConnectionOperation {
 
     private func postEnd() {
         executionDidFinish()
-        deliveryDidPostEnd()
+        didDeliver(.endPosted)
     }
 }
 

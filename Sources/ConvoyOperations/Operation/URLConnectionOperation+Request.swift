@@ -30,7 +30,7 @@ extension URLConnectionOperation {
 
     /// Records that the request has been replaced, so that its host may differ.
     final func noteOtherRequest() {
-        flags.insert(.otherRequest)
+        declare(.otherRequest)
         declare(.looksUpHost)
     }
 

@@ -5,7 +5,6 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// The settings of an operation.
 extension URLConnectionOperation {
@@ -87,7 +86,7 @@ extension URLConnectionOperation {
         get { handler(\.download) }
         set {
             setHandler(\.download, newValue)
-            if newValue != nil { flags.insert(.progress) }
+            if newValue != nil { declare(.progress) }
         }
     }
 
@@ -96,7 +95,7 @@ extension URLConnectionOperation {
         get { handler(\.upload) }
         set {
             setHandler(\.upload, newValue)
-            if newValue != nil { flags.insert(.progress) }
+            if newValue != nil { declare(.progress) }
         }
     }
 
@@ -105,7 +104,7 @@ extension URLConnectionOperation {
     /// The object is updated on one serial queue shared by all operations, because Foundation's `Progress` is not
     /// thread-safe.
     public final var progress: Progress {
-        flags.insert(.progress)
+        declare(.progress)
         return progressReport.progress(of: self)
     }
 
@@ -234,8 +233,12 @@ extension URLConnectionOperation {
         let clock = values.holder.clock
         guard let interval = values.totalTimeout, interval > 0, interval.isFinite else { return }
         let deadline = Nanoseconds.deadline(interval, after: clock.now)
-        guard resourceDeadline.compareExchange(expected: 0, desired: deadline, ordering: .relaxed).exchanged
-        else { return }
+        let isFirst = core.withLock { core in
+            let isFirst = core.deadline == nil
+            if isFirst { core.deadline = deadline }
+            return isFirst
+        }
+        guard isFirst else { return }
         let timer = clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) }
         let isOver = core.withLock { core in
             if !core.isFinished { core.expiryTimer = timer }
@@ -246,8 +249,7 @@ extension URLConnectionOperation {
 
     /// Returns the number of seconds left until `totalTimeout` expires; nil without a timeout.
     func timeLeft(at now: UInt64) -> TimeInterval? {
-        let deadline = resourceDeadline.load(ordering: .relaxed)
-        return deadline == 0 ? nil : deadline > now ? Nanoseconds.seconds(from: now, to: deadline) : 0
+        extra(\.deadline).map { $0 > now ? Nanoseconds.seconds(from: now, to: $0) : 0 }
     }
 
     /// The error of an operation whose `totalTimeout` has expired.

@@ -20,7 +20,7 @@ extension URLConnectionOperation {
         let latch = TwoPartyLatch()
         switch authenticator.next(waiter(attempt, latch)) {
         case .use(let grant):
-            flags.insert(.authentication)
+            declare(.authentication)
             core.withLock { $0.authenticationWork.token = grant }
             return true
         case .wait:

@@ -21,11 +21,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public typealias State = OperationState
 
     let core: Locked<OperationCore>
-    let flags = OperationFlags()
-    /// The number of completed steps of the delivery: running the handlers, and posting the end.
-    let deliverySteps = Atomic<Int>(0)
-    /// The time at which `totalTimeout` expires, in nanoseconds of the operation's clock; 0 until it has started.
-    let resourceDeadline = Atomic<UInt64>(0)
     let logReference = AtomicOnce<TransitionLog>()
     let metricsReference = AtomicOnce<MetricsRecord>()
     let eventLogReference = AtomicOnce<OperationEventLog>()
@@ -121,7 +116,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             (core.authentication?.continuation?.request.url ?? core.request.url, core.common.prepared.hasRetryPolicy)
         }
         let host = hostKey(of: url)
-        if let host, !flags.contains(.otherRequest) { noteHost(host) }
+        if let host, !has(.otherRequest) { noteHost(host) }
         return (host, host != nil && hasPolicy)
     }
     package override func willWaitAtGate(until deadline: UInt64) {
@@ -276,7 +271,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.rareHandlers = handlers
         }
         if let handlers {
-            copy.flags.insert(.progress)
+            copy.declare(.progress)
             for source in handlers.inputs.flatMap(\.sources) { copy.addDependency(source) }
         }
         copy.beginToTell(common)

@@ -15,39 +15,6 @@ import Synchronization
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
 open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable {
-    /// The relations of the operation to others. Marks are never removed.
-    private enum Mark {
-        /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue,
-        /// either finds this mark or is early enough for `executionDidFinish()` to take it into account.
-        static let over: UInt16 = 1
-        /// A queue has taken the operation, or is about to.
-        static let claimed: UInt16 = 2
-        /// A foreign operation depends on this one, so that Foundation evaluates the foreign one when this one ends.
-        static let wakesForeign: UInt16 = 4
-    }
-
-    /// Facts that a class declares about its operations. A queue reads them as stored values, instead of calling
-    /// methods whose results are the same for nearly all operations.
-    struct Traits: OptionSet {
-        let rawValue: UInt16
-        /// The class is the library's own, not a user's subclass, which may override `isReady`, `isFinished` or
-        /// `isCancelled`.
-        static let ofLibrary = Traits(rawValue: 16)
-        /// The queue calls `start()` inline; see ``ScheduledOperation/isStartedDirectly``.
-        static let startedDirectly = Traits(rawValue: 32)
-        /// The operation uses no slot; see ``ScheduledOperation/takesSlot``.
-        static let slotless = Traits(rawValue: 64)
-        /// The operation only has to finish when its lifecycle is ending, whatever a user's class returns from
-        /// `isCancelled`.
-        static let endsByLifecycle = Traits(rawValue: 128)
-        /// The host must be looked up, because it may differ from the first one.
-        static let looksUpHost = Traits(rawValue: 256)
-        /// ``ScheduledOperation/didJoinQueue()`` must be called.
-        static let hearsOfQueue = Traits(rawValue: 512)
-        /// The operation requests reports of what it waits for. Waits that began earlier are not reported.
-        static let hearsOfWaits = Traits(rawValue: 1024)
-    }
-
     /// The state of the operation, whatever its class. It is changed only by ``handle(_:)`` and read without a lock. If
     /// a user's class overrides `start()`, it remains in the state before the start.
     let lifecycle = AtomicLifecycle()
@@ -60,9 +27,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// The index in the queue. Read and written only by the scheduler, under its lock.
     var queueIndex: Int32 = -1
 
-    /// The operation's marks and traits.
-    private let marks = Atomic<UInt16>(0)
-    private let isToReportAnswer = Atomic<Bool>(false)
+    private let traits = Atomic<UInt32>(0)
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
     private let inquiries = ReadinessTracking()
@@ -76,17 +41,19 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// An empty mirror, so that `dump` prints no secrets of a request.
     open var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 
-    private func has(_ mark: UInt16) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
-
-    /// Sets a mark. Returns false if it was already set.
-    private func set(_ mark: UInt16) -> Bool {
-        marks.bitwiseOr(mark, ordering: .sequentiallyConsistent).oldValue & mark == 0
+    /// Whether the operation has all of these traits. Takes no lock.
+    final func has(_ wanted: OperationTraits) -> Bool {
+        OperationTraits(rawValue: traits.load(ordering: .sequentiallyConsistent)).contains(wanted)
     }
 
-    private func has(_ trait: Traits) -> Bool { has(trait.rawValue) }
+    /// Adds traits. Returns the traits from before.
+    @discardableResult
+    final func declare(_ added: OperationTraits) -> OperationTraits {
+        OperationTraits(rawValue: traits.bitwiseOr(added.rawValue, ordering: .sequentiallyConsistent).oldValue)
+    }
 
-    /// Adds traits, which are never removed.
-    final func declare(_ traits: Traits) { marks.bitwiseOr(traits.rawValue, ordering: .sequentiallyConsistent) }
+    /// Adds a trait. Returns false if the operation already had it.
+    private func set(_ trait: OperationTraits) -> Bool { !declare(trait).contains(trait) }
 
     /// The connections, created if needed.
     private var madeConnections: OperationConnections {
@@ -120,7 +87,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// wait for itself is cancelled immediately, with a count of 1, and does not list itself.
     override open func addDependency(_ operation: Operation) {
         guard operation !== self else { return cancel(because: RequestOperationQueueError.dependencyCycle(count: 1)) }
-        guard !has(Mark.over) else { return }
+        guard !has(.over) else { return }
         let connections = madeConnections
         guard let (position, wasReady) = connections.add(operation) else { return }
         if let scheduled = operation as? ScheduledOperation {
@@ -164,8 +131,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Adds a dependent. Returns false if this operation is over.
     private func addDependent(_ dependent: OperationConnections, position: Int) -> Bool {
-        guard !has(Mark.over) else { return false }
-        return madeConnections.addDependent(dependent, position: position) { has(Mark.over) }
+        guard !has(.over) else { return false }
+        return madeConnections.addDependent(dependent, position: position) { has(.over) }
     }
 
     // MARK: State
@@ -236,7 +203,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             completion.object?.block = newValue
             // Either the finishing operation finds the block, or its end is detected here.
             atomicMemoryFence(ordering: .sequentiallyConsistent)
-            if has(Mark.over) { completion.object?.run() }
+            if has(.over) { completion.object?.run() }
         }
     }
 
@@ -318,13 +285,13 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether a change must be posted on another thread, because its receivers may be user code, which must not run on
     /// a network thread.
     package final var mustPostElsewhere: Bool {
-        guard !isOfLibrary || has(Mark.wakesForeign) || !isScheduled && inquiries.wereMade else { return false }
+        guard !isOfLibrary || has(.wakesForeign) || !isScheduled && inquiries.wereMade else { return false }
         return NetworkThread.isCurrent
-            && (!isOfLibrary || has(Mark.wakesForeign) || Self.areUsersInFoundationQueues.load(ordering: .relaxed))
+            && (!isOfLibrary || has(.wakesForeign) || Self.areUsersInFoundationQueues.load(ordering: .relaxed))
     }
 
     /// Records that a foreign operation, whose class may override `isReady`, depends on this one.
-    final func willWakeForeign() { _ = set(Mark.wakesForeign) }
+    final func willWakeForeign() { _ = set(.wakesForeign) }
 
     // MARK: For the queue
 
@@ -380,17 +347,17 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Claims the operation for the queue of awaited operations. Returns false if it may be in a queue or was started
     /// manually: then it finishes without this queue.
     final func claimForAwaiting() -> Bool {
-        !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(Mark.claimed)
+        !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(.claimed)
     }
 
     /// Claims the operation for a Foundation queue. Returns false if another queue has claimed it.
-    final func claimForFoundation() -> Bool { !isScheduled && set(Mark.claimed) }
+    final func claimForFoundation() -> Bool { !isScheduled && set(.claimed) }
 
     /// Claims the operation for a caller that will add it to a queue later. Until then, awaiting it does not start it.
-    package final func claimForLater() { _ = set(Mark.claimed) }
+    package final func claimForLater() { _ = set(.claimed) }
 
     /// Whether nothing has started or claimed the operation.
-    final var isUnclaimed: Bool { lifecycle.value.state == .ready && !mayBeEnqueued && !has(Mark.claimed) }
+    final var isUnclaimed: Bool { lifecycle.value.state == .ready && !mayBeEnqueued && !has(.claimed) }
 
     /// Looks for dependencies that would never finish. Called for an operation that waits in a queue, after it was
     /// inserted and after a dependency was added.
@@ -418,14 +385,20 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Whether the queue must be notified when the host answers, because the host has refused connections.
     package final var reportsAnswer: Bool {
-        get { isToReportAnswer.load(ordering: .relaxed) }
-        set { isToReportAnswer.store(newValue, ordering: .relaxed) }
+        get { has(.reportsAnswer) }
+        set {
+            if newValue {
+                declare(.reportsAnswer)
+            } else {
+                traits.bitwiseAnd(~OperationTraits.reportsAnswer.rawValue, ordering: .sequentiallyConsistent)
+            }
+        }
     }
 
     /// Sets the scheduler to which changes are reported. Returns false if the operation already has a scheduler or is
     /// over.
     func join(_ scheduler: Scheduler) -> Bool {
-        guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
+        guard !has(.over), self.scheduler.set(scheduler) else { return false }
         // From here on the operation is retained, first by the thread that adds it, then by the scheduler.
         connections.object?.beHeld(self)
         if has(.hearsOfQueue) { didJoinQueue() }
@@ -436,7 +409,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     func leave() { connections.object?.letGo() }
 
     /// Called when the operation has been added to a ``RequestOperationQueue``, before it can be started, if it has
-    /// declared ``Traits/hearsOfQueue``.
+    /// declared ``OperationTraits/hearsOfQueue``.
     package func didJoinQueue() {}
 
     /// Releases the work of an operation that has finished, whether it has run or not.
@@ -476,7 +449,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// block.
     package final func executionDidFinish() {
         guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.executionDidFinish() } }
-        guard set(Mark.over) else { return }
+        guard set(.over) else { return }
         let dependents = connections.object?.end()
         didChangeValue(forKey: "isFinished")
         atomicMemoryFence(ordering: .sequentiallyConsistent)
