@@ -8,9 +8,9 @@ import FoundationNetworking
 extension Attempt {
     /// Suspends the connection until the given hold is lifted.
     private func hold(_ hold: TransferHolds, _ connection: any Connection) {
-        if waiting == nil {
+        if rare.waiting == nil {
             connection.suspendReceiving()
-            waiting = connection
+            rare.waiting = connection
         }
         carryOut(flow.handle(.hold(hold)))
         carryOut(flow.handle(.refused))
@@ -54,7 +54,7 @@ extension Attempt {
         _ connection: any Connection
     ) {
         hold(.decision, connection)
-        undecided = (connection, response)
+        rare.undecided = (connection, response)
         let transport = transport
         delegate.operation(operation, didReceive: response) { [self] decision in
             transport?.perform { [self] in decided(decision) }
@@ -64,7 +64,7 @@ extension Attempt {
     private func decided(_ decision: ResponseDecision) {
         // If the attempt was stopped in the meantime, the next attempt requests the response again, and the delegate
         // decides about the new response.
-        guard isLive, let operation, let (connection, response) = undecided.take() else { return }
+        guard isLive, let operation, let (connection, response) = rare.undecided.take() else { return }
         switch decision {
         case .cancel:
             let error = URLError(.cancelled, url: body.request?.url, "The response handler cancelled the request.")
@@ -87,14 +87,14 @@ extension Attempt {
     ) {
         let transport = transport
         let queue = SinkQueue(sink, url: body.request?.url, on: transport)
-        diverted = queue
+        rare.diverted = queue
         operation.setBodySink(sink)
-        undecided = (connection, response)
+        rare.undecided = (connection, response)
         let call = BlockingCall()
         queue.willOpen(as: call)
         queue.open(as: call, on: { transport?.perform($0) }) { [self] failure in
-            guard isLive, let (connection, response) = undecided.take() else { return }
-            body.place(in: diverted.take())
+            guard isLive, let (connection, response) = rare.undecided.take() else { return }
+            body.place(in: rare.diverted.take())
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }
             carryOut(flow.handle(.lift(.decision)))
         }

@@ -50,59 +50,25 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) var flow = TransferState()
     /// The way in which the connection ended, possibly while it was held.
     @exclusivity(unchecked) private var connectionEnd = ConnectionEnd.finished
-    /// The state that few attempts need, created when one of its members is first set.
-    @exclusivity(unchecked) private var rare: Rare?
+    @exclusivity(unchecked) var rare = OnDemand<Rare>()
 
     private let counts: TransferCounts
 
-    private final class Rare {
+    /// State that few attempts need.
+    final class Rare: OnDemandState {
+        /// The request at the end of the followed redirects, without a range, and the number of redirects; nil without
+        /// redirects, or if they no longer matter.
         @exclusivity(unchecked) var redirection: (request: URLRequest, followed: Int)?
+        /// The connection while it is held.
         @exclusivity(unchecked) var waiting: (any Connection)?
+        /// The response that is waiting for a delegate's decision, and its connection, which is held.
         @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
+        /// The sink chosen by a decision, while it is being opened.
         @exclusivity(unchecked) var diverted: SinkQueue?
-        @exclusivity(unchecked) var finishing: URLConnectionOperation?
-        @exclusivity(unchecked) var respondedHead: ResponseHead?
-    }
-
-    @inline(__always)
-    private func set<Value>(_ member: ReferenceWritableKeyPath<Rare, Value?>, _ value: Value?) {
-        if rare == nil {
-            if value == nil { return }
-            rare = Rare()
-        }
-        rare?[keyPath: member] = value
-    }
-
-    /// The request at the end of the followed redirects, without a range, and the number of redirects; nil without
-    /// redirects, or if they no longer matter.
-    private(set) var redirection: (request: URLRequest, followed: Int)? {
-        get { rare?.redirection }
-        set { set(\.redirection, newValue) }
-    }
-    /// The connection while it is held.
-    var waiting: (any Connection)? {
-        get { rare?.waiting }
-        set { set(\.waiting, newValue) }
-    }
-    /// The response that is waiting for a delegate's decision, and its connection, which is held.
-    var undecided: (connection: any Connection, response: ResponseHead)? {
-        get { rare?.undecided }
-        set { set(\.undecided, newValue) }
-    }
-    /// The sink chosen by a decision, while it is being opened.
-    var diverted: SinkQueue? {
-        get { rare?.diverted }
-        set { set(\.diverted, newValue) }
-    }
-    /// The operation, while the sink finishes the body.
-    private var finishing: URLConnectionOperation? {
-        get { rare?.finishing }
-        set { set(\.finishing, newValue) }
-    }
-    /// The response reported to monitors, until its request ends.
-    private var respondedHead: ResponseHead? {
-        get { rare?.respondedHead }
-        set { set(\.respondedHead, newValue) }
+        /// The operation, while the sink finishes the body.
+        @exclusivity(unchecked) fileprivate var finishing: URLConnectionOperation?
+        /// The response reported to monitors, until its request ends.
+        @exclusivity(unchecked) fileprivate var respondedHead: ResponseHead?
     }
 
     enum CancelIntent {
@@ -198,10 +164,10 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Discards the sink and releases the operation, which has finished.
     func discard() {
         operation = nil
-        finishing = nil
-        waiting = nil
-        undecided = nil
-        diverted.take()?.discard()
+        rare.finishing = nil
+        rare.waiting = nil
+        rare.undecided = nil
+        rare.diverted.take()?.discard()
         body.sink?.discard()
     }
 
@@ -276,7 +242,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if body.resumption != nil {
             for name in ["Range", "If-Range"] { request.setValue(nil, forHTTPHeaderField: name) }
         }
-        redirection = (request, redirected.followed)
+        rare.redirection = (request, redirected.followed)
     }
 
     /// Restores the head of the complete body as the current response, even after an error response.
@@ -362,7 +328,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         operation.metricsRecord?.add(metrics)
         guard let eventLog = operation.eventLog else { return }
         if metrics.cacheUse != nil { eventLog.noteSecrets(of: operation.connectionConfiguration) }
-        let head = respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? body.head
+        let head = rare.respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? body.head
         eventLog.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
     }
 
@@ -373,7 +339,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         guard let eventLog = operation.eventLog else { return }
         // A cached response is reported at its end.
         guard response.cacheUse == nil || response.cacheUse == .validated else { return }
-        respondedHead = response
+        rare.respondedHead = response
         eventLog.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
     }
 
@@ -394,16 +360,16 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     private func connectionDidEnd(_ end: ConnectionEnd) {
         guard !hasConnectionEnded else { return }
         hasConnectionEnded = true
-        waiting = nil
+        rare.waiting = nil
         if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
         connectionEnd = end
         // After the end has been processed, the body belongs to the next attempt.
-        guard undecided != nil else { return carryOut(flow.handle(.end)) }
+        guard rare.undecided != nil else { return carryOut(flow.handle(.end)) }
         _ = flow.handle(.end)
         // There is nothing left to decide unless the response is complete.
         if case .finished = end, afterCancel == nil { return awaitDecision() }
-        undecided = nil
-        diverted.take()?.discard()
+        rare.undecided = nil
+        rare.diverted.take()?.discard()
         carryOut(flow.handle(.lift(.decision)))
     }
 
@@ -411,7 +377,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func giveUp() {
         // If the connection is being cancelled, its end will find the operation ending.
         guard hasConnectionEnded else { return }
-        if let operation = finishing.take() {
+        if let operation = rare.finishing.take() {
             operation.decide(.stopped, after: self)
         } else {
             carryOut(flow.handle(.stop))
@@ -421,12 +387,12 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func carryOut(_ action: TransferState.Action) {
         switch action {
         case .nothing, .drain: return
-        case .run: waiting.take()?.resumeReceiving()
+        case .run: rare.waiting.take()?.resumeReceiving()
         case .end: report(outcome)
         case .stopped:
-            undecided = nil
-            waiting = nil
-            diverted.take()?.discard()
+            rare.undecided = nil
+            rare.waiting = nil
+            rare.diverted.take()?.discard()
             report(.stopped)
         }
     }
@@ -488,10 +454,10 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             bytes.withUnsafeBytes { sink.write($0) { _ in } }
             data = nil
         }
-        finishing = operation
+        rare.finishing = operation
         let body = data
         let then: (URLError?) -> Void = { [self] failure in
-            guard let operation = finishing.take() else { return }
+            guard let operation = rare.finishing.take() else { return }
             if let failure {
                 operation.decide(.failed(failure, nil), after: self)
             } else {

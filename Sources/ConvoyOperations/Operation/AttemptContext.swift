@@ -162,7 +162,7 @@ extension URLConnectionOperation {
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool, identity: Bool = false) {
         let (common, redirect, challenge, context) = parent.core.withLock { core in
             core.common.makeShared()
-            return (core.common, core.rareHandlers?.redirect, core.rareHandlers?.challenge, core.traceContext)
+            return (core.common, core.handlers.redirect, core.handlers.challenge, core.traceContext)
         }
         let settings = common.ofPart(decoding: decoding, identity: identity)
         let old = core.withLock { core in

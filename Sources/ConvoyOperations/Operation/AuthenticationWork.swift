@@ -66,7 +66,7 @@ extension OperationCore {
         // A redirect to another origin removes the token, and a redirect back does not restore it. For a shared
         // transfer, only the URL of the last request is known.
         let isAtHome = self.redirects?.isEmpty ?? true || Target.isSame(request.url, head.url)
-        let wasSent = (attempt.redirection?.request).map(authentication.bearsToken) ?? isAtHome
+        let wasSent = (attempt.rare.redirection?.request).map(authentication.bearsToken) ?? isAtHome
         return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
     }
 }

@@ -25,7 +25,7 @@ struct OperationCore: ~Copyable {
     var completion: (@Sendable () -> Void)?
     var success: HTTPRequestOperation.Success?
     var failure: HTTPRequestOperation.Failure?
-    var rareHandlers: OptionalHandlers?
+    var handlers = OnDemand<OptionalHandlers>()
 
     /// The handlers called when the operation has finished.
     struct FinalHandlers: Sendable {
@@ -52,7 +52,7 @@ struct OperationCore: ~Copyable {
     }
 
     /// The handlers that few operations have.
-    final class OptionalHandlers: @unchecked Sendable {
+    final class OptionalHandlers: OnDemandState, @unchecked Sendable {
         // The handlers are guarded by the operation's lock.
         var download: URLConnectionOperation.ProgressHandler?
         var upload: URLConnectionOperation.ProgressHandler?
@@ -81,10 +81,6 @@ struct OperationCore: ~Copyable {
             copy.closedGate = closedGate
             return copy
         }
-    }
-
-    var handlers: OptionalHandlers {
-        mutating get { rareHandlers.made(by: OptionalHandlers()) }
     }
 
     // MARK: Results, final before `isFinished` is true
@@ -166,7 +162,7 @@ struct OperationCore: ~Copyable {
 
     /// The state that few operations need, created when one of its members is first set. Guarded by the operation's
     /// lock.
-    final class Extras: @unchecked Sendable {
+    final class Extras: OnDemandState, @unchecked Sendable {
         /// The destination of the body; nil to keep it in memory.
         var place: BodyDestination?
         /// The error with which the operation fails when it starts, because its request could not be created.
@@ -188,20 +184,14 @@ struct OperationCore: ~Copyable {
         var keptProgress: TransferProgress?
     }
 
-    private var extras: Extras?
+    private var extras = OnDemand<Extras>()
 
     /// Whether ``Extras`` has been created.
-    var hasExtras: Bool { extras != nil }
+    var hasExtras: Bool { extras.exists }
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Extras, Value?>) -> Value? {
-        get {
-            guard let extras else { return nil }
-            return extras[keyPath: member]
-        }
-        set {
-            if newValue == nil, extras == nil { return }
-            extras.made(by: Extras())[keyPath: member] = newValue
-        }
+        get { extras[dynamicMember: member] }
+        set { extras[dynamicMember: member] = newValue }
     }
 
     /// Takes out the last attempt of a finished operation and returns it. Keeps its progress if that cannot be derived
@@ -237,7 +227,7 @@ struct OperationCore: ~Copyable {
 
     private func chooseTransport(under settings: AttemptSettings) -> any Transport {
         let own = settings.transports.next
-        guard settings.coalescesIdenticalRequests, rareHandlers?.redirect == nil, rareHandlers?.traceContext == nil,
+        guard settings.coalescesIdenticalRequests, handlers.redirect == nil, handlers.traceContext == nil,
             !isDecidedUpon, self.place == nil
         else { return own }
         return own.coalescing
@@ -289,7 +279,7 @@ extension OperationCore {
         if self.retry?.avoidsHTTP2 == true { attempt.configuration.usesHTTP2 = false }
         var cacheHandler: URLConnectionOperation.CacheResponseHandler?
         if attempt.settings.configuration.cache != nil {
-            cacheHandler = rareHandlers?.cache ?? delegatedCaching
+            cacheHandler = handlers.cache ?? delegatedCaching
             // The cache may hold the response that failed.
             if self.retry?.followsAnswer == true { request = request.revalidating }
         }
@@ -362,7 +352,9 @@ extension URLConnectionOperation: RequestConfigurable {
     }
 
     /// Returns a value that few operations have.
-    final func extra<Value>(_ member: ReferenceWritableKeyPath<OperationCore.Extras, Value?>) -> Value? {
+    final func extra<Value: Sendable>(
+        _ member: ReferenceWritableKeyPath<OperationCore.Extras, Value?> & Sendable
+    ) -> Value? {
         core.withLock { $0[dynamicMember: member] }
     }
 

@@ -123,27 +123,27 @@ extension URLConnectionOperation {
 
     /// Begins an attempt: prepares the request if needed, then connects or starts a worker.
     private func begin(_ number: Lifecycle.AttemptNumber) {
-        let beginning = core.withLock { core in
+        let start = core.withLock { core in
             core.enterCompletionGroup()
             defer { core.hasBegun = true }
             return AttemptStart(number, &core) { mustStop($0) }
         }
-        let (attempt, settings, rare) = (beginning.attempt, beginning.settings, beginning.rare)
-        rare?.wait?.cancel()
-        if beginning.isFirst {
+        let (attempt, settings) = (start.attempt, start.settings)
+        start.wait?.cancel()
+        if start.isFirst {
             if settings.hasTotalTimeout { beginResourceTimeout() }
             if settings.hasRetryPolicy, let policy = retryPolicy { noteFirstAttempt(policy) }
             if settings.postsNotifications { OperationNotifications.post(.start, of: self) }
             if settings.dependencyFailurePolicy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
-        if let request = beginning.request, AuthorizationMemory.shared.isEmpty {
+        if let request = start.request, AuthorizationMemory.shared.isEmpty {
             return connect(attempt, request, nil)
         }
+        if let preset = start.preset, finish(attempt, with: preset) { return }
+        if let failure = start.presetFailure { return decide(.failed(failure, nil), after: attempt) }
         let delegate = delegate(interestedIn: .beginning)
-        guard rare != nil || delegate != nil else { return connect(attempt) }
-        if let preset = rare?.settlement, finish(attempt, with: preset) { return }
-        if let preset = rare?.presetFailure { return decide(.failed(preset, nil), after: attempt) }
-        let (preparation, provider) = (rare?.preparation, rare?.provider)
+        let preparation = start.preparation
+        let provider = start.provider
         guard preparation != nil || delegate != nil || provider != nil else { return connect(attempt) }
         let isCalled = callUserCode(for: attempt) { [self] in
             Result { () throws -> TraceContext? in
@@ -183,40 +183,32 @@ extension URLConnectionOperation {
         let attempt: Attempt
         let settings: AttemptSettings
         let isFirst: Bool
-        let rare: Rare?
+        /// The previous attempt. It may hold the last reference to a user's object, so it is released outside the lock.
+        let earlier: Attempt?
+        /// The outcome decided in advance, if this attempt must not send a request.
+        let preset: Attempt.PresetOutcome?
+        let presetFailure: (any Error)?
+        let wait: RetryDelay?
+        let preparation: RequestPreparation?
+        let provider: TraceContextProvider?
         /// The request to send, if the connection can be opened immediately, which is nearly always the case; otherwise
         /// nil.
         let request: TransferRequest?
 
-        /// The values that few attempts need at their start.
-        final class Rare: Sendable {
-            /// The previous attempt. It may hold the last reference to a user's object, so it is released outside the
-            /// lock.
-            let earlier: Attempt?
-            /// The outcome decided in advance, if this attempt must not send a request.
-            let settlement: Attempt.PresetOutcome?
-            let wait: RetryDelay?
-            let presetFailure: (any Error)?
-            let preparation: RequestPreparation?
-            let provider: TraceContextProvider?
-
-            init(_ core: inout OperationCore) {
-                earlier = core.attempt
-                (settlement, wait) = (earlier?.settlement.take(), earlier?.wait.take())
-                presetFailure = core.presetFailure
-                preparation = core.takePreparation()
-                provider = core.rareHandlers?.traceContext
-            }
-        }
-
         init(_ number: Lifecycle.AttemptNumber, _ core: inout OperationCore, isStopped: (Attempt) -> Bool) {
-            let isRare = core.attempt != nil || core.presetFailure != nil || core.rareHandlers != nil
-            rare = isRare ? Rare(&core) : nil
+            earlier = core.attempt
+            preset = earlier?.settlement.take()
+            wait = earlier?.wait.take()
+            presetFailure = core.presetFailure
+            preparation = core.takePreparation()
+            provider = core.handlers.traceContext
             settings = core.common.prepared
-            attempt = Attempt(number, after: core.attempt, settings)
+            attempt = Attempt(number, after: earlier, settings)
             core.attempt = attempt
             isFirst = !core.hasBegun
-            let isPlain = !isRare && !core.hasExtras && !settings.hasAuthenticator && !settings.hasCache
+            let isPlain =
+                earlier == nil && !core.handlers.exists && !core.hasExtras && !settings.hasAuthenticator
+                && !settings.hasCache
             // A stopped attempt does not choose the destination of the body.
             request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt, under: settings) : nil
         }

@@ -135,8 +135,8 @@ extension URLConnectionOperation {
         let old = core.withLock { core in
             let old = core.authentication?.continuation
             // The body of a redirected request may have been read, but not that of a request whose tunnel was refused.
-            if case .failed = outcome { core.authentication?.isBodyUnread = attempt.redirection == nil }
-            guard let (request, followed) = attempt.redirection, let first = core.request.url else {
+            if case .failed = outcome { core.authentication?.isBodyUnread = attempt.rare.redirection == nil }
+            guard let (request, followed) = attempt.rare.redirection, let first = core.request.url else {
                 core.authentication?.continuation = nil
                 return old
             }

@@ -39,13 +39,11 @@ extension URLConnectionOperation: HandoverTask {
             core.isFinished = true
             return Delivery(&core)
         }
-        if let rare = end.rare {
-            rare.expiryTimer?.cancel()
-            rare.wait?.cancel()
-        }
+        end.expiryTimer?.cancel()
+        end.wait?.cancel()
         // Close the open file of the sink now.
         end.attempt?.discard()
-        end.rare?.worker?.release(self)
+        end.worker?.release(self)
         if has(.progress) { progressReport.finish(of: self) }
         if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
         if end.hasHandlers {
@@ -60,32 +58,23 @@ extension URLConnectionOperation: HandoverTask {
         let attempt: Attempt?
         let settings: AttemptSettings
         let hasHandlers: Bool
-        let rare: Rare?
-
-        /// The values that few operations have at their end. They are taken out even if unused, so that they are
-        /// released outside the lock.
-        struct Rare {
-            let wait: RetryDelay?
-            let phase: AttemptPhase?
-            let worker: (any AttemptRunner)?
-            let expiryTimer: (any ClockTimer)?
-            /// Handlers that are never called, unless a completion handler is pending.
-            let rareHandlers: OperationCore.OptionalHandlers?
-        }
+        let wait: RetryDelay?
+        let phase: AttemptPhase?
+        let worker: (any AttemptRunner)?
+        let expiryTimer: (any ClockTimer)?
+        /// Handlers that are never called, unless a completion handler is pending.
+        let handlers: OperationCore.OptionalHandlers?
 
         init(_ core: inout OperationCore) {
             attempt = core.takeAttempt()
             settings = core.common.prepared
             hasHandlers = core.beginHandover()
             core.areHandlersDone = !hasHandlers
-            let (wait, phase) = (attempt?.wait.take(), attempt?.phase.finish())
-            let rareHandlers = hasHandlers ? nil : core.rareHandlers.take()
-            let isRare = core.hasExtras || wait != nil || phase != nil || rareHandlers != nil
-            rare =
-                isRare
-                ? Rare(
-                    wait: wait, phase: phase, worker: core.worker, expiryTimer: core.expiryTimer.take(),
-                    rareHandlers: rareHandlers) : nil
+            wait = attempt?.wait.take()
+            phase = attempt?.phase.finish()
+            worker = core.worker
+            expiryTimer = core.expiryTimer.take()
+            handlers = hasHandlers ? nil : core.handlers.take()
         }
     }
 
@@ -104,7 +93,7 @@ extension URLConnectionOperation: HandoverTask {
         let (handlers, failure, object, data, isFirst, rare) = core.withLock { core in
             defer { core.areHandlersDone = true }
             return (
-                core.takeHandlers(), core.error, core.object, core.data, !core.areHandlersDone, core.rareHandlers.take()
+                core.takeHandlers(), core.error, core.object, core.data, !core.areHandlersDone, core.handlers.take()
             )
         }
         if handlers.success != nil || handlers.failure != nil, let operation = self as? HTTPRequestOperation {

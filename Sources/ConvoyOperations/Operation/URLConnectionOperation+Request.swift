@@ -97,7 +97,7 @@ struct RequestPreparation: Sendable {
 extension OperationCore {
     /// Takes out the preparation and returns it; nil without closures to run.
     mutating func takePreparation() -> RequestPreparation? {
-        guard var preparation = rareHandlers?.takePreparation() else { return nil }
+        guard var preparation = handlers.state?.takePreparation() else { return nil }
         preparation.mayLackInputs = common.values.chosenDependencyFailurePolicy == .run
         return preparation
     }
@@ -125,7 +125,7 @@ extension URLConnectionOperation {
         core.withLock { core in
             // An input added later would never be called or released.
             guard !core.areHandlersDone, !core.hasBegun else { return }
-            core.handlers.inputs.append(input)
+            core.handlers.made.inputs.append(input)
         }
         for source in input.sources { addDependency(source) }
     }
@@ -146,7 +146,7 @@ extension URLConnectionOperation {
     final func putBack(_ preparation: RequestPreparation) {
         core.withLock { core in
             guard !core.areHandlersDone else { return }
-            core.handlers.putBack(preparation)
+            core.handlers.made.putBack(preparation)
         }
     }
 }

@@ -114,8 +114,10 @@ extension URLConnectionOperation {
     }
 
     /// Returns a handler that few operations have.
-    final func handler<Handler>(_ member: KeyPath<OperationCore.OptionalHandlers, Handler?>) -> Handler? {
-        core.withLock { $0.rareHandlers?[keyPath: member] }
+    final func handler<Handler: Sendable>(
+        _ member: KeyPath<OperationCore.OptionalHandlers, Handler?> & Sendable
+    ) -> Handler? {
+        core.withLock { $0.handlers.state?[keyPath: member] }
     }
 
     /// Sets a handler. The old one is released outside the lock, because its release may run user code.
@@ -123,10 +125,10 @@ extension URLConnectionOperation {
         _ member: ReferenceWritableKeyPath<OperationCore.OptionalHandlers, Handler?> & Sendable, _ handler: Handler?
     ) {
         let old: Handler? = core.withLock { core in
-            guard handler != nil || core.rareHandlers != nil else { return nil }
+            guard handler != nil || core.handlers.exists else { return nil }
             // A handler set after the others have run would never be called or released.
             guard !core.areHandlersDone else { return nil }
-            let handlers = core.handlers
+            let handlers = core.handlers.made
             defer { handlers[keyPath: member] = handler }
             return handlers[keyPath: member]
         }

@@ -264,11 +264,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// The copy depends only on the operations whose values its request still needs.
     public final func makeCopy() -> Self {
         let copy = Self(request: request)
-        let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.rareHandlers?.copy) }
+        let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.handlers.state?.copy) }
         copy.core.withLock { core in
             core.common = common
             core.presetFailure = presetFailure
-            core.rareHandlers = handlers
+            core.handlers = OnDemand(state: handlers)
         }
         if let handlers {
             copy.declare(.progress)
