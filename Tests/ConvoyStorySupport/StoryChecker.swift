@@ -73,6 +73,7 @@ public struct StoryChecker {
             defer { story.attempt = nil }
             if !story.open.isEmpty { return "an attempt ended before its requests" }
             return story.attempt == number ? nil : "the end of an attempt that is not running"
+        case .continued: return story.attempt == nil ? "continued without an attempt" : nil
         case .requestStarted(let number, _):
             if story.attempt == nil { return "a request outside an attempt" }
             defer { (story.open[number], story.requests) = ([], number) }

@@ -237,8 +237,8 @@ extension OperationEvent {
             if case .giveUp = event.decision { .warning } else { .notice }
         case .finished, .redirected: .info
         case .made, .phaseEnded, .enqueued: .trace
-        case .waiting, .attemptStarted, .attemptEnded, .requestStarted, .responded, .requestEnded, .servedFromCache, .paused,
-            .resumed, .stopped:
+        case .waiting, .attemptStarted, .attemptEnded, .continued, .requestStarted, .responded, .requestEnded,
+            .servedFromCache, .paused, .resumed, .stopped:
             .debug
         }
     }
@@ -270,7 +270,7 @@ extension OperationEvent {
         case .redirected(let event): metadata["status"] = "\(event.statusCode)"
         case .finished(.failed(let error)): metadata["error"] = ErrorText.shown(error)
         case .lost(let count): metadata["count"] = "\(count)"
-        case .made, .enqueued, .paused, .resumed, .stopped, .finished: break
+        case .made, .enqueued, .continued, .paused, .resumed, .stopped, .finished: break
         }
         return metadata
     }

@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// A value that creates ordered events from the reports about one operation.
+/// Creates ordered events from the changes and reports of one operation. A value.
 ///
 /// The sequencer guarantees that each attempt and each request that has started also ends, and that no event follows
 /// the end of the operation.
@@ -98,7 +98,10 @@ struct EventSequencer {
             attempts += 1
             post(.attemptStarted(attempts), moment, emit)
         }
-        if new.state == .executing { (waiting, isInQueue) = (nil, false) }
+        if new.state == .executing {
+            (waiting, isInQueue) = (nil, false)
+            if old.state != .executing, !transition.startsAttempt { post(.continued, moment, emit) }
+        }
         if new.state == .ready, !new.isEnding, old.state != .ready || old.isBackingOff != new.isBackingOff {
             isInQueue = !new.isBackingOff
             wait(for: new.isBackingOff ? delay.take() ?? .retry : change.whenReady, at: moment, emit)

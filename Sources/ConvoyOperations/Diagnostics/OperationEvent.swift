@@ -39,7 +39,10 @@ public struct OperationEvent: Sendable {
         indirect case retryDecided(RetryEvent)
         /// An attempt has ended.
         case attemptEnded(Int)
-        /// The operation was paused. Its attempt ends after this event.
+        /// The operation is executing again after a pause that has not ended its attempt: a request that must not be
+        /// sent twice is only held.
+        case continued
+        /// The operation was paused. Its attempt ends afterwards.
         case paused
         /// The operation was resumed.
         case resumed
@@ -128,6 +131,7 @@ extension OperationEvent.Kind: CustomStringConvertible {
         case .redirected(let event): return "redirect: \(event)"
         case .retryDecided(let event): return event.sentence
         case .attemptEnded(let number): return "attempt \(number) ended"
+        case .continued: return "continued"
         case .paused: return "paused"
         case .resumed: return "resumed"
         case .stopped: return "stopped"

@@ -3,17 +3,16 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// A log that reports the events of an operation to its monitors, in the order of its ``TransitionLog``. Operations
-/// without monitors have no event log.
+/// Reports the events of an operation to its metrics and monitors, in the order of its ``TransitionLog``. Operations
+/// without either have no event log.
 final class OperationEventLog: Sendable {
     /// The number of the operation, unique in the process.
     let number: UInt64
     let origin: StartMoment
-    let monitors: [EventMonitor]
     private let log: TransitionLog
     /// The event log of the parent operation, if the operation is a part of another one.
     private let parent: OperationEventLog?
-    private let state = Locked(SequencerState())
+    private let state: Locked<SequencerState>
 
     private static let count = Atomic<UInt64>(0)
 
@@ -33,7 +32,9 @@ final class OperationEventLog: Sendable {
         /// The number of the last change before the log began; nil until it has begun.
         var begun: UInt32?
         var sequencer = EventSequencer()
-        /// The number of the part's current request in the log of the parent operation, if any.
+        var metrics: MetricsFold
+        var monitors: [EventMonitor]
+        /// The number of this part's request in the log of the whole operation, if there is one.
         var partRequest: Int?
         /// The rules for secrets in cached responses.
         var secrets: ResponseSecrets?
@@ -42,7 +43,7 @@ final class OperationEventLog: Sendable {
     init(monitors: [EventMonitor], log: TransitionLog) {
         number = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
         origin = .now
-        self.monitors = monitors
+        state = Locked(SequencerState(metrics: MetricsFold(from: origin), monitors: monitors))
         self.log = log
         parent = nil
     }
@@ -50,7 +51,10 @@ final class OperationEventLog: Sendable {
     /// Creates the event log of a part of another operation. It reports only the part's requests and decisions, to the
     /// parent's log.
     init(partOf parent: OperationEventLog) {
-        (number, origin, monitors, log) = (parent.number, parent.origin, [], parent.log)
+        number = parent.number
+        origin = parent.origin
+        log = parent.log
+        state = Locked(SequencerState(metrics: MetricsFold(from: origin), monitors: []))
         self.parent = parent
     }
 
@@ -68,6 +72,42 @@ final class OperationEventLog: Sendable {
             state.sequencer.isOver = isFinished
             guard !isFinished else { return }
             post(from: &state) { _, emit in emit(.made, now) }
+        }
+    }
+
+    // MARK: Readers
+
+    var hasMonitors: Bool { state.withLock { !$0.monitors.isEmpty } }
+
+    /// Adds the monitors, if there are none yet. They do not receive earlier events.
+    func add(_ monitors: [EventMonitor]) {
+        guard parent == nil else { return }
+        state.withLock { state in
+            guard state.monitors.isEmpty, !state.sequencer.isOver else { return }
+            state.monitors = monitors
+            guard state.begun != nil else { return }
+            for monitor in monitors { monitor.gather { $0.append(event(.made, origin.time, state.secrets)) } }
+        }
+    }
+
+    /// The final metrics of a finished operation; nil for a part, whose requests are reported elsewhere.
+    var metrics: OperationMetrics? {
+        guard parent == nil else { return nil }
+        return log.withPending { changes, reports in
+            state.withLock { state in
+                // An earlier change may be recorded late, or the caller may be ahead of the thread that made the last
+                // one. The metrics do not wait for them, and no longer change.
+                if !state.metrics.isOver {
+                    var sequencer = state.sequencer
+                    func emit(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) { state.metrics.add(kind, at: moment) }
+                    for change in changes {
+                        sequencer.tell(change, emit)
+                        for report in reports[change.number] ?? [] { sequencer.tell(report.report, at: report.moment, emit) }
+                    }
+                    state.metrics.add(.finished(.succeeded), at: StartMoment.timeNow)
+                }
+                return state.metrics.metrics
+            }
         }
     }
 
@@ -114,24 +154,36 @@ final class OperationEventLog: Sendable {
         }
     }
 
-    /// Passes events to the monitors. Called under the lock, which preserves the order; the handlers run later, without
-    /// the lock.
+    /// Passes events to the metrics and the monitors. Called under the lock, which preserves the order; the monitors'
+    /// handlers run later, without it.
     private func post(from state: inout SequencerState, _ tell: (inout EventSequencer, EventSequencer.Emit) -> Void) {
-        let (number, origin, secrets) = (number, origin, state.secrets)
-        func event(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) -> OperationEvent {
-            OperationEvent(
-                kind: kind, moment: moment, origin: origin, secrets: kind.isOfCache ? secrets : nil,
-                operationNumber: number)
+        switch state.monitors.count {
+        case 0: tell(&state.sequencer) { state.metrics.add($0, at: $1) }
+        case 1:
+            state.monitors[0].gather { intake in
+                tell(&state.sequencer) { kind, moment in
+                    state.metrics.add(kind, at: moment)
+                    intake.append(event(kind, moment, state.secrets))
+                }
+            }
+        default:
+            var events: [OperationEvent] = []
+            tell(&state.sequencer) { kind, moment in
+                state.metrics.add(kind, at: moment)
+                events.append(event(kind, moment, state.secrets))
+            }
+            guard !events.isEmpty else { return }
+            for monitor in state.monitors {
+                monitor.gather { intake in for event in events { intake.append(event) } }
+            }
         }
-        if monitors.count == 1 {
-            return monitors[0].gather { intake in tell(&state.sequencer) { intake.append(event($0, $1)) } }
-        }
-        var events: [OperationEvent] = []
-        tell(&state.sequencer) { events.append(event($0, $1)) }
-        guard !events.isEmpty else { return }
-        for monitor in monitors {
-            monitor.gather { intake in for event in events { intake.append(event) } }
-        }
+    }
+
+    private func event(
+        _ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ secrets: ResponseSecrets?
+    ) -> OperationEvent {
+        OperationEvent(
+            kind: kind, moment: moment, origin: origin, secrets: kind.isOfCache ? secrets : nil, operationNumber: number)
     }
 
     // MARK: Requests

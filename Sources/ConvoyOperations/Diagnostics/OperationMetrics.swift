@@ -18,8 +18,8 @@ public struct OperationMetrics: Sendable, Hashable {
         public let duration: TimeInterval
     }
 
-    /// The date at which the operation was created, if its manager collects metrics; otherwise the date at which its
-    /// metrics were enabled.
+    /// When the operation was created by a manager that collects metrics or has monitors; otherwise, when the first of
+    /// them was enabled.
     public let creationDate: Date
     /// The time until the operation's work first began, in seconds; nil if it never began.
     public let start: TimeInterval?
@@ -30,8 +30,8 @@ public struct OperationMetrics: Sendable, Hashable {
     public let waits: [Wait]
     /// The number of redirects followed in all attempts.
     public let redirectCount: Int
-    /// The number of retries after failures, as in ``URLConnectionOperation/retryCount``. Requests that answer a
-    /// challenge do not count.
+    /// The number of retries after failures, as in ``URLConnectionOperation/retryCount``, including those of its parts.
+    /// Requests that answer a challenge do not count.
     public let retryCount: Int
     /// The metrics of all requests of the operation, including cached responses, in the order in which they ended. A
     /// request that was paused and resumed has two elements, and a download has elements for all its parts. Requests
@@ -68,125 +68,82 @@ extension OperationMetrics: CustomStringConvertible {
     }
 }
 
-/// A record that collects the metrics of one operation, from any thread. Operations without metrics have no record.
-final class MetricsRecord: Sendable {
-    private enum Activity: Equatable {
-        case waiting(WaitReason)
-        case working
-        case over
+/// Computes the metrics of an operation from its events. A value.
+struct MetricsFold {
+    private let origin: StartMoment
+    /// Why the operation waits; nil while it works.
+    private var reason: WaitReason? = .start
+    /// When the current wait or work began.
+    private var since: MonotonicTime
+    private(set) var isOver = false
+    private var start: TimeInterval?
+    private var waits: [OperationMetrics.Wait] = []
+    private var redirectCount = 0
+    private var retryCount = 0
+    private var transactions: [TransactionMetrics] = []
+
+    /// - Parameter origin: The moment of ``OperationEvent/Kind/made``.
+    init(from origin: StartMoment) {
+        self.origin = origin
+        since = origin.time
     }
 
-    private struct Collected {
-        var activity = Activity.waiting(.start)
-        /// The time at which the current activity began.
-        var since: MonotonicTime
-        var waits: [(reason: WaitReason, begin: MonotonicTime, end: MonotonicTime)] = []
-        /// The reason of the next delay between two attempts; nil for a retry.
-        var nextDelay: WaitReason?
-        var started: MonotonicTime?
-        var redirectCount = 0
-        var transactions: [TransactionMetrics] = []
+    mutating func add(_ event: OperationEvent) { add(event.kind, at: event.moment) }
 
-        mutating func read(_ change: TransitionLog.Change) {
-            let (old, new) = (change.transition.old, change.transition.new)
-            if new.state == .executing, started == nil { started = change.moment }
-            switch new.state {
-            case .executing: turn(to: .working, at: change.moment)
-            case .paused: turn(to: .waiting(.pause), at: change.moment)
-            case .finished: turn(to: .over, at: change.moment)
-            case .ready:
-                if new.isBackingOff {
-                    turn(to: .waiting(nextDelay.take() ?? .retry), at: change.moment)
-                } else if old.state != .ready || old.isBackingOff {
-                    turn(to: .waiting(change.whenReady), at: change.moment)
-                }
-            }
-        }
-
-        mutating func turn(to next: Activity, at now: MonotonicTime) {
-            guard next != activity, activity != .over else { return }
-            // Another thread may have read the clock later but called this method first.
-            let now = max(now, since)
-            if case .waiting(let reason) = activity, now > since { waits.append((reason, since, now)) }
-            activity = next
-            since = now
+    mutating func add(_ kind: OperationEvent.Kind, at moment: MonotonicTime) {
+        guard !isOver else { return }
+        switch kind {
+        case .waiting(let reason): enter(reason, at: moment)
+        case .paused: enter(.pause, at: moment)
+        case .attemptStarted:
+            enter(nil, at: moment)
+            start = start ?? origin.seconds(until: moment)
+        case .continued: enter(nil, at: moment)
+        case .requestEnded(_, _, let metrics?), .servedFromCache(_, let metrics): transactions.append(metrics)
+        case .redirected(let redirect) where redirect.isFollowed: redirectCount += 1
+        case .retryDecided(let event) where event.isRetry: retryCount += 1
+        case .finished:
+            enter(nil, at: moment)
+            // No other event follows, so this is the end.
+            since = max(moment, since)
+            isOver = true
+        default: break
         }
     }
 
-    private let created = StartMoment.now
-    private let collected: Locked<Collected>
-    /// The record of the parent operation, if the operation is a part of another one.
-    private let parent: MetricsRecord?
-
-    init(partOf parent: MetricsRecord? = nil) {
-        self.parent = parent
-        collected = Locked(Collected(since: created.time))
-    }
-
-    // MARK: Waits
-
-    /// Records the reason why a queue holds the operation back. Called with the queue's lock held. Has no effect if the
-    /// operation has begun, is paused, or waits for another attempt.
-    func wait(for reason: WaitReason) {
-        let now = StartMoment.timeNow
-        collected.withLock { collected in
-            guard case .waiting(let current) = collected.activity, current.isOfQueue else { return }
-            collected.turn(to: .waiting(reason), at: now)
+    private mutating func enter(_ next: WaitReason?, at moment: MonotonicTime) {
+        guard next != reason else { return }
+        if let reason, moment > since {
+            let start = origin.seconds(until: since)
+            waits.append(
+                OperationMetrics.Wait(reason: reason, start: start, duration: origin.seconds(until: moment) - start))
         }
+        reason = next
+        since = max(moment, since)
     }
 
-    /// Sets the reason of the next delay between two attempts.
-    func expectDelay(for reason: WaitReason) { collected.withLock { $0.nextDelay = reason } }
-
-    /// Records a change of the lifecycle.
-    func read(_ change: TransitionLog.Change) { collected.withLock { $0.read(change) } }
-
-    // MARK: Requests
-
-    func add(_ transaction: TransactionMetrics) {
-        if let parent { return parent.add(transaction) }
-        collected.withLock { $0.transactions.append(transaction) }
+    /// The metrics of the finished operation.
+    var metrics: OperationMetrics {
+        OperationMetrics(
+            creationDate: origin.date, start: start, duration: origin.seconds(until: since), waits: waits,
+            redirectCount: redirectCount, retryCount: retryCount, transactions: transactions)
     }
+}
 
-    func note(_ redirect: RedirectEvent) {
-        if let parent { return parent.note(redirect) }
-        switch redirect.outcome {
-        case .followed, .changedByHandler: collected.withLock { $0.redirectCount += 1 }
-        case .keptAsResponse, .refused: break
-        }
-    }
-
-    // MARK: The end
-
-    /// Returns the final metrics of a finished operation.
-    ///
-    /// - Parameter early: The changes that were recorded but not delivered, because an earlier change is missing.
-    func metrics(retryCount: Int, before early: [TransitionLog.Change]) -> OperationMetrics {
-        let now = StartMoment.timeNow
-        return collected.withLock { collected in
-            for change in early { collected.read(change) }
-            // The thread that finished the operation may not have recorded that change yet.
-            collected.turn(to: .over, at: now)
-            let ended = collected.since
-            return OperationMetrics(
-                creationDate: created.date, start: collected.started.map { created.seconds(until: min($0, ended)) },
-                duration: created.seconds(until: ended),
-                waits: collected.waits.map { reason, begin, end in
-                    let start = created.seconds(until: begin)
-                    return OperationMetrics.Wait(
-                        reason: reason, start: start, duration: created.seconds(until: end) - start)
-                },
-                redirectCount: collected.redirectCount, retryCount: retryCount, transactions: collected.transactions)
+extension RedirectEvent {
+    fileprivate var isFollowed: Bool {
+        switch outcome {
+        case .followed, .changedByHandler: true
+        case .keptAsResponse, .refused: false
         }
     }
 }
 
-extension WaitReason {
-    /// Whether an operation that waits for this reason is waiting for its first or a later start.
-    fileprivate var isOfQueue: Bool {
-        switch self {
-        case .start, .dependencies, .barrier, .suspendedQueue, .slot, .hostLimit, .startRate, .closedGate: true
-        case .retry, .connectivity, .token, .challenge, .pause: false
+extension RetryEvent {
+    fileprivate var isRetry: Bool {
+        switch decision {
+        case .retry, .waitForNetwork: true
+        case .giveUp, .waitAtGate: false
         }
     }
 }

@@ -4,17 +4,15 @@ import Synchronization
 
 /// An operation whose changes a ``TransitionLog`` passes to readers.
 protocol LoggedOperation: ScheduledOperation {
-    /// The record that collects the metrics; nil if they are not collected. Takes no lock.
-    var metricsRecord: MetricsRecord? { get }
-    /// The log that reports to the monitors; nil without monitors. Takes no lock.
+    /// The log that reports to metrics and monitors; nil without either. Takes no lock.
     var eventLog: OperationEventLog? { get }
 }
 
-/// A log that passes all changes of an operation's lifecycle, in order, to observers, event monitors and metrics.
+/// Passes all changes of an operation's lifecycle, in order, to its observers and its event log.
 ///
-/// Many threads make changes and record them in any order. The log sorts the changes by their numbers, once for all
-/// readers. A monitor receives each other report after the changes recorded before it, because a report of the
-/// transport belongs to an attempt whose start is one of those changes.
+/// Changes are made by many threads and recorded here in any order. They are sorted by their numbers, once for all
+/// readers. The event log receives other reports after the changes recorded before them: a report of the transport belongs
+/// to an attempt whose start is among those changes.
 ///
 /// An operation without readers has no log, and each of its changes costs one atomic read. When the last change, to
 /// `finished`, has been submitted to the observers' queues, all observers are released.
@@ -34,7 +32,7 @@ final class TransitionLog: Sendable {
         fileprivate var isLast: Bool { transition.new.state == .finished }
     }
 
-    /// A report to a monitor that must follow a change.
+    /// A report to the event log, after a change.
     struct PendingReport {
         let eventLog: OperationEventLog
         let report: OperationEventLog.Report
@@ -59,8 +57,13 @@ final class TransitionLog: Sendable {
     /// Whether there are observers.
     var hasObservers: Bool { state.withLock { !$0.observers.isEmpty } }
 
-    /// The changes that were recorded but not delivered, because an earlier change is missing.
-    var early: [Change] { state.withLock { $0.early.values.sorted { Self.comes($1.number, after: $0.number) } } }
+    /// Calls `body` with the changes that were recorded but not delivered, because an earlier one is missing, and with
+    /// the reports that follow them, by the number of the change.
+    func withPending<Result>(_ body: ([Change], [UInt32: [PendingReport]]) -> Result) -> Result {
+        state.withLock { state in
+            body(state.early.values.sorted { Self.comes($1.number, after: $0.number) }, state.held)
+        }
+    }
 
     /// Returns whether one change was made after another. Compares the distance of their numbers, because the numbers
     /// wrap around.
@@ -103,7 +106,6 @@ final class TransitionLog: Sendable {
     /// Delivers a change to all readers. Called under the lock, which preserves the order. Readers call no user code
     /// here, because handlers run later, on their queues.
     private func pass(_ change: Change, of operation: any LoggedOperation, _ state: inout State) {
-        operation.metricsRecord?.read(change)
         operation.eventLog?.read(change)
         for observer in state.observers.values { observer.read(change, of: operation) }
         guard !state.held.isEmpty, let held = state.held.removeValue(forKey: change.number) else { return }

@@ -324,9 +324,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
-        guard let operation, !hasConnectionEnded else { return }
-        operation.metricsRecord?.add(metrics)
-        guard let eventLog = operation.eventLog else { return }
+        guard let operation, !hasConnectionEnded, let eventLog = operation.eventLog else { return }
         if metrics.cacheUse != nil { eventLog.noteSecrets(of: operation.connectionConfiguration) }
         let head = rare.respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? body.head
         eventLog.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)

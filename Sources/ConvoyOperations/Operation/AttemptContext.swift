@@ -172,7 +172,6 @@ extension URLConnectionOperation {
             return core.common
         }
         withExtendedLifetime(old) {}
-        addMetrics(to: parent)
         addEventLog(to: parent)
         if let base = parent.request.url, let own = request.url, base != own, !Target.isSame(base, own) {
             change { values in

@@ -342,13 +342,11 @@ extension URLConnectionOperation: RequestConfigurable {
         }
     }
 
-    /// Starts metrics and event logging if the new settings require them, and sets the flags of rarely used settings.
+    /// Starts the event log if new settings require it, and records rare settings.
     final func beginToTell(_ settings: RequestSettings) {
         let prepared = settings.prepared
         noteRareSettings(prepared)
-        guard prepared.configuration.collectsMetrics else { return }
-        if settings.values.collectsMetrics { beginMetrics() }
-        if !settings.values.eventMonitors.isEmpty { beginEventLog() }
+        if prepared.configuration.collectsMetrics { beginEventLog(settings.values.eventMonitors) }
     }
 
     /// Returns a value that few operations have.

@@ -90,11 +90,11 @@ extension URLConnectionOperation: LoggedOperation {
     /// Passes a change of the lifecycle to the log, if the log has been opened.
     func note(_ transition: AtomicLifecycle.Transition) {
         guard let log = transitionLog, let number = transition.number else { return }
-        let (isRecorded, isMonitored, new) = (metricsReference.isSet, eventLogReference.isSet, transition.new)
+        let (hasEvents, new) = (eventLogReference.isSet, transition.new)
         let change = TransitionLog.Change(
             transition: transition, number: number, moment: StartMoment.timeNow,
-            whenReady: (isRecorded || isMonitored) && new.isStartable ? reasonToWait : .start,
-            outcome: isMonitored && new.state == .finished ? outcome(of: new) : nil)
+            whenReady: hasEvents && new.isStartable ? reasonToWait : .start,
+            outcome: hasEvents && new.state == .finished ? outcome(of: new) : nil)
         log.note(change, of: self)
     }
 
@@ -104,31 +104,37 @@ extension URLConnectionOperation: LoggedOperation {
     }
 }
 
-// MARK: Metrics
+// MARK: Metrics and monitors
 
-/// The metrics of an operation.
+/// Metrics and events.
 extension URLConnectionOperation {
     /// The metrics of the operation's waits and of all its requests. nil until the operation has finished, or if
     /// `collectsMetrics` is false. Like the results, the metrics are final when the finish of the operation is posted.
     public final var metrics: OperationMetrics? {
-        guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
-        return record.metrics(retryCount: retryCount, before: transitionLog?.early ?? [])
+        guard lifecycle.value.state == .finished, collectsMetrics else { return nil }
+        return eventLog?.metrics
     }
 
-    /// The record that collects the metrics; nil if they are not collected. Takes no lock.
-    final var metricsRecord: MetricsRecord? { metricsReference.object }
+    /// The number of the operation in the events of monitors; nil without monitors.
+    public final var operationNumber: UInt64? { eventLog.flatMap { $0.hasMonitors ? $0.number : nil } }
 
-    /// Starts collecting metrics if `collectsMetrics` is true and collection has not started.
-    final func beginMetrics() {
-        guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
-        openedLog.begin(with: self) { _, _ in }
+    /// The log that reports to metrics and monitors; nil without either. Takes no lock.
+    final var eventLog: OperationEventLog? { eventLogReference.object }
+
+    /// Starts the event log, if needed, and adds the monitors.
+    final func beginEventLog(_ monitors: [EventMonitor]) {
+        if let eventLog { return eventLog.add(monitors) }
+        let log = openedLog
+        let eventLog = OperationEventLog(monitors: monitors, log: log)
+        guard eventLogReference.set(eventLog) else { return beginEventLog(monitors) }
+        log.begin(with: self) { life, number in eventLog.begin(after: number, isFinished: life.state == .finished) }
         declare([.hearsOfQueue, .hearsOfWaits])
     }
 
-    /// Adds the requests of this operation to the metrics of the operation that it is a part of.
-    final func addMetrics(to parent: URLConnectionOperation) {
-        guard let record = parent.metricsRecord else { return }
-        guard metricsReference.set(MetricsRecord(partOf: record)) else { return }
+    /// Reports the requests of this operation in the event log of the operation that it is a part of.
+    final func addEventLog(to parent: URLConnectionOperation) {
+        guard let eventLog = parent.eventLog else { return }
+        guard eventLogReference.set(OperationEventLog(partOf: eventLog)) else { return }
         openedLog.begin(with: self) { _, _ in }
         declare(.hearsOfQueue)
     }
@@ -141,38 +147,7 @@ extension URLConnectionOperation {
 
     /// Records that the operation was added to a queue or must wait in its queue again.
     func noteWaiting() {
-        guard metricsReference.isSet || eventLogReference.isSet else { return }
-        willWait(for: reasonToWait)
-    }
-}
-
-// MARK: Monitors
-
-/// Reports the events of an operation to its monitors.
-extension URLConnectionOperation {
-    /// The number of the operation in the events of monitors; nil without monitors.
-    public final var operationNumber: UInt64? { eventLog?.number }
-
-    /// The log that reports to the monitors; nil without monitors. Takes no lock.
-    final var eventLog: OperationEventLog? { eventLogReference.object }
-
-    /// Starts reporting to the monitors, if any.
-    final func beginEventLog() {
-        guard !eventLogReference.isSet else { return }
-        let monitors = eventMonitors
-        guard !monitors.isEmpty else { return }
-        let (log, eventLog) = (openedLog, OperationEventLog(monitors: monitors, log: openedLog))
-        guard eventLogReference.set(eventLog) else { return }
-        log.begin(with: self) { life, number in eventLog.begin(after: number, isFinished: life.state == .finished) }
-        declare([.hearsOfQueue, .hearsOfWaits])
-    }
-
-    /// Reports the requests of this operation in the event log of the operation that it is a part of.
-    final func addEventLog(to parent: URLConnectionOperation) {
-        guard let eventLog = parent.eventLog else { return }
-        guard eventLogReference.set(OperationEventLog(partOf: eventLog)) else { return }
-        openedLog.begin(with: self) { _, _ in }
-        declare(.hearsOfQueue)
+        if eventLogReference.isSet { willWait(for: reasonToWait) }
     }
 }
 

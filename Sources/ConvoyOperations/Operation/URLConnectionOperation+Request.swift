@@ -204,7 +204,6 @@ extension URLConnectionOperation {
     /// Adds the result of a redirect.
     func note(_ redirect: RedirectEvent) {
         depositForRedirect(redirect)
-        metricsRecord?.note(redirect)
         eventLog?.note(.event(.redirected(redirect)))
         core.withLock { $0.redirects = ($0.redirects ?? []) + [redirect] }
     }

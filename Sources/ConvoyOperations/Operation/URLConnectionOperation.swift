@@ -22,7 +22,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     let core: Locked<OperationCore>
     let logReference = AtomicOnce<TransitionLog>()
-    let metricsReference = AtomicOnce<MetricsRecord>()
     let eventLogReference = AtomicOnce<OperationEventLog>()
 
     /// A box for a response object of any type, which is passed unchanged from the serializer to its readers.
@@ -104,12 +103,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         eventLog?.note(.event(.enqueued))
         noteWaiting()
     }
-    override func willWait(for reason: WaitReason) {
-        metricsRecord?.wait(for: reason)
-        eventLog?.note(.wait(reason))
-    }
-    /// Returns the host of the next request, and whether the operation waits at its gate. The host includes the port
-    /// unless it is the default port, so two services on one machine count as two hosts.
+    override func willWait(for reason: WaitReason) { eventLog?.note(.wait(reason)) }
+    /// The host includes the port unless it is the default: two services on one machine count as two hosts.
     override func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
         let (url, hasPolicy) = core.withLock { core in

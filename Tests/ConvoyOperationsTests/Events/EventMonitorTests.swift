@@ -41,6 +41,7 @@ import Testing
             case .redirected: "redirected"
             case .retryDecided: "retry"
             case .attemptEnded(let number): "ended\(number)"
+            case .continued: "continued"
             case .paused: "paused"
             case .resumed: "resumed"
             case .stopped: "stopped"

@@ -155,7 +155,7 @@ import Testing
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
         held.release(0)
         #expect(held.wait(for: 0))
-        #expect(operation.transitionLog?.early.isEmpty == true)
+        #expect(operation.transitionLog?.withPending { changes, _ in changes.isEmpty } == true)
         operation.resume()
         queue.sync {}
         #expect(told.all == [[.paused, .ready]])

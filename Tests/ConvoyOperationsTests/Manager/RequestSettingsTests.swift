@@ -141,6 +141,6 @@ import Testing
         var settings = RequestSettings()
         settings.collectsMetrics = true
         operation.settings = settings
-        #expect(operation.metricsRecord != nil)
+        #expect(operation.eventLog != nil)
     }
 }
