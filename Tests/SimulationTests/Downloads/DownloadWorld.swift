@@ -13,6 +13,7 @@ final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
     private let handlers = DispatchQueue(label: "handlers")
     private var queue: RequestOperationQueue?
     private var operation: DownloadOperation?
+    private var recorder: EventRecorder?
     private weak var token: Token?
     private let directory: URL
     private let file: URL
@@ -74,6 +75,7 @@ final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
         operation.downloadSettings.withLock { $0.clock = { clock.now } }
         operation.completionQueue = handlers
         operation.postsNotifications = false
+        recorder = EventRecorder(of: operation)
         operation.segmentCount = scenario.segments
         operation.minimumSegmentLength = 8
         if scenario.replaces { operation.existingFilePolicy = .replace }
@@ -210,6 +212,7 @@ final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
             let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
             if names != ["file"] { report("nothing but the file", "\(names)") }
         }
+        if let text = recorder?.difference(of: operation) { report("metrics follow from events", text) }
         if queue?.queuedOperationCount != 0 { report("the queue is empty") }
         if token != nil { report("closures are released") }
     }

@@ -13,6 +13,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
     private let observers = DispatchQueue(label: "observers")
     private var queue: RequestOperationQueue?
     private var source: EventSource?
+    private var recorder: EventRecorder?
     private weak var token: Token?
     private var replies: [EventScenario.Reply]
     private var connection: SimulatedConnection?
@@ -51,6 +52,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
         let source = EventSource(request: URLRequest(url: URL(string: "http://events.test/") ?? URL(fileURLWithPath: "/")))
         self.source = source
         setUp(source)
+        recorder = EventRecorder(of: source)
         source.retryInterval = 1
         source.maximumRetryInterval = 1
         var network = NetworkSense()
@@ -232,6 +234,7 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
         if !isClosed, source.error == nil, let last = source.lastEvent, Int(last.data) != heard.last {
             report("events come once", "the last one is \(last.data), and \(heard) were received")
         }
+        if let text = recorder?.difference(of: source) { report("metrics follow from events", text) }
         if queue?.queuedOperationCount != 0 { report("the queue is empty") }
         if token != nil { report("closures are released") }
     }

@@ -10,7 +10,8 @@ final class SimulatedNetwork: Transport, @unchecked Sendable {
     let machine: Machine
     let thread: Machine.Thread
     private(set) var connections: [SimulatedConnection] = []
-    /// A closure that is called with each started connection and returns the events of its server.
+    fileprivate var requestCount = 0
+    /// Called with each connection that is started. Returns the events of its server.
     var willConnect: (SimulatedConnection) -> (URLRequest) -> [SimulatedConnection.Event] = { _ in { _ in [] } }
     /// A closure that is called with a request that a server has received.
     var didArrive: (SimulatedConnection) -> Void = { _ in }
@@ -63,7 +64,11 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
     private var suspensions = 0
     private var isSuspended = false
     private var isPaused = false
-    private var followed = 0
+    private(set) var followed = 0
+    /// The number of requests whose metrics were collected.
+    private(set) var collected = 0
+    /// The metrics of the current request, if they are collected.
+    private var metrics: TransactionMetrics?
 
     init(
         _ request: URLRequest, _ configuration: ConnectionConfiguration, _ delegate: any URLConnectionDelegate,
@@ -111,6 +116,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
         guard !isStarted, !isEnded else { return }
         isStarted = true
         if isCancelled { return end { $0.connectionDidCancel(self) } }
+        send()
         events = script(request)
         if !events.isEmpty { network.machine.add(self) }
     }
@@ -123,9 +129,32 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
 
     private func end(_ tell: (any URLConnectionDelegate) -> Void) {
         guard !isEnded else { return }
+        collect()
         isEnded = true
         events = []
         if let told = delegate.take() { tell(told) }
+    }
+
+    // MARK: Metrics
+
+    private func send() {
+        guard configuration.collectsMetrics, let url = request.url, let header = try? RequestHeader(fields: [:]) else {
+            return
+        }
+        network.requestCount += 1
+        let (method, address) = (request.httpMethod ?? "GET", url.absoluteString)
+        metrics = TransactionMetrics(
+            method: method, address: address, secrets: .standard,
+            startDate: Date(timeIntervalSince1970: TimeInterval(network.requestCount)))
+        delegate?.connection(
+            self,
+            willSend: RequestHead(method: method, address: address, header: header, bodyLength: 0, secrets: .standard))
+    }
+
+    private func collect() {
+        guard let metrics = metrics.take() else { return }
+        collected += 1
+        delegate?.connection(self, didCollect: metrics)
     }
 
     // MARK: The server
@@ -169,12 +198,14 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
                 guard !isEnded else { return }
                 isDeciding = false
                 delegate?.connection(self, didHandle: redirect.event)
+                collect()
                 guard let next else {
                     events = [.finish]
                     return delegate?.connection(self, didReceive: head) ?? ()
                 }
                 followed += 1
                 request = next
+                send()
                 events = script(next)
             }
         }

@@ -50,7 +50,7 @@ final class OperationWorld: World, TransitionInterceptor, @unchecked Sendable {
     /// Adds a copy of an operation, made by a user.
     fileprivate func addCopy(of witness: Witness) {
         guard witnesses.count < 8, let copy = witness.operation?.makeCopy() else { return }
-        witnesses.append(Witness(witness.request, copy: copy, host: witness.host, number: witnesses.count, in: self))
+        witnesses.append(Witness(witness.request, copy: copy, of: witness, number: witnesses.count, in: self))
         add(witnesses[witnesses.count - 1])
     }
 

@@ -29,6 +29,8 @@ final class Witness: @unchecked Sendable {
     private var observations: [OperationObservation] = []
     private var observed: [[OperationState]] = []
     private var sink: SimulatedSink?
+    /// Records the events, also those of copies.
+    private(set) var recorder: EventRecorder?
 
     /// The results of an operation.
     private struct Outcome: Equatable {
@@ -47,11 +49,12 @@ final class Witness: @unchecked Sendable {
     }
 
     init(
-        _ request: OperationScenario.Request, copy: HTTPRequestOperation? = nil, host: Int? = nil, number: Int,
+        _ request: OperationScenario.Request, copy: HTTPRequestOperation? = nil, of original: Witness? = nil, number: Int,
         in world: OperationWorld
     ) {
         (self.request, self.number, self.world, answers) = (request, number, world, request.answers)
-        self.host = host ?? number % 2
+        host = original?.host ?? number % 2
+        recorder = original?.recorder
         let operation = copy ?? makeOperation()
         self.operation = operation
         setHandlers(of: operation)
@@ -59,6 +62,7 @@ final class Witness: @unchecked Sendable {
         if world.scenario.isWatched {
             if !world.scenario.isLate { operation.setSupervisor(world) }
             operation.completionGroup = world.group
+            if recorder == nil { recorder = EventRecorder(of: operation) }
             observe()
         }
     }
@@ -200,6 +204,8 @@ final class Witness: @unchecked Sendable {
         _ handler: WritableKeyPath<(success: Int, failure: Int, completion: Int), Int>, of operation: HTTPRequestOperation
     ) {
         if !operation.isFinished { world.report("completion comes last", "\(text) has not finished") }
+        // The order of late changes is known only at the end.
+        if !world.scenario.isLate { recorder?.readMetrics(of: operation) }
         if handled.completion > 0 { world.report("completion comes last", "\(text): another handler follows") }
         handled[keyPath: handler] += 1
         noteOutcome()
@@ -243,6 +249,12 @@ final class Witness: @unchecked Sendable {
         if lateHandlers.called != lateHandlers.added { world.report("late handlers run once", "\(text): \(lateHandlers)") }
         for states in observed where states.last != .finished { world.report("every change is seen", "\(text): \(states)") }
         if sink?.isDiscarded == false, sink?.isOpened == true, sink?.isClosed == false { world.report("sinks end", text) }
+        if let recorder {
+            let texts = [
+                recorder.difference(of: operation), recorder.difference(of: operation, from: observed[0], world.network),
+            ]
+            for case let text? in texts { world.report("metrics follow from events", "\(self.text): \(text)") }
+        }
         if !operation.dependencies.isEmpty { world.report("closures are released", "\(text) has dependencies") }
     }
 
