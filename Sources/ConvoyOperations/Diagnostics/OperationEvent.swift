@@ -42,7 +42,7 @@ public struct OperationEvent: Sendable {
         /// The operation is executing again after a pause that has not ended its attempt: a request that must not be
         /// sent twice is only held.
         case continued
-        /// The operation was paused. Its attempt ends afterwards.
+        /// The operation was paused. Its attempt ends after this event.
         case paused
         /// The operation was resumed.
         case resumed

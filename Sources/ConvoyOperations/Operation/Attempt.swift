@@ -364,14 +364,14 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         // After the end has been processed, the body belongs to the next attempt.
         guard rare.undecided != nil else { return carryOut(flow.handle(.end)) }
         _ = flow.handle(.end)
-        // There is nothing left to decide unless the response is complete.
+        // Unless the response is complete, no decision about it is needed.
         if case .finished = end, afterCancel == nil { return awaitDecision() }
         rare.undecided = nil
         rare.diverted.take()?.discard()
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Ends an attempt of an ending operation without waiting for user code. Called on the network thread.
+    /// Ends the attempt of an ending operation without waiting for user code. Called on the network thread.
     func giveUp() {
         // If the connection is being cancelled, its end will find the operation ending.
         guard hasConnectionEnded else { return }
@@ -412,7 +412,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// - Parameter isFinal: Whether this response was already chosen as the result.
+    /// - Parameter isFinal: Whether the response was already chosen as the result.
     private func receivedOutcome(isFinal: Bool = false) -> AttemptOutcome {
         if let shortfall = body.shortfall { return .failed(shortfall, nil) }
         let head = body.separateBody == nil ? body.head : operation?.currentHead
@@ -422,7 +422,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Reports the outcome to the operation, once.
     private func report(_ outcome: AttemptOutcome) {
         guard let operation = operation.take() else { return }
-        // A file that waits for the next attempt needs no descriptors.
+        // A file that waits for the next attempt needs no file descriptor.
         body.sink?.claim = nil
         operation.decide(outcome, after: self)
     }
@@ -437,7 +437,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// accepted. Then passes the response on.
     func finishBody(_ head: ResponseHead?, of operation: URLConnectionOperation) {
         if body.cut != nil, let head, operation.belongsIntoOutput(head) {
-            // The challenge was expected to be answered and was not, so the complete body is needed after all.
+            // The body was truncated because the challenge could have been answered. It was not answered, so the
+            // complete body is needed.
             body.requestQuestion()
             return operation.decide(.unusable, after: self)
         }

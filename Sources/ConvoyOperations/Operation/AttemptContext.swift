@@ -172,7 +172,7 @@ extension URLConnectionOperation {
             return core.common
         }
         withExtendedLifetime(old) {}
-        addEventLog(to: parent)
+        addEvents(to: parent)
         if let base = parent.request.url, let own = request.url, base != own, !Target.isSame(base, own) {
             change { values in
                 (values.credential, values.authenticator, values.connectionConfiguration.clientIdentity) = (nil, nil, nil)

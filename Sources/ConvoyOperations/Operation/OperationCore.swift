@@ -342,11 +342,11 @@ extension URLConnectionOperation: RequestConfigurable {
         }
     }
 
-    /// Starts the event log if new settings require it, and records rare settings.
+    /// Starts to report events if new settings require it, and records rare settings.
     final func beginToTell(_ settings: RequestSettings) {
         let prepared = settings.prepared
         noteRareSettings(prepared)
-        if prepared.configuration.collectsMetrics { beginEventLog(settings.values.eventMonitors) }
+        if prepared.configuration.collectsMetrics { beginEvents(for: settings.values.eventMonitors) }
     }
 
     /// Returns a value that few operations have.

@@ -74,14 +74,14 @@ extension URLConnectionOperation.ObservedValue where Value == Bool {
 
 // MARK: Changes
 
-extension URLConnectionOperation: LoggedOperation {
+extension URLConnectionOperation {
     /// The log, or nil if it has no readers. Takes no lock.
-    final var transitionLog: TransitionLog? { logReference.object }
+    final var log: OperationLog? { logReference.object }
 
     /// The log, created if needed. From then on every change is recorded.
-    final var openedLog: TransitionLog {
-        if let log = logReference.object { return log }
-        let made = TransitionLog()
+    final var openedLog: OperationLog {
+        if let log { return log }
+        let made = OperationLog()
         guard logReference.set(made) else { return logReference.object ?? made }
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         return made
@@ -89,9 +89,9 @@ extension URLConnectionOperation: LoggedOperation {
 
     /// Passes a change of the lifecycle to the log, if the log has been opened.
     func note(_ transition: AtomicLifecycle.Transition) {
-        guard let log = transitionLog, let number = transition.number else { return }
-        let (hasEvents, new) = (eventLogReference.isSet, transition.new)
-        let change = TransitionLog.Change(
+        guard let log, let number = transition.number else { return }
+        let (hasEvents, new) = (log.hasEvents, transition.new)
+        let change = OperationLog.Change(
             transition: transition, number: number, moment: StartMoment.timeNow,
             whenReady: hasEvents && new.isStartable ? reasonToWait : .start,
             outcome: hasEvents && new.state == .finished ? outcome(of: new) : nil)
@@ -116,26 +116,21 @@ extension URLConnectionOperation {
     }
 
     /// The number of the operation in the events of monitors; nil without monitors.
-    public final var operationNumber: UInt64? { eventLog.flatMap { $0.hasMonitors ? $0.number : nil } }
+    public final var operationNumber: UInt64? { eventLog?.operationNumber }
 
-    /// The log that reports to metrics and monitors; nil without either. Takes no lock.
-    final var eventLog: OperationEventLog? { eventLogReference.object }
+    /// The log, if it reports to metrics or monitors; nil without either. Takes no lock.
+    final var eventLog: OperationLog? { log.flatMap { $0.hasEvents ? $0 : nil } }
 
-    /// Starts the event log, if needed, and adds the monitors.
-    final func beginEventLog(_ monitors: [EventMonitor]) {
-        if let eventLog { return eventLog.add(monitors) }
-        let log = openedLog
-        let eventLog = OperationEventLog(monitors: monitors, log: log)
-        guard eventLogReference.set(eventLog) else { return beginEventLog(monitors) }
-        log.begin(with: self) { life, number in eventLog.begin(after: number, isFinished: life.state == .finished) }
+    /// Starts to report to the metrics and the monitors.
+    final func beginEvents(for monitors: [EventMonitor]) {
+        openedLog.beginEvents(of: self, for: monitors)
         declare([.hearsOfQueue, .hearsOfWaits])
     }
 
-    /// Reports the requests of this operation in the event log of the operation that it is a part of.
-    final func addEventLog(to parent: URLConnectionOperation) {
-        guard let eventLog = parent.eventLog else { return }
-        guard eventLogReference.set(OperationEventLog(partOf: eventLog)) else { return }
-        openedLog.begin(with: self) { _, _ in }
+    /// Reports the requests of this operation as events of the operation that it is a part of.
+    final func addEvents(to parent: URLConnectionOperation) {
+        guard let log = parent.eventLog else { return }
+        openedLog.beginEvents(of: self, in: log)
         declare(.hearsOfQueue)
     }
 
@@ -147,7 +142,7 @@ extension URLConnectionOperation {
 
     /// Records that the operation was added to a queue or must wait in its queue again.
     func noteWaiting() {
-        if eventLogReference.isSet { willWait(for: reasonToWait) }
+        if eventLog != nil { willWait(for: reasonToWait) }
     }
 }
 

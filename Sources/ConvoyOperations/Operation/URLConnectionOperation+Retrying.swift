@@ -151,7 +151,6 @@ extension URLConnectionOperation {
     ///
     /// - Parameter ask: Requests the answer, after the slot was released.
     func wait(for reason: WaitReason, after attempt: Attempt, _ ask: () -> Void) {
-        metricsRecord?.expectDelay(for: reason)
         eventLog?.note(.delay(for: reason))
         delay(RetryDelay(until: .max), after: attempt)
         // If the operation was paused while the attempt was ending, the next attempt requests the answer.

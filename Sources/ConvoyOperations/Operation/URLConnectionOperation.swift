@@ -21,8 +21,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public typealias State = OperationState
 
     let core: Locked<OperationCore>
-    let logReference = AtomicOnce<TransitionLog>()
-    let eventLogReference = AtomicOnce<OperationEventLog>()
+    let logReference = AtomicOnce<OperationLog>()
 
     /// A box for a response object of any type, which is passed unchanged from the serializer to its readers.
     final class ObjectBox: @unchecked Sendable {
@@ -104,7 +103,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         noteWaiting()
     }
     override func willWait(for reason: WaitReason) { eventLog?.note(.wait(reason)) }
-    /// The host includes the port unless it is the default: two services on one machine count as two hosts.
+    /// Returns the host of the next request, and whether the operation waits at its gate. The host includes the port
+    /// unless it is the default port, so two services on one machine count as two hosts.
     override func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
         let (url, hasPolicy) = core.withLock { core in

@@ -54,7 +54,7 @@ import Testing
         #expect(held.wait(for: 0))
         queue.sync {}
         #expect(told.all == [[.ready, .paused], [.paused, .ready], [.ready, .executing], [.executing, .finished]])
-        #expect(operation.transitionLog?.hasObservers != true)
+        #expect(operation.log?.hasObservers != true)
     }
 
     @Test func `monitors and metrics record the same order, and a late change does not alter the metrics`() throws {
@@ -126,7 +126,7 @@ import Testing
         for _ in 0..<3 { operation.start() }
         operation.resume()
         network.serve()
-        #expect(eventually { operation.isFinished && operation.transitionLog?.hasObservers != true })
+        #expect(eventually { operation.isFinished && operation.log?.hasObservers != true })
         queue.sync {}
         #expect(told.isChain && told.all.count == 4, "\(told.all)")
     }
@@ -155,7 +155,7 @@ import Testing
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
         held.release(0)
         #expect(held.wait(for: 0))
-        #expect(operation.transitionLog?.withPending { changes, _ in changes.isEmpty } == true)
+        #expect(operation.log?.isChangeMissing == false)
         operation.resume()
         queue.sync {}
         #expect(told.all == [[.paused, .ready]])
@@ -170,7 +170,7 @@ import Testing
         observation.invalidate()
         queue.resume()
         queue.sync {}
-        #expect(told.all.isEmpty && operation.transitionLog?.hasObservers != true)
+        #expect(told.all.isEmpty && operation.log?.hasObservers != true)
     }
 
     @Test func `an observation ends when its object is released`() {
@@ -186,13 +186,13 @@ import Testing
         operation.pause()
         queue.resume()
         queue.sync {}
-        #expect(told.all == [[.ready, .paused]] && operation.transitionLog?.hasObservers != true)
+        #expect(told.all == [[.ready, .paused]] && operation.log?.hasObservers != true)
     }
 
     @Test(arguments: [0, 7, 1 << 31, .max - 1, .max] as [UInt32])
     func `changes are reported in order when their numbers wrap around`(number: UInt32) {
-        #expect(TransitionLog.comes(number &+ 1, after: number))
-        #expect(!TransitionLog.comes(number, after: number) && !TransitionLog.comes(number, after: number &+ 1))
+        #expect(OperationLog.comes(number &+ 1, after: number))
+        #expect(!OperationLog.comes(number, after: number) && !OperationLog.comes(number, after: number &+ 1))
     }
 
     @Test func `a finished operation retains no observer`() {
@@ -200,7 +200,7 @@ import Testing
         operation.cancel()
         operation.start()
         operation.keepObserving(.state) { _, _ in Issue.record("nothing follows") }
-        #expect(operation.transitionLog?.hasObservers != true)
+        #expect(operation.log?.hasObservers != true)
     }
 
     @Test func `a cancellation is reported once`() {
@@ -254,7 +254,7 @@ import Testing
             let isOver = eventually {
                 operation.resume()
                 operation.start()
-                return operation.isFinished && operation.transitionLog?.hasObservers != true
+                return operation.isFinished && operation.log?.hasObservers != true
                     && told.all.last?.last == .finished
             }
             #expect(isOver && told.isChain, "\(operation): \(told.all)")
