@@ -237,7 +237,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     private func noteRedirection(_ connection: any Connection) {
-        guard let redirected = (connection as? URLConnection)?.redirected else { return }
+        guard let redirected = connection.redirected else { return }
         var request = redirected.request
         if body.resumption != nil {
             for name in ["Range", "If-Range"] { request.setValue(nil, forHTTPHeaderField: name) }

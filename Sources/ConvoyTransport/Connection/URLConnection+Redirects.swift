@@ -101,8 +101,7 @@ extension URLConnection {
         return redirectChain.leadsBack(to: request) ? .loop : nil
     }
 
-    /// The latest request after redirects, and the number of redirects; nil without redirects. Only for the delegate's
-    /// methods.
+    /// See ``Connection/redirected``.
     package var redirected: (request: URLRequest, followed: Int)? {
         followedRedirects > 0 ? (exchange.request.urlRequest, followedRedirects) : nil
     }

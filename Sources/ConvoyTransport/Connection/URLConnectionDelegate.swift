@@ -8,6 +8,10 @@ package protocol Connection: AnyObject, Sendable {
     /// The original request.
     var originalRequest: URLRequest { get }
 
+    /// The latest request after redirects, and the number of redirects; nil without redirects, or if it is unknown.
+    /// Only for the delegate's methods.
+    var redirected: (request: URLRequest, followed: Int)? { get }
+
     /// Starts the transfer. Call it once, from any thread.
     func start()
 
@@ -38,7 +42,10 @@ package protocol Connection: AnyObject, Sendable {
 }
 
 extension Connection {
-    /// Returns true without pausing: the transfer continues, and its result is held.
+    /// nil.
+    package var redirected: (request: URLRequest, followed: Int)? { nil }
+
+    /// Does nothing: the transfer continues, and its result is held.
     package func pause() -> Bool { true }
 
     /// Does nothing, because `pause()` does not stop the transfer.

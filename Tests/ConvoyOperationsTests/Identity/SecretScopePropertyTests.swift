@@ -1,0 +1,182 @@
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+@testable import ConvoyTransport
+
+/// No secret reaches a target outside its scope, and every target inside receives it. Tested with generated chains of
+/// redirects, challenges, refreshes and retries, under managers with and without a base URL.
+@Suite struct SecretScopePropertyTests {
+    private static let identity = ClientIdentity(certificatePEM: Data("certificate".utf8))
+    private static let credential = URLCredential(user: "ada", password: "pw", persistence: .none)
+    private static let basic = BasicAuthorization.value(user: "ada", password: "pw") ?? ""
+
+    @Test func `a secret reaches exactly the targets of its scope`() async throws {
+        var random = SplitMix64.printingSeed()
+        let count = PropertyBudget.rounds(2_000)
+        var seen = Seen()
+        let workers = (0..<2).map { _ in random.fork() }
+        try await withThrowingTaskGroup(of: Seen.self) { group in
+            for worker in workers {
+                group.addTask {
+                    var (random, seen) = (worker, Seen())
+                    let queue = DispatchQueue(label: "secret network")
+                    for _ in 0..<count / 2 {
+                        let chain = SecretChain.random(&random)
+                        try await Self.run(chain, on: queue, &seen)
+                    }
+                    return seen
+                }
+            }
+            for try await part in group { seen.add(part) }
+        }
+        print("chains: \(count), requests: \(seen.requests), inside: \(seen.inside), outside: \(seen.outside)")
+        // Otherwise, the checks would be meaningless.
+        #expect(seen.requests > count * 2 && seen.inside.allSatisfy { $0.value > count / 50 })
+        #expect(seen.outside.allSatisfy { $0.value > count / 50 } && seen.inside.count == 6 && seen.outside.count == 6)
+        #expect(seen.refreshes > count / 100)
+    }
+
+    /// How often each secret was inside and outside its scope.
+    private struct Seen: Sendable {
+        var requests = 0, refreshes = 0
+        var inside: [String: Int] = [:], outside: [String: Int] = [:]
+
+        mutating func add(_ other: Seen) {
+            requests += other.requests
+            refreshes += other.refreshes
+            inside.merge(other.inside, uniquingKeysWith: +)
+            outside.merge(other.outside, uniquingKeysWith: +)
+        }
+    }
+
+    // MARK: Running a chain
+
+    private static func run(_ chain: SecretChain, on queue: DispatchQueue, _ seen: inout Seen) async throws {
+        let network = SecretNetwork(chain, on: queue)
+        let operation = try operation(of: chain, over: network)
+        operation.start()
+        try? await operation.finished()
+        let sent = network.sent
+        #expect(!sent.isEmpty, "\(chain)")
+        check(sent, of: chain, &seen)
+    }
+
+    private static func operation(of chain: SecretChain, over network: SecretNetwork) throws -> HTTPRequestOperation {
+        let manager = HTTPRequestOperationManager(baseURL: try chain.base.map { try SecretChain.url(of: $0) })
+        manager.setTransport(network)
+        manager.completionQueue = queue
+        manager.authorizationOrigins = Set(try chain.origins.map { try SecretChain.url(of: $0, "/any") })
+        manager.requestSerializer.setValue("key", forHTTPHeaderField: SecretChain.ofSerializer)
+        manager.responseSerializer = HTTPResponseSerializer()
+        var policy = RetryPolicy(maximumRetryCount: 2)
+        policy.initialDelay = 0
+        manager.retryPolicy = policy
+        manager.coalescesIdenticalRequests = chain.isShared
+        manager.connectionConfiguration.clientIdentity = identity
+        manager.connectionConfiguration.keepsHeadersAcrossOrigins = chain.kept
+        manager.connectionConfiguration.allowsRedirectToPlainText = true
+        switch chain.kind {
+        case .plain: break
+        case .credential: manager.credential = credential
+        case .token:
+            let number = Locked(0)
+            manager.authenticator = Authenticator(token: AccessToken("token0"), limit: 50) { _ in
+                AccessToken("token\(number.withLock { $0 += 1; return $0 })")
+            }
+        }
+        let operation = try manager.makeOperation(
+            chain.method, chain.url, parameters: nil as [String: Any?]?, headers: [SecretChain.ofCall: "own"])
+        var sent = operation
+        if let part = chain.part {
+            var request = operation.request
+            request.url = try SecretChain.url(of: part, "/d/part")
+            sent = HTTPRequestOperation(request: request)
+            sent.adoptSettings(of: operation, decoding: false)
+            sent.responseSerializer = HTTPResponseSerializer()
+        }
+        if chain.hasHandler {
+            let redirects = Locked(0)
+            sent.redirectHandler = { _, request, _ in
+                let number = redirects.withLock { $0 += 1; return $0 - 1 }
+                guard number == chain.handlerAdds else { return request }
+                var request = request
+                request.setValue("handler", forHTTPHeaderField: SecretChain.ofHandler)
+                return request
+            }
+        }
+        return sent
+    }
+
+    private static let queue = DispatchQueue(label: "secret handlers")
+
+    // MARK: Checking a chain
+
+    /// An independent definition of the scopes: two servers are equal only if their numbers are.
+    private static func check(_ sent: [SecretNetwork.Sent], of chain: SecretChain, _ seen: inout Seen) {
+        let start = chain.part ?? chain.first
+        let isOfManager = chain.base == nil || chain.base == chain.first || chain.origins.contains(chain.first)
+        let isOwnPart = start == chain.first
+        var refusedToken: String?
+        /// The server whose challenge the credential must answer.
+        var challenger: Int?
+        for (number, request) in sent.enumerated() {
+            func note(_ secret: String, _ isInside: Bool, _ isSent: Bool) {
+                #expect(isSent == isInside, "\(secret) in request \(number) of \(sent.map(\.path)) of \(chain)")
+                if isInside { seen.inside[secret, default: 0] += 1 } else { seen.outside[secret, default: 0] += 1 }
+            }
+            seen.requests += 1
+            #expect(request.url.flatMap { Target($0) } == (try? Target(SecretChain.url(of: request.path.last ?? -1))))
+            let last = request.path.last ?? start
+            let stayed = request.path.allSatisfy { $0 == start } && isOwnPart
+            func survives(_ name: String) -> Bool { stayed || chain.kept.contains(name) }
+
+            note("serializer", isOfManager && survives(SecretChain.ofSerializer), request.fields[SecretChain.ofSerializer] != nil)
+            note("call", survives(SecretChain.ofCall), request.fields[SecretChain.ofCall] != nil)
+            let stayedSinceHandler = request.handlerAdded.map { added in request.path[added...].allSatisfy { $0 == last } }
+            note(
+                "handler", stayedSinceHandler.map { $0 || chain.kept.contains(SecretChain.ofHandler) } ?? false,
+                request.fields[SecretChain.ofHandler] != nil)
+            note("certificate", isOwnPart && last == start, request.hasCertificate)
+
+            let authorization = request.fields[SecretChain.authorization]
+            switch chain.kind {
+            case .plain: #expect(authorization == nil, "\(chain)")
+            case .token:
+                note(
+                    "token", isOfManager && isOwnPart && survives(SecretChain.authorization),
+                    authorization?.hasPrefix("Bearer token") == true)
+                if let refusedToken {
+                    #expect(authorization != refusedToken, "\(chain)")
+                    seen.refreshes += 1
+                }
+            case .credential:
+                let mayHave = isOfManager && isOwnPart && isSameRecipient(last, as: start)
+                #expect(authorization == nil || authorization == basic && mayHave, "\(authorization ?? "") \(chain)")
+                if challenger == last { note("credential", true, authorization == basic) }
+                if !mayHave { note("credential", false, authorization != nil) }
+            }
+            refusedToken = nil
+            challenger = nil
+            if case .challenge = request.answer {
+                refusedToken = authorization
+                let isAnswered = chain.kind == .credential && isOfManager && isOwnPart && isSameRecipient(last, as: start)
+                // A refused credential is not sent again.
+                if isAnswered, authorization == nil {
+                    challenger = last
+                    #expect(number + 1 < sent.count, "\(chain)")
+                }
+            }
+        }
+    }
+
+    /// Whether a credential for one server is also for another: its name with a dot, or its counterpart over TLS.
+    private static func isSameRecipient(_ server: Int, as own: Int) -> Bool {
+        server == own || [[1, 3], [3, 1], [0, 1], [0, 3]].contains([own, server])
+    }
+}
