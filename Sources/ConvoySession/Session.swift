@@ -76,8 +76,10 @@ final class Session: TaskSession {
         if !entered { operation.fail(with: SessionError.invalidated) }
         if !headers.isEmpty || cachePolicy != .useProtocolCachePolicy {
             operation.changeRequest { request in
-                let missing = operations.fields(headers, for: request)
-                    .filter { request.value(forHTTPHeaderField: $0.key) == nil }
+                let withheld = operations.withheldFields(headers.keys, of: request)
+                let missing = headers.filter {
+                    !withheld.contains($0.key) && request.value(forHTTPHeaderField: $0.key) == nil
+                }
                 // Unlike `setValue`, this keeps invalid values, which are reported when the request is sent.
                 request.allHTTPHeaderFields = (request.allHTTPHeaderFields ?? [:]).merging(missing) { own, _ in own }
                 if request.cachePolicy == .useProtocolCachePolicy { request.cachePolicy = cachePolicy }

@@ -80,7 +80,7 @@ extension HTTPRequestOperationManager {
                 try requestSerializer.request(
                     method: call.method, url: url, parameters: parameters, headers: call.headers)
             }
-        return withoutSecretsOfOthers(request, call.headers)
+        return withoutWithheldFields(request, call.headers)
     }
 
     func makeMultipartOperation(
@@ -89,7 +89,7 @@ extension HTTPRequestOperationManager {
         let request = try requestSerializer.multipartFormRequest(
             method: call.method, url: try url(for: call.url), parameters: try ParameterValue.converting(call.parameters),
             headers: call.headers, constructingBody: constructingBody)
-        let operation = makeOperation(request: withoutSecretsOfOthers(request, call.headers))
+        let operation = makeOperation(request: withoutWithheldFields(request, call.headers))
         call.apply(to: operation)
         return operation
     }
@@ -151,7 +151,7 @@ extension HTTPRequestOperationManager {
     /// Creates a request without parameters with the manager's serializer. Secret fields that its origin must not
     /// receive are removed.
     package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
-        withoutSecretsOfOthers(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
+        withoutWithheldFields(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
     }
 }
 

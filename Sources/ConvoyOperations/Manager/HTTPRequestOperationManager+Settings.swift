@@ -98,45 +98,34 @@ extension HTTPRequestOperationManager {
     public final var authorizationOrigins: Set<URL> {
         get { state.withLock { $0.authorizationOrigins } }
         set {
-            let targets = Self.authorizedTargets(baseURL, newValue)
+            let scope = SecretScope(base: baseURL, origins: newValue)
             change { state in
                 state.authorizationOrigins = newValue
-                state.settings.values.holder.authorizedTargets = targets
+                state.settings.values.holder.secretScope = scope
             }
         }
     }
 
-    /// - Returns: The targets that may receive secrets; nil, without a base URL, for all targets.
-    static func authorizedTargets(_ base: URL?, _ others: Set<URL>) -> Set<Target>? {
-        base.map { base in Set((others + [base]).compactMap { Target($0) }) }
+    /// Returns which fields of a serializer or session a request must not send.
+    package final func withheldFields(_ names: some Sequence<String>, of request: URLRequest) -> [String] {
+        let values = settings.values
+        return values.holder.secretScope.withheld(names, from: request.url, values.connectionConfiguration.secrets)
     }
 
-    /// Returns a request from the serializer without the secrets that its origin must not receive.
+    /// Removes the fields that a request from the serializer must not send.
     ///
     /// - Parameter headers: The call's own fields, which are kept.
-    func withoutSecretsOfOthers(_ request: URLRequest, _ headers: [String: String?] = [:]) -> URLRequest {
-        let values = settings.values
-        let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
-        guard let targets, request.url.flatMap({ Target($0) }).map(targets.contains) != true else { return request }
+    func withoutWithheldFields(_ request: URLRequest, _ headers: [String: String?] = [:]) -> URLRequest {
         var cleared = request
-        for name in (request.allHTTPHeaderFields ?? [:]).keys where secrets.contains(name) {
-            if headers.keys.contains(where: { HTTPSyntax.isSameField($0, name) }) { continue }
+        for name in withheldFields((request.allHTTPHeaderFields ?? [:]).keys, of: request)
+        where !headers.keys.contains(where: { HTTPSyntax.isSameField($0, name) }) {
             cleared.setValue(nil, forHTTPHeaderField: name)
         }
         return cleared
     }
 
-    /// Returns the fields of a session that may be sent with a request: all, or those that are not secret if the
-    /// request's origin is not authorized.
-    package final func fields(_ fields: [String: String], for request: URLRequest) -> [String: String] {
-        let values = settings.values
-        let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
-        guard let targets, request.url.flatMap({ Target($0) }).map(targets.contains) != true else { return fields }
-        return fields.filter { !secrets.contains($0.key) }
-    }
-
-    /// The handler called when a server or a proxy requires authentication, used by operations without their own
-    /// handler. See `URLConnectionOperation.authenticationChallengeHandler`.
+    /// Called when a server or a proxy requires authentication. It is the handler of the operations, unless they have
+    /// their own. See `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {
         get { state.withLock { $0.handlers }?.challenge }
         set {

@@ -58,7 +58,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var values = RequestSettings.Values()
         values.serializer = PreparedSerializer(JSONResponseSerializer())
         values.holder.addsUserAgent = false
-        values.holder.authorizedTargets = Self.authorizedTargets(self.baseURL, [])
+        values.holder.secretScope = SecretScope(base: self.baseURL, origins: [])
         values.decoder = JSONDecoder()
         values.cookies = CookieKeeperReference(CookieStore())
         values.credentials = CredentialStore()
@@ -199,7 +199,7 @@ struct ManagerState {
     var template: RequestTemplate? = RequestTemplate(HTTPRequestSerializer())
     /// The number of times the request serializer has been set.
     var serializerChanges = 0
-    /// The origins set by the user, from which the settings' `authorizedTargets` are derived.
+    /// The origins set by the user; the settings' `secretScope` is derived from them.
     var authorizationOrigins: Set<URL> = []
     /// The handlers inherited by operations, if any.
     var handlers: InheritedHandlers?

@@ -81,7 +81,10 @@ final class RequestTemplate: Sendable {
             guard let parts = try? parts(of: call, body) else { return nil }
             (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)
         }
-        guard mayGo(to: reference, with: contentType, under: settings),
+        // The base URL's target is always in the scope.
+        guard
+            reference.leadsToBase || settings.values.holder.secretScope.mayReceiveSecrets(reference.target)
+                || !hasSecrets(contentType, settings.values.connectionConfiguration.secrets),
             let address = reference.address(appending: query),
             let header = header(adding: call.headers, contentType, hasBody: data?.isEmpty == false)
         else { return nil }
@@ -97,18 +100,9 @@ final class RequestTemplate: Sendable {
         return try http.plainParts(call.method, parameters, body: body, json: json)
     }
 
-    /// Returns whether all fields except the call's own may be sent to its target.
-    private func mayGo(
-        to reference: SimpleURLReference, with contentType: String?, under settings: RequestSettings
-    ) -> Bool {
-        guard !reference.leadsToBase, let targets = settings.values.holder.authorizedTargets,
-            !targets.contains(reference.target)
-        else {
-            return true
-        }
-        let secrets = settings.values.connectionConfiguration.secrets
-        if contentType != nil, secrets.contains("Content-Type") { return false }
-        return !fields.keys.contains(where: secrets.contains)
+    /// Whether a field other than the call's own is secret.
+    private func hasSecrets(_ contentType: String?, _ secrets: SecretClassifier) -> Bool {
+        fields.keys.contains(where: secrets.contains) || contentType != nil && secrets.contains("Content-Type")
     }
 
     /// Returns the header of a request with its own fields; nil values remove common fields.

@@ -172,8 +172,11 @@ extension URLConnectionOperation {
             return core.common
         }
         withExtendedLifetime(old) {}
-        addEvents(to: parent)
-        if let base = parent.request.url, let own = request.url, base != own, !Target.isSame(base, own) {
+        addMetrics(to: parent)
+        addEventLog(to: parent)
+        if let base = parent.request.url, let own = request.url, base != own,
+            !SecretScope(of: base).mayReceiveSecrets(own)
+        {
             change { values in
                 (values.credential, values.authenticator, values.connectionConfiguration.clientIdentity) = (nil, nil, nil)
             }

@@ -121,24 +121,20 @@ struct OperationCore: ~Copyable {
         mutating get { self.authentication.made(by: AuthenticationWork()) }
     }
 
-    /// Whether the credential and tokens of the manager may be sent with the request. If the manager has a base URL,
-    /// this depends on the request's origin.
-    private var isForOwnOrigin: Bool {
-        guard let targets = common.values.holder.authorizedTargets else { return true }
-        return request.target.map(targets.contains) ?? false
-    }
+    /// Whether the credential and the tokens of a manager may be sent with the request.
+    private var mayReceiveSecrets: Bool { common.values.holder.secretScope.mayReceiveSecrets(request.target) }
 
     /// The authenticator, unless its tokens must not be sent to the request's origin.
     var authenticator: Authenticator? {
         guard let authenticator = common.values.authenticator else { return nil }
-        return isForOwnOrigin ? authenticator : nil
+        return mayReceiveSecrets ? authenticator : nil
     }
 
     /// The sources of credentials for challenges.
     var credentialSource: CredentialSource {
         var source = CredentialSource()
         let values = common.values
-        if let credential = values.credential, isForOwnOrigin {
+        if let credential = values.credential, mayReceiveSecrets {
             source.own = credential
             source.ownServer = request.url.flatMap { AuthenticatingServer($0) }
         }

@@ -350,7 +350,7 @@ extension RequestSettings {
         var isOfRefresh = false
         /// The serializer with which the awaiting task decodes the body of an acceptable response, if any.
         var awaitedValue: (any DirectJSONDecoding)?
-        /// The targets that receive the credential and the tokens; nil for all, if a manager has no base URL.
-        var authorizedTargets: Set<Target>?
+        /// The targets that receive the credential and the tokens.
+        var secretScope = SecretScope.everywhere
     }
 }

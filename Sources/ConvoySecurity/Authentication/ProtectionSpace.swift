@@ -129,8 +129,7 @@ package struct AuthenticatingServer: Sendable, Hashable {
     /// server is the other's counterpart over TLS and both use the standard ports.
     package func mayUseCredential(of other: AuthenticatingServer) -> Bool {
         if self == other { return true }
-        return self == AuthenticatingServer(scheme: "https", host: other.host, port: 443)
-            && other == AuthenticatingServer(scheme: "http", host: host, port: 80)
+        return SecretScope(of: Target(other.description)).includesUpgrade(to: Target(description))
     }
 }
 

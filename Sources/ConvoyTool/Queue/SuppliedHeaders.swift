@@ -9,13 +9,13 @@ import FoundationNetworking
 struct SuppliedHeaders: Sendable {
     private var secrets: [(name: String, value: String)] = []
     private var others: [(name: String, value: String)] = []
-    private let servers: Set<Target>
+    private let servers: SecretScope
     /// The URLs of `--secrets-for`.
     let urls: [URL]
 
     init(_ options: Options) throws(ToolError) {
         urls = try options.all("secrets-for").map { text throws(ToolError) in try DownloadURL.parse(text) }
-        servers = Set(urls.compactMap { Target($0) })
+        servers = SecretScope(urls.compactMap { Target($0) })
         for text in options.all("header") {
             do throws(ToolError) { try Headers.check(text) } catch { throw options.usage(error.text) }
             let (name, value) = Headers.parts(of: text)
@@ -33,8 +33,8 @@ struct SuppliedHeaders: Sendable {
     static func isSecret(_ name: String, _ value: String) -> Bool { SecretClassifier.standard.shown(name, value) != value }
 
     func apply(to operation: HTTPRequestOperation) {
-        let isForServer = operation.request.url.flatMap { Target($0) }.map(servers.contains) ?? false
-        let (secrets, others) = (isForServer ? secrets : [], others)
+        let secrets = servers.mayReceiveSecrets(operation.request.url) ? secrets : []
+        let others = others
         guard !secrets.isEmpty || !others.isEmpty else { return }
         let prepare = operation.prepare
         operation.prepare = { request in

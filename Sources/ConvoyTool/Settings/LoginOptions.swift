@@ -44,7 +44,7 @@ struct LoginOptions {
     func apply(to operation: URLConnectionOperation, _ login: Login?) {
         operation.credentialStore = store
         let target = operation.request.url.flatMap { Target($0) }
-        if let credential, let origin, target == origin {
+        if let credential, SecretScope(of: origin).mayReceiveSecrets(target) {
             operation.credential = credential
         } else if let login {
             let known =

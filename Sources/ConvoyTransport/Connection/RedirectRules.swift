@@ -128,11 +128,12 @@ struct RedirectRules {
         let keepsBody: Bool
 
         init(from base: URL, to target: URL, keepsBody: Bool) {
-            let (old, new) = (Target(base), Target(target))
+            let scope = SecretScope(of: base)
+            let new = Target(target)
             self.target = target
             self.keepsBody = keepsBody
-            leavesOrigin = old == nil || old != new
-            isUpgrade = old?.isSecure == false && old?.port == 80 && new?.port == 443 && old?.secured == new
+            leavesOrigin = !scope.mayReceiveSecrets(new)
+            isUpgrade = scope.includesUpgrade(to: new)
         }
     }
 

@@ -7,7 +7,7 @@ import FoundationNetworking
 /// The servers that may receive the secrets of a run: those of `baseURL`, of literal URLs in the manifest, and of
 /// `secrets-for`. A server that only a response names receives none, as after a redirect to another origin.
 struct SecretServers: Sendable {
-    private let known: Set<Target>
+    private let known: SecretScope
     private let base: URL?
 
     init(_ plan: WorkflowPlan) {
@@ -31,12 +31,12 @@ struct SecretServers: Sendable {
             let authority = start.range(of: "://").map { start[$0.upperBound...] } ?? ""
             if isWhole || authority.contains(where: { "/?#".contains($0) }) { urls.append(url) }
         }
-        known = Set(urls.compactMap { Target($0) }).union(plan.serversForSecrets)
+        known = SecretScope(urls.compactMap { Target($0) } + plan.serversForSecrets)
         base = urls.first
     }
 
     /// Returns whether the server of a URL is one of these servers.
-    func contains(_ url: URL) -> Bool { Target(url).map(known.contains) ?? false }
+    func contains(_ url: URL) -> Bool { known.mayReceiveSecrets(url) }
 
     /// Removes the header fields that a redirect to the URL of the request would remove.
     func removeSecrets(of request: inout URLRequest) {
