@@ -124,8 +124,8 @@ extension HTTPRequestOperationManager {
         return cleared
     }
 
-    /// Called when a server or a proxy requires authentication. It is the handler of the operations, unless they have
-    /// their own. See `URLConnectionOperation.authenticationChallengeHandler`.
+    /// The handler called when a server or a proxy requires authentication, used by operations without their own
+    /// handler. See `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {
         get { state.withLock { $0.handlers }?.challenge }
         set {

@@ -55,18 +55,18 @@ final class AuthenticationWork: @unchecked Sendable {
 extension OperationCore {
     /// Returns the token refused by a 401, its authenticator, and whether this operation has already requested a
     /// refresh; nil if no token was refused or the maximum number of retries is reached.
-    func refusedToken(
-        by head: ResponseHead, _ attempt: Attempt
-    ) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
+    func refusedToken(of attempt: Attempt) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
         guard let authenticator, let authentication = self.authentication, let grant = authentication.token,
             authentication.mayRetryForToken
         else {
             return nil
         }
         // A redirect to another origin removes the token, and a redirect back does not restore it. For a shared
-        // transfer, only the URL of the last request is known.
-        let isAtHome = self.redirects?.isEmpty ?? true || Target.isSame(request.url, head.url)
-        let wasSent = (attempt.rare.redirection?.request).map(authentication.bearsToken) ?? isAtHome
+        // transfer, only the redirects are known.
+        let isRemoved = self.redirects?.contains { redirect in
+            redirect.removedFields.contains { HTTPSyntax.isSameField($0.name, "Authorization") }
+        }
+        let wasSent = (attempt.rare.redirection?.request).map(authentication.bearsToken) ?? (isRemoved != true)
         return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
     }
 }

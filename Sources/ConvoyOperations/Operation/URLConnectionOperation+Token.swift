@@ -42,7 +42,7 @@ extension URLConnectionOperation {
     /// Returns the token that a response rejects; nil if it rejects none, or none that can be replaced.
     func rejectedToken(by head: ResponseHead, _ attempt: Attempt) -> RejectedToken? {
         guard head.statusCode == 401,
-            let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(by: head, attempt) }),
+            let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(of: attempt) }),
             !hasAsked || authenticator.isSuperseded(grant)
         else { return nil }
         return RejectedToken(authenticator: authenticator, grant: grant)

@@ -45,7 +45,7 @@ extension Connection {
     /// nil.
     package var redirected: (request: URLRequest, followed: Int)? { nil }
 
-    /// Does nothing: the transfer continues, and its result is held.
+    /// Returns true without pausing: the transfer continues, and its result is held.
     package func pause() -> Bool { true }
 
     /// Does nothing, because `pause()` does not stop the transfer.

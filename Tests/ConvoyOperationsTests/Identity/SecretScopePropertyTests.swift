@@ -165,6 +165,8 @@ import Testing
             challenger = nil
             if case .challenge = request.answer {
                 refusedToken = authorization
+                // A token that was not sent is not refreshed.
+                if chain.kind == .token, authorization == nil { #expect(number + 1 == sent.count, "\(chain)") }
                 let isAnswered = chain.kind == .credential && isOfManager && isOwnPart && isSameRecipient(last, as: start)
                 // A refused credential is not sent again.
                 if isAnswered, authorization == nil {
