@@ -9,9 +9,9 @@ extension URLConnection {
     /// Returns the TLS context for a request. After a redirect to another origin, it has no client certificate, which
     /// is only for the first origin.
     func tlsContext(for target: Target) -> TLSContext {
-        guard followedRedirects > 0, configuration.clientIdentity != nil,
-            (configuration.continuation.map { Target($0.first) } ?? firstRequest.target) != target
-        else { return configuration.tls.context }
+        guard followedRedirects > 0, configuration.clientIdentity != nil else { return configuration.tls.context }
+        let first = (configuration.continuation?.first ?? firstRequest.url).map { upgraded($0) }
+        if SecretScope(of: first).mayReceiveSecrets(target) { return configuration.tls.context }
         return configuration.tls.withoutIdentity.context
     }
 

@@ -214,4 +214,19 @@ import Testing
             }
         }
     }
+
+    @Test func `a client certificate is kept after a redirect if HSTS has upgraded the first request`() throws {
+        let store = HSTSStore()
+        store.note("max-age=1000", fromHost: "h.test")
+        var configuration = ConnectionConfiguration()
+        configuration.hsts = store
+        configuration.clientIdentity = Self.identity
+        let first = URLRequest(url: try #require(URL(string: "http://h.test/")))
+        let connection = URLConnection(request: first, configuration: configuration, delegate: Deaf())
+        connection.followedRedirects = 1
+        for (text, isKept) in [("https://h.test/a", true), ("https://h.test:8443/", false), ("https://i.test/", false)] {
+            let target = try #require(Target(text))
+            #expect((connection.tlsContext(for: target) === configuration.tls.context) == isKept, "\(text)")
+        }
+    }
 }
