@@ -88,10 +88,10 @@ extension HTTPRequestOperationManager {
     /// URLs whose origins (scheme, host and port) receive credentials and secret fields in addition to the origin of
     /// `baseURL`. Empty by default. A URL whose scheme is neither HTTP nor HTTPS is ignored.
     ///
-    /// With a `baseURL`, only its origin and the origins of these URLs receive the `credential`, the token of the
-    /// `authenticator`, and secret header fields of the ``requestSerializer``: `Authorization`, other fields whose
-    /// names mark them as secrets, and the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
-    /// (`get("//other.example/")`) is sent without these secrets. A call's own `headers` are always sent.
+    /// With a `baseURL`, only its origin and these receive the `credential`, the token of the `authenticator`, and
+    /// `Authorization` and other header fields of the ``requestSerializer`` whose names mark them as secrets, or that
+    /// are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
+    /// (`get("//other.example/")`) is sent without them. A call's own `headers` are always sent to the URL of the call.
     ///
     /// Without a base URL, credentials and secret fields are sent with every request to any host, and this list has no
     /// effect.

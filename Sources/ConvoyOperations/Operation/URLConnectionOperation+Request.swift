@@ -86,11 +86,22 @@ struct RequestPreparation: Sendable {
     var prepare: URLConnectionOperation.Preparation?
     /// Whether the request may be sent without the value of a failed input.
     var mayLackInputs = false
+    var secretScope = SecretScope.everywhere
+    var secrets = SecretClassifier.standard
 
     /// Runs the inputs in the order in which they were added, then `prepare`.
+    ///
+    /// If they lead the request out of the scope, the secret fields that they have not set themselves are removed.
     func run(_ request: inout URLRequest) throws {
+        let original = request
         for input in inputs { try input.run(&request, orWithout: mayLackInputs) }
         try prepare?(&request)
+        guard secretScope.mayReceiveSecrets(original.url) else { return }
+        let fields = original.allHTTPHeaderFields ?? [:]
+        for name in secretScope.withheld(fields.keys, from: request.url, secrets)
+        where request.value(forHTTPHeaderField: name) == fields[name] {
+            request.setValue(nil, forHTTPHeaderField: name)
+        }
     }
 }
 
@@ -99,6 +110,8 @@ extension OperationCore {
     mutating func takePreparation() -> RequestPreparation? {
         guard var preparation = handlers.state?.takePreparation() else { return nil }
         preparation.mayLackInputs = common.values.chosenDependencyFailurePolicy == .run
+        preparation.secretScope = common.values.holder.secretScope
+        preparation.secrets = common.values.connectionConfiguration.secrets
         return preparation
     }
 }

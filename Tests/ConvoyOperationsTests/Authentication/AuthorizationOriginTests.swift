@@ -116,6 +116,27 @@ import Testing
         #expect(other.requests.last?.headers["Authorization"] == "Bearer granted")
     }
 
+    @Test func `a request that is prepared for another origin is sent without the secrets, except those set for it`()
+        async throws
+    {
+        let manager = manager(baseURL: home.url("/v1/"))
+        let url = other.url("/x")
+        for own in [nil, "Bearer own"] {
+            let operation = try manager.makeOperation(.get, "x")
+            operation.prepare = { request in
+                request.url = url
+                if let own { request.setValue(own, forHTTPHeaderField: "Authorization") }
+            }
+            try await manager.enqueue(operation).finished()
+            #expect(try sent(to: other) == [own, nil, "harmless"])
+        }
+        manager.authorizationOrigins = [url]
+        let operation = try manager.makeOperation(.get, "x")
+        operation.prepare = { $0.url = url }
+        try await manager.enqueue(operation).finished()
+        #expect(try sent(to: other) == Self.all)
+    }
+
     @Test func `header fields passed to a call are sent to any origin`() async throws {
         let manager = manager(baseURL: home.url("/v1/"))
         _ = try await manager.response(.get, "//127.0.0.1:\(other.port)/x", headers: ["authorization": "Bearer own"])

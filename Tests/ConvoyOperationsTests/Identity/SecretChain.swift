@@ -41,6 +41,8 @@ struct SecretChain: Sendable {
     let url: String
     /// The server of the part that is sent instead of the operation itself.
     let part: Int?
+    /// The server that `prepare` chooses instead.
+    let prepared: Int?
     /// The fields of `keepsHeadersAcrossOrigins`.
     let kept: Set<String>
     /// Whether a handler decides about redirects, and the redirect to whose target it sends its own secret.
@@ -66,6 +68,7 @@ struct SecretChain: Sendable {
         let names = [ofSerializer, ofCall, ofHandler, authorization]
         let hasHandler = chance(3, &random)
         var current = first
+        let part = chance(5, &random) ? server(&random) : nil
         let answers = (0..<Int.random(in: 1...8, using: &random)).map { number -> Answer in
             switch Int.random(in: 0..<10, using: &random) {
             case 0, 1: return .challenge
@@ -86,10 +89,30 @@ struct SecretChain: Sendable {
             origins: chance(2, &random) ? [] : [server(&random), server(&random)],
             method: chance(4, &random) ? .post : .get, first: first,
             url: isRelative ? path : "\(spelling(of: first, &random))/\(path)",
-            part: chance(5, &random) ? server(&random) : nil,
+            part: part, prepared: part == nil && chance(5, &random) ? server(&random) : nil,
             kept: chance(6, &random) ? Set(names.filter { _ in chance(2, &random) }) : [],
-            hasHandler: hasHandler, handlerAdds: hasHandler ? Int.random(in: 0..<4, using: &random) : nil,
+            hasHandler: hasHandler, handlerAdds: hasHandler ? Int.random(in: 1..<5, using: &random) : nil,
             isShared: chance(4, &random), answers: answers)
+    }
+
+    /// The server of the first request that is sent.
+    var start: Int { part ?? prepared ?? first }
+
+    /// Whether a server is in the scope of the manager, by an independent definition: two servers are equal only if
+    /// their numbers are.
+    private func isOfManager(_ server: Int) -> Bool { base == nil || base == server || origins.contains(server) }
+
+    /// Whether the operation is a part of another one for another server.
+    var isPartElsewhere: Bool { part != nil && part != first }
+
+    /// Whether the operation may use the token or credential of the manager.
+    var hasCredentials: Bool { !isPartElsewhere && isOfManager(start) }
+
+    /// Whether the first request has a field of the serializer or of the call.
+    func startsWith(_ name: String) -> Bool {
+        if isPartElsewhere, !kept.contains(name) { return false }
+        if isOfManager(first) { return prepared.map(isOfManager) ?? true }
+        return name == Self.ofCall
     }
 
     static func spelling(of server: Int, _ random: inout SplitMix64) -> String {
@@ -137,7 +160,7 @@ final class SecretNetwork: Transport {
     private let queue: DispatchQueue
 
     init(_ chain: SecretChain, on queue: DispatchQueue) {
-        first = Position(path: [chain.part ?? chain.first])
+        first = Position(path: [chain.start])
         state = Locked(State(answers: chain.answers, challenged: first))
         self.queue = queue
     }

@@ -87,12 +87,17 @@ import Testing
         case .token:
             let number = Locked(0)
             manager.authenticator = Authenticator(token: AccessToken("token0"), limit: 50) { _ in
-                AccessToken("token\(number.withLock { $0 += 1; return $0 })")
+                number.withLock { $0 += 1 }
+                return AccessToken("token\(number.withLock { $0 })")
             }
         }
         let operation = try manager.makeOperation(
             chain.method, chain.url, parameters: nil as [String: Any?]?, headers: [SecretChain.ofCall: "own"])
         var sent = operation
+        if let prepared = chain.prepared {
+            let url = try SecretChain.url(of: prepared, "/d/prepared")
+            operation.prepare = { $0.url = url }
+        }
         if let part = chain.part {
             var request = operation.request
             request.url = try SecretChain.url(of: part, "/d/part")
@@ -103,7 +108,10 @@ import Testing
         if chain.hasHandler {
             let redirects = Locked(0)
             sent.redirectHandler = { _, request, _ in
-                let number = redirects.withLock { $0 += 1; return $0 - 1 }
+                let number = redirects.withLock { count in
+                    count += 1
+                    return count
+                }
                 guard number == chain.handlerAdds else { return request }
                 var request = request
                 request.setValue("handler", forHTTPHeaderField: SecretChain.ofHandler)
@@ -117,11 +125,8 @@ import Testing
 
     // MARK: Checking a chain
 
-    /// An independent definition of the scopes: two servers are equal only if their numbers are.
     private static func check(_ sent: [SecretNetwork.Sent], of chain: SecretChain, _ seen: inout Seen) {
-        let start = chain.part ?? chain.first
-        let isOfManager = chain.base == nil || chain.base == chain.first || chain.origins.contains(chain.first)
-        let isOwnPart = start == chain.first
+        let start = chain.start
         var refusedToken: String?
         /// The server whose challenge the credential must answer.
         var challenger: Int?
@@ -133,30 +138,31 @@ import Testing
             seen.requests += 1
             #expect(request.url.flatMap { Target($0) } == (try? Target(SecretChain.url(of: request.path.last ?? -1))))
             let last = request.path.last ?? start
-            let stayed = request.path.allSatisfy { $0 == start } && isOwnPart
+            let stayed = request.path.allSatisfy { $0 == start }
             func survives(_ name: String) -> Bool { stayed || chain.kept.contains(name) }
 
-            note("serializer", isOfManager && survives(SecretChain.ofSerializer), request.fields[SecretChain.ofSerializer] != nil)
-            note("call", survives(SecretChain.ofCall), request.fields[SecretChain.ofCall] != nil)
+            for (secret, name) in [("serializer", SecretChain.ofSerializer), ("call", SecretChain.ofCall)] {
+                note(secret, chain.startsWith(name) && survives(name), request.fields[name] != nil)
+            }
             let stayedSinceHandler = request.handlerAdded.map { added in request.path[added...].allSatisfy { $0 == last } }
             note(
                 "handler", stayedSinceHandler.map { $0 || chain.kept.contains(SecretChain.ofHandler) } ?? false,
                 request.fields[SecretChain.ofHandler] != nil)
-            note("certificate", isOwnPart && last == start, request.hasCertificate)
+            note("certificate", !chain.isPartElsewhere && last == start, request.hasCertificate)
 
             let authorization = request.fields[SecretChain.authorization]
             switch chain.kind {
             case .plain: #expect(authorization == nil, "\(chain)")
             case .token:
                 note(
-                    "token", isOfManager && isOwnPart && survives(SecretChain.authorization),
+                    "token", chain.hasCredentials && survives(SecretChain.authorization),
                     authorization?.hasPrefix("Bearer token") == true)
                 if let refusedToken {
                     #expect(authorization != refusedToken, "\(chain)")
                     seen.refreshes += 1
                 }
             case .credential:
-                let mayHave = isOfManager && isOwnPart && isSameRecipient(last, as: start)
+                let mayHave = chain.hasCredentials && isSameRecipient(last, as: start)
                 #expect(authorization == nil || authorization == basic && mayHave, "\(authorization ?? "") \(chain)")
                 if challenger == last { note("credential", true, authorization == basic) }
                 if !mayHave { note("credential", false, authorization != nil) }
@@ -167,7 +173,7 @@ import Testing
                 refusedToken = authorization
                 // A token that was not sent is not refreshed.
                 if chain.kind == .token, authorization == nil { #expect(number + 1 == sent.count, "\(chain)") }
-                let isAnswered = chain.kind == .credential && isOfManager && isOwnPart && isSameRecipient(last, as: start)
+                let isAnswered = chain.kind == .credential && chain.hasCredentials && isSameRecipient(last, as: start)
                 // A refused credential is not sent again.
                 if isAnswered, authorization == nil {
                     challenger = last
