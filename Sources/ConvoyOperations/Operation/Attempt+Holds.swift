@@ -12,8 +12,8 @@ extension Attempt {
             connection.suspendReceiving()
             rare.waiting = connection
         }
-        carryOut(flow.handle(.hold(hold)))
-        carryOut(flow.handle(.refused))
+        carryOut(state.flow.handle(.hold(hold)))
+        carryOut(state.flow.handle(.refused))
     }
 
     /// Returns a closure that lifts a hold. The closure may be called on any thread.
@@ -21,23 +21,23 @@ extension Attempt {
         let transport = transport
         return { [self] in
             transport?.perform { [self] in
-                if isLive { carryOut(flow.handle(.lift(hold))) }
+                if isLive { carryOut(state.flow.handle(.lift(hold))) }
             }
         }
     }
 
     /// Whether holds can still be lifted. Called on the network thread.
-    private var isLive: Bool { !flow.isOver }
+    private var isLive: Bool { !state.flow.isOver }
 
     // MARK: Pauses
 
     /// Holds a transfer whose request must not be sent twice, or ends the transfer if nothing was sent. Called on the
     /// network thread.
     func hold(_ connection: any Connection) {
-        guard afterCancel == nil, !hasConnectionEnded else { return }
+        guard state.isReceiving else { return }
         // `pause` may report the end of the connection before it returns.
-        afterCancel = .sendLater
-        if connection.pause() { afterCancel = nil }
+        _ = state.decide(.sendLater)
+        if connection.pause() { state.withdraw() }
     }
 
     /// Continues a held transfer. Called on the network thread.
@@ -77,7 +77,7 @@ extension Attempt {
                 body.keepSeparately()
             }
         }
-        carryOut(flow.handle(.lift(.decision)))
+        carryOut(state.flow.handle(.lift(.decision)))
     }
 
     /// Redirects the body to a sink, and holds the transfer until the sink is open.
@@ -96,7 +96,7 @@ extension Attempt {
             guard isLive, let (connection, response) = rare.undecided.take() else { return }
             body.place(in: rare.diverted.take())
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }
-            carryOut(flow.handle(.lift(.decision)))
+            carryOut(state.flow.handle(.lift(.decision)))
         }
     }
 
@@ -106,7 +106,7 @@ extension Attempt {
         let transport = transport
         let stop: @Sendable () -> Void = { [self] in
             transport?.perform { [self] in
-                if isLive { carryOut(flow.handle(.stop)) }
+                if isLive { carryOut(state.flow.handle(.stop)) }
             }
         }
         if !operation.advance(self, to: .working(stop: stop)) { stop() }
@@ -146,9 +146,9 @@ extension Attempt {
             if let failure {
                 stop(connection, then: .fail(failure))
                 // The sink has lost bytes, even if the transfer has succeeded in the meantime.
-                afterCancel = .fail(failure)
+                state.loseBytes(failure)
             }
-            if !sink.isBusy { carryOut(flow.handle(.lift(.sink))) }
+            if !sink.isBusy { carryOut(state.flow.handle(.lift(.sink))) }
         }
         if sink.isBusy { hold(.sink, connection) }
     }

@@ -36,20 +36,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The operation, retained only while the connection is open, so that a paused operation can be released.
     @exclusivity(unchecked) private(set) var operation: URLConnectionOperation?
     @exclusivity(unchecked) var body: ReceivedBody
-    /// Whether the request may be sent with credentials. The response may then prove that the server knows the
-    /// password.
-    @exclusivity(unchecked) var isAuthorized = false
     @exclusivity(unchecked) private var memoryLimit = Int64.max
-    /// Whether the connection has reported its end, or the attempt has no connection.
-    @exclusivity(unchecked) private(set) var hasConnectionEnded = false
-    /// The next step if the connection was cancelled by the attempt itself rather than by the operation.
-    @exclusivity(unchecked) var afterCancel: CancelIntent?
-    /// Whether the response may be truncated if its body does not end or is too long.
-    @exclusivity(unchecked) private var mayCutBody = false
-    /// The reasons why the connection is held.
-    @exclusivity(unchecked) var flow = TransferState()
-    /// The way in which the connection ended, possibly while it was held.
-    @exclusivity(unchecked) private var connectionEnd = ConnectionEnd.finished
+    @exclusivity(unchecked) var state = AttemptState()
     @exclusivity(unchecked) var rare = OnDemand<Rare>()
 
     private let counts: TransferCounts
@@ -69,22 +57,6 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         @exclusivity(unchecked) fileprivate var finishing: URLConnectionOperation?
         /// The response reported to monitors, until its request ends.
         @exclusivity(unchecked) fileprivate var respondedHead: ResponseHead?
-    }
-
-    enum CancelIntent {
-        case askForWhole
-        /// Nothing of the request was sent, so the next attempt sends it after the pause.
-        case sendLater
-        case succeed
-        case fail(URLError)
-        /// Delivers the response without the rest of its body.
-        case cut(URLError)
-    }
-
-    enum ConnectionEnd: Sendable {
-        case finished
-        case failed(URLError)
-        case cancelled
     }
 
     enum PresetOutcome {
@@ -144,9 +116,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Delivers the response of the previous attempt, which was held back while its challenge was being answered.
     func deliverHeldResponse(of operation: URLConnectionOperation) {
         self.operation = operation
-        hasConnectionEnded = true
+        _ = state.finish(.finished)
         // A stop requested earlier found nothing to cancel.
-        if operation.lifecycle.value.isEnding { return carryOut(flow.handle(.stop)) }
+        if operation.lifecycle.value.isEnding { return carryOut(state.flow.handle(.stop)) }
         report(receivedOutcome(isFinal: true))
     }
 
@@ -174,11 +146,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     // MARK: The connection's delegate
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
-        guard let operation, !hasConnectionEnded, afterCancel == nil else { return connection.cancel() }
+        guard let operation, state.isReceiving else { return connection.cancel() }
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
         reportToEventLog(of: operation, response, connection)
-        if isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
+        if state.isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
         // A 429 or 503, which asks the client to wait, is handled with the retry. A cached response does not show that
         // the host is reachable.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
@@ -230,10 +202,10 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Limits how much of an error body is received, regardless of its declared length. The same limit applies to a
     /// challenge that another request may answer.
     private func limitBody(of response: ResponseHead, _ operation: URLConnectionOperation, _ connection: any Connection) {
-        mayCutBody =
+        state.mayCutBody =
             response.statusCode >= 300
             && (!operation.belongsIntoOutput(response) || !body.isQuestionResult && operation.mayAnswer(response))
-        if mayCutBody { connection.limitBodyOfError() }
+        if state.mayCutBody { connection.limitBodyOfError() }
     }
 
     private func noteRedirection(_ connection: any Connection) {
@@ -254,7 +226,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         body.startOver(with: response)
         guard let sink = body.sink else {
             // Fail now instead of receiving a body that will be rejected.
-            if !mayCutBody, let total = body.total, total > memoryLimit {
+            if !state.mayCutBody, let total = body.total, total > memoryLimit {
                 return stop(connection, then: .fail(tooLarge))
             }
             return body.startOverInMemory()
@@ -263,12 +235,12 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
-        guard afterCancel == nil, !hasConnectionEnded, let operation else { return }
+        guard state.isReceiving, let operation else { return }
         let received = body.count + Int64(data.count)
         if let sink = body.sink, body.separateBody == nil {
             if body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
             command(sink, for: connection) { sink.write(data, then: $0) }
-            guard afterCancel == nil else { return }
+            guard state.intent == nil else { return }
             if sink.sink.isPaced { waitForRoom(in: sink.sink, connection) }
         } else {
             if received > memoryLimit { return exceedMemory(data, connection) }
@@ -285,7 +257,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     /// Handles a body that exceeds the memory limit. An error body is kept up to the limit.
     private func exceedMemory(_ data: UnsafeRawBufferPointer, _ connection: any Connection) {
-        guard mayCutBody else { return stop(connection, then: .fail(tooLarge)) }
+        guard state.mayCutBody else { return stop(connection, then: .fail(tooLarge)) }
         body.append(UnsafeRawBufferPointer(rebasing: data.prefix(Int(max(0, memoryLimit - body.count)))))
         stop(connection, then: .cut(tooLarge))
     }
@@ -293,7 +265,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {
-        guard let operation, !hasConnectionEnded else { return }
+        guard let operation, !state.hasEnded else { return }
         counts.bytesSent.store(total, ordering: .relaxed)
         counts.bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
         operation.delegate(interestedIn: .progress)?
@@ -306,25 +278,25 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         _ connection: any Connection, willFollow redirect: Redirect,
         decide: @escaping @Sendable (URLRequest?) -> Void
     ) {
-        guard let operation, !hasConnectionEnded else { return decide(nil) }
+        guard let operation, !state.hasEnded else { return decide(nil) }
         operation.decide(about: redirect, self, decide)
     }
 
     func connection(_ connection: any Connection, didReceiveInterim response: ResponseHead) {
-        guard let operation, !hasConnectionEnded, afterCancel == nil else { return }
+        guard let operation, state.isReceiving else { return }
         operation.interimResponseHandler?(response)
     }
 
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
-        if !hasConnectionEnded { operation?.note(redirect) }
+        if !state.hasEnded { operation?.note(redirect) }
     }
 
     func connection(_ connection: any Connection, willSend request: RequestHead) {
-        if !hasConnectionEnded { operation?.eventLog?.noteRequestStarted(request) }
+        if !state.hasEnded { operation?.eventLog?.noteRequestStarted(request) }
     }
 
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
-        guard let operation, !hasConnectionEnded, let eventLog = operation.eventLog else { return }
+        guard let operation, !state.hasEnded, let eventLog = operation.eventLog else { return }
         if metrics.cacheUse != nil { eventLog.noteSecrets(of: operation.connectionConfiguration) }
         let head = rare.respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? body.head
         eventLog.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
@@ -344,7 +316,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func connectionDidFinish(_ connection: any Connection) { connectionDidEnd(.finished) }
 
     func connection(_ connection: any Connection, didFailWith error: URLError) {
-        if !hasConnectionEnded { noteRedirection(connection) }
+        if !state.hasEnded { noteRedirection(connection) }
         connectionDidEnd(.failed(error))
     }
 
@@ -355,30 +327,28 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Records that the connection has ended. If the operation is ending, the end is processed immediately. Otherwise
     /// it is processed when no decision about the response is pending and the sink is idle, so that the offset is
     /// correct.
-    private func connectionDidEnd(_ end: ConnectionEnd) {
-        guard !hasConnectionEnded else { return }
-        hasConnectionEnded = true
+    private func connectionDidEnd(_ end: AttemptState.End) {
+        guard state.finish(end) else { return }
         rare.waiting = nil
-        if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
-        connectionEnd = end
+        if operation?.lifecycle.value.isEnding == true { return carryOut(state.flow.handle(.stop)) }
         // After the end has been processed, the body belongs to the next attempt.
-        guard rare.undecided != nil else { return carryOut(flow.handle(.end)) }
-        _ = flow.handle(.end)
+        guard rare.undecided != nil else { return carryOut(state.flow.handle(.end)) }
+        _ = state.flow.handle(.end)
         // Unless the response is complete, no decision about it is needed.
-        if case .finished = end, afterCancel == nil { return awaitDecision() }
+        if case .finished = end, state.intent == nil { return awaitDecision() }
         rare.undecided = nil
         rare.diverted.take()?.discard()
-        carryOut(flow.handle(.lift(.decision)))
+        carryOut(state.flow.handle(.lift(.decision)))
     }
 
     /// Ends the attempt of an ending operation without waiting for user code. Called on the network thread.
     func giveUp() {
         // If the connection is being cancelled, its end will find the operation ending.
-        guard hasConnectionEnded else { return }
+        guard state.hasEnded else { return }
         if let operation = rare.finishing.take() {
             operation.decide(.stopped, after: self)
         } else {
-            carryOut(flow.handle(.stop))
+            carryOut(state.flow.handle(.stop))
         }
     }
 
@@ -395,20 +365,17 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// The outcome of the connection. An earlier decision (`afterCancel`) takes precedence, even if the connection ended
-    /// before it was cancelled.
+    /// The outcome of the connection.
     private var outcome: AttemptOutcome {
-        switch (afterCancel, connectionEnd) {
-        case (nil, .finished), (.succeed, _): return receivedOutcome()
-        case (nil, .failed(let error)) where error.leavesRest, (.cut(let error), _):
-            body.cut = error
+        switch state.conclusion {
+        case .received(let reason):
+            body.cut = reason
             return receivedOutcome()
-        case (nil, .failed(let error)), (.fail(let error), _): return .failed(error, nil)
-        case (nil, .cancelled): return .stopped
-        case (.askForWhole, _):
-            body.requestWhole()
+        case .failed(let error): return .failed(error, nil)
+        case .stopped: return .stopped
+        case .repeated(let whole):
+            if whole { body.requestWhole() }
             return .unusable
-        case (.sendLater, _): return .unusable
         }
     }
 
@@ -427,10 +394,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         operation.decide(outcome, after: self)
     }
 
-    func stop(_ connection: any Connection, then: CancelIntent) {
-        guard afterCancel == nil else { return }
-        afterCancel = then
-        connection.cancel()
+    /// Cancels the connection, unless an earlier decision already has.
+    func stop(_ connection: any Connection, then intent: AttemptState.Intent) {
+        if state.decide(intent) { connection.cancel() }
     }
 
     /// Finishes the body in its sink, which is closed, or synchronized if it is provisional until the response is

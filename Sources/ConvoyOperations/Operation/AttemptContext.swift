@@ -172,13 +172,14 @@ extension URLConnectionOperation {
             return core.common
         }
         withExtendedLifetime(old) {}
-        addMetrics(to: parent)
-        addEventLog(to: parent)
+        addEvents(to: parent)
         if let base = parent.request.url, let own = request.url, base != own,
             !SecretScope(of: base).mayReceiveSecrets(own)
         {
             change { values in
-                (values.credential, values.authenticator, values.connectionConfiguration.clientIdentity) = (nil, nil, nil)
+                values.credential = nil
+                values.authenticator = nil
+                values.connectionConfiguration.clientIdentity = nil
             }
             var request = request
             connectionConfiguration.removeSecrets(of: &request, madeFor: base)

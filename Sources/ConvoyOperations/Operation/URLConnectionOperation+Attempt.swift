@@ -320,7 +320,7 @@ extension URLConnectionOperation {
         if let token = rare?.token { request = try authorized(request, with: token) }
         if rare?.isTraced == true { request = traced(request) }
         let remembered = rare?.record ?? rememberingRecord(for: request, over: attempt.configuration)
-        attempt.isAuthorized = remembered != nil
+        attempt.state.isAuthorized = remembered != nil
         guard let record = remembered else { return }
         attempt.configuration.authorizer = AuthorizerReference(record)
         if record.mayBlock(request, over: attempt.configuration), attempt.transport?.isOfLibrary == true {

@@ -159,7 +159,7 @@ extension URLConnection {
 extension URLError {
     private static let leftRestKey = "ConvoyLeftRest"
 
-    fileprivate init(leavingRestOf url: URL?, after count: Int) {
+    package init(leavingRestOf url: URL?, after count: Int) {
         let error = URLError(
             .timedOut, url: url, "The body of the error response was not read completely: it is too long or too slow.")
         self.init(error.code, describedBy: error.userInfo.merging([Self.leftRestKey: count]) { $1 })
