@@ -48,7 +48,7 @@ import Testing
         #expect(store.cookies.map(\.name) == ["a"])
     }
 
-    @Test("Cookies that the format cannot represent are returned")
+    @Test("Writing a file returns the cookies that the format cannot represent")
     func leftOut() throws {
         let store = CookieStore()
         let tab = Cookie(name: "tab", value: "a\tb", domain: "example.org")

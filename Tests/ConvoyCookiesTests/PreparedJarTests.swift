@@ -23,7 +23,7 @@ import Testing
         return lstat(url.path, &facts) == 0 ? facts.st_uid : nil
     }
 
-    @Test func `an export belongs to this user and leaves files with another extension alone`() throws {
+    @Test func `an exported file is owned by the current user, and files with another extension are unchanged`() throws {
         try directory.write(Data("mine".utf8), to: "jar.new")
         if geteuid() == 0 { try #require(chown(directory.file("jar.new").path, 65534, 65534) == 0) }
         try #require(chmod(directory.file("jar.new").path, 0o666) == 0)

@@ -48,7 +48,7 @@ import Testing
         #expect(rig.downloader.cachedImage(for: rig.request("/one")) == nil)
     }
 
-    @Test func `several forms of an image share one transfer`() async throws {
+    @Test func `several variants of an image share one transfer`() async throws {
         let rig = try ImageRig()
         let gate = TestServer.Gate()
         try rig.serve("/one", gate: gate)
@@ -133,7 +133,7 @@ import Testing
         task.cancel()
         let error = await #expect(throws: URLError.self) { try await task.value }
         #expect(error?.code == .cancelled)
-        #expect(error?.localizedDescription == "The load of the image was cancelled.")
+        #expect(error?.localizedDescription == "Loading the image was cancelled.")
         try await rig.waitUntilIdle()
         let early = Task {
             withUnsafeCurrentTask { $0?.cancel() }
@@ -216,7 +216,7 @@ import Testing
         #expect(rig.server.peakActiveRequestCount <= 3 && Set(log.entries) == Set(0..<20))
     }
 
-    @Test func `a prefetched image yields to loads and is promoted by one of its own`() async throws {
+    @Test func `a prefetch yields to loads, and a load of the same image promotes it`() async throws {
         let rig = try ImageRig(limit: 1)
         let gate = TestServer.Gate()
         try rig.serve("/first", gate: gate)
@@ -391,7 +391,7 @@ import Testing
         try await rig.waitUntilIdle()
     }
 
-    @Test func `an error of a processor fails only its own form`() async throws {
+    @Test func `an error in a processor fails only the variant that uses it`() async throws {
         struct Failing: ImageProcessor {
             struct Failure: Error {}
             var identifier: String { "failing" }

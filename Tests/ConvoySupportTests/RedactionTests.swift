@@ -16,7 +16,7 @@ import Testing
         #expect(Redaction.url(shown) == shown)
     }
 
-    @Test func `the URLs in a text are shown without their user names and passwords`() {
+    @Test func `user names and passwords are removed from the URLs in a string`() {
         #expect(
             Redaction.text(#"no "http://a:b@c/", nor <ftp://d:e@f>: g@h // i:j@k"#)
                 == #"no "http://***@c/", nor <ftp://***@f>: g@h // ***@k"#)
@@ -83,7 +83,7 @@ import Testing
         #expect(!Redaction.text(url).contains("s3cret"))
     }
 
-    @Test func `redacting a hostile text takes linear time`() {
+    @Test func `redacting hostile text takes linear time`() {
         for unit in [
             "//a:b", "//", "/a:b@", "?a=", "%40", "http:", ";a=", "&to=%2F%2Fa", "\\", "eyJ.", "//a:b/%40", " a:b@",
             "http:[",

@@ -40,13 +40,13 @@ import Testing
         }
     }
 
-    @Test func `an empty or too long value is rejected`() {
+    @Test func `a value that is empty or too long is rejected`() {
         #expect(SafeFieldValue([]) == nil)
         #expect(SafeFieldValue([UInt8](repeating: 0x61, count: SafeFieldValue.maximumLength)) != nil)
         #expect(SafeFieldValue([UInt8](repeating: 0x61, count: SafeFieldValue.maximumLength + 1)) == nil)
     }
 
-    @Test func `a Latin-1 text yields its bytes`() {
+    @Test func `Latin-1 text yields its bytes`() {
         #expect(SafeFieldValue(latin1: "\"\u{E9}\u{FF}\"")?.bytes == [0x22, 0xE9, 0xFF, 0x22])
         #expect(SafeFieldValue(latin1: "\u{100}") == nil)
         #expect(SafeFieldValue(latin1: "a\r\u{301}") == nil)

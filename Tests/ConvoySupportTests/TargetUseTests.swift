@@ -23,7 +23,7 @@ struct TargetUseTests {
         #"(==|!=) *[A-Za-z.]*(address|url|URL)\.absoluteString"#,
     ]
 
-    @Test func `only code that parses URLs compares their texts`() throws {
+    @Test func `only code that parses URLs compares them as strings`() throws {
         let here = URL(fileURLWithPath: #filePath)
         let sources = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("Sources")

@@ -92,7 +92,7 @@ final class EffectTests {
     }
 
     @Test(arguments: [0, 1, 4999])
-    func `a response resets after an exact number of bytes`(count: Int) throws {
+    func `a response is reset after an exact number of bytes`(count: Int) throws {
         let (_, client) = try client(.bytes(data).resets(afterBytes: count))
         while try client.read(1) != Data("\r".utf8) || client.read(3) != Data("\n\r\n".utf8) {}
         #expect(try client.read(count) == data.prefix(count))

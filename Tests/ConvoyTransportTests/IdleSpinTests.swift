@@ -35,7 +35,7 @@ import Testing
         #expect(quick > 10_000)
     }
 
-    @Test mutating func `a loop that has handed over no work neither polls nor updates its estimate`() {
+    @Test mutating func `the loop neither polls nor updates its estimate if it has handed over no work`() {
         let expected = lingering.expected
         lingering.noteArrival(at: now)
         let looks = lingering.goesOn(at: now)

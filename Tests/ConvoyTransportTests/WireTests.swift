@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    @Test func `a chunked response with a length of zero is rejected at its head`() throws {
+    @Test func `a chunked response with a Content-Length of zero is rejected once its head is complete`() throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
         for delay in [0, 0.05] {
             for _ in 0..<5 {

@@ -62,7 +62,7 @@ import Testing
         #expect(requests[4].text == "v=\(encoded)")
     }
 
-    @Test(arguments: ["..", "."]) func `a value of dots cannot change the directory`(value: String) async throws {
+    @Test(arguments: ["..", "."]) func `a value consisting of dots cannot change the directory`(value: String) async throws {
         try serve(value)
         let finished = try await bench.run(
             "requests: {value: {get: value, capture: {v: json:/v}}, path: {get: \"f/${value.v}/x\"}, file: {get: f/x, output: \"out/${value.v}\"}}"

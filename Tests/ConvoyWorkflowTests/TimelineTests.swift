@@ -32,7 +32,7 @@ import Testing
         return finished.result.timeline(of: try bench.workflow(text))
     }
 
-    @Test func `the page is self-contained and escapes server texts`() async throws {
+    @Test func `the page is self-contained and escapes text from servers`() async throws {
         let page = try await page()
         #expect(!page.contains("src=") && !page.contains("href=") && !page.contains("@import") && !page.contains("url("))
         #expect(page.contains("&lt;b&gt;no &amp; never") && !page.contains("<b>no"))
@@ -66,7 +66,7 @@ import Testing
         """
 
     @Test(.enabled(if: TimelineTests.isInstalled, "\(TimelineTests.installHint)"), arguments: [400, 1600], [false, true])
-    func `a browser shows the bars, and no texts overlap`(width: Int, isDark: Bool) async throws {
+    func `a browser shows the bars, and no labels overlap`(width: Int, isDark: Bool) async throws {
         let frame =
             "<iframe width=\"\(width)\" height=\"3000\" style=\"border:0\" srcdoc=\"\(Markup.escaped(try await page()))\"></iframe>"
         let html = "<!DOCTYPE html><meta charset=utf-8>\(frame)<script>window.onload=function(){\(Self.script)}</script>"

@@ -9,7 +9,7 @@ struct LeakTests {
     /// Enables the leak check, which is disabled in the tests' own process.
     static let environment = ["ASAN_OPTIONS": "detect_leaks=1"]
 
-    @Test(arguments: Torture.scenes) func `a scene leaves nothing behind`(_ scene: String) throws {
+    @Test(arguments: Torture.scenes) func `a typical program leaks no memory`(_ scene: String) throws {
         let problem = try Torture(scene).play(environment: Self.environment)
         #expect(problem == nil, "\(scene): \(problem ?? "")")
     }

@@ -24,7 +24,7 @@ import Testing
         #expect(understood.filter { !StatusRules.isStorable($0) } == [401])
     }
 
-    @Test("Partial responses, and those for a single request, are not stored")
+    @Test("Partial responses, and responses that apply to a single request only, are not stored")
     func storable() {
         let refused = (200...599).filter { !StatusRules.isStorable($0) }
         #expect(refused == [206, 304, 401, 407, 412, 416, 428, 429, 431, 511])

@@ -295,7 +295,7 @@ import Testing
         #expect(cache.currentDiskUsage == 0)
     }
 
-    @Test("A response that arrives while the last hour is removed is not stored, and removing the future has no effect")
+    @Test("A response that arrives while the last hour is cleared is not stored, and clearing the future has no effect")
     func removedMeanwhile() async throws {
         for (offset, isStored) in [(-3600.0, false), (3600, true)] {
             let cache = HTTPCache()

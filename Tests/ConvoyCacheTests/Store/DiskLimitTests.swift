@@ -50,7 +50,7 @@ import Testing
             received: CacheTime(wall: 0, up: 0), boot: 1, length: 0)
     }
 
-    @Test("At most 16 MiB wait to be written, and removals always can")
+    @Test("At most 16 MiB wait to be written, and removals are never refused")
     func backlog() throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

@@ -82,7 +82,7 @@ import Testing
         #expect(seen.source == .cache(.fresh))
     }
 
-    @Test("Another process that is writing is not a failure, and pending responses are written after it")
+    @Test("A write by another process does not cause a failure, and pending responses are written after it")
     func busy() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

@@ -148,7 +148,7 @@ struct MetalinkAttackTests {
                 == .malformed(reason: "Elements are nested too deeply.", line: 3))
         let long = String(repeating: "y", count: 70_000)
         for elements in [long, "<!--\(long)-->", "<x a='\(long)'/>"] {
-            #expect(error(MetalinkText.file("\n" + elements)) == .malformed(reason: "A tag or a text is too long.", line: 4))
+            #expect(error(MetalinkText.file("\n" + elements)) == .malformed(reason: "A tag or text is too long.", line: 4))
         }
         let digits = String(repeating: "0", count: 9000)
         #expect(
@@ -164,7 +164,7 @@ struct MetalinkAttackTests {
         #expect(try MetalinkText.parse(elements(64)).files.count == 1)
         #expect(error(elements(65)) == .malformed(reason: "An element has too many attributes.", line: 3))
         #expect(error(elements(4000)) == .malformed(reason: "An element has too many attributes.", line: 3))
-        #expect(error(elements(300_000)) == .malformed(reason: "A tag or a text is too long.", line: 3))
+        #expect(error(elements(300_000)) == .malformed(reason: "A tag or text is too long.", line: 3))
     }
 
     @Test func `documents can be parsed on many threads concurrently`() {

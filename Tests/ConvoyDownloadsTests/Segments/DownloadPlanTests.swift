@@ -325,7 +325,7 @@ import Testing
 
     /// With a checksum, a source may have another file under the same tag, which the checksum detects.
     @Test(arguments: [false, true])
-    func `a response without a length has the known length of its tag, unless a checksum is set`(isVerified: Bool) throws {
+    func `a response without a length has the length known for its tag, unless a checksum is set`(isVerified: Bool) throws {
         var plan = continued(parts: 1)
         plan.isVerified = isVerified
         let begun = plan.begin()

@@ -31,7 +31,7 @@ import Testing
 
     private func finish(_ operation: HTTPRequestOperation) -> Bool { eventually { operation.isFinished } }
 
-    @Test func `operations count from start to finish, except while paused`() {
+    @Test func `operations count as activity from start to finish, except while paused`() {
         let monitor = monitor()
         let (first, second) = (operation(), operation())
         #expect(monitor.activityCount == 0)

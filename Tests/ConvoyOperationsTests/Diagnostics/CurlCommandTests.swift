@@ -50,7 +50,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
     }
 
     @Test(arguments: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "M-SEARCH", "!#$%&'*+.^_`|~"])
-    func `the command repeats every method, with and without a body`(method: String) async throws {
+    func `the command reproduces every method, with and without a body`(method: String) async throws {
         var request = request(method)
         try await expectSame(request)
         // curl waits for the body that a HEAD does not have.
@@ -86,7 +86,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         try await expectSame(request)
     }
 
-    @Test func `generated headers and bodies are repeated exactly`() async throws {
+    @Test func `the command reproduces random headers and bodies exactly`() async throws {
         var random = SplitMix64.printingSeed()
         for _ in 0..<40 {
             var request = request(["POST", "PUT", "GET", "DELETE"].randomElement(using: &random) ?? "POST")

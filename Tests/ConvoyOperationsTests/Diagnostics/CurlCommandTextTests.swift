@@ -152,7 +152,7 @@ import Testing
         #expect(command.contains("# ") && command.contains("certificates"))
     }
 
-    @Test func `cookies are the current ones, and masked`() throws {
+    @Test func `the command contains the current cookies, masked`() throws {
         let store = CookieStore()
         store.setCookies(["a=s3cret; Path=/", "b=2; Path=/elsewhere"], from: try #require(URL(string: "http://h/")))
         let operation = try operation("http://h/x")

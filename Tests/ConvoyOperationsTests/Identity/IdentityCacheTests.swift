@@ -85,7 +85,7 @@ import Testing
         #expect(try await get(two, headers: ["X-Tenant": "b"]).cacheUse == .fresh)
     }
 
-    @Test func `a Cookie field separates by its value, and store cookies by the store`() async throws {
+    @Test func `stored responses are separated by the value of a Cookie field, or by the cookie store`() async throws {
         let one = manager { $0.cookieStore?.setCookies(["session=ada"], from: server.url) }
         try await expectApart([
             ("session=ada", { try await get(one) }), ("a=1", { try await get(one, headers: ["Cookie": "a=1"]) }),
@@ -112,7 +112,7 @@ import Testing
         #expect(operation.cacheUse == .fresh)
     }
 
-    @Test func `a user, a token and an authenticator's token are three identities`() async throws {
+    @Test func `a user, a token and an authenticator's token are different identities`() async throws {
         let asking = try AskingServer()
         asking.route("/in") { request, _ in
             guard let value = request.headers["Authorization"] else { return .asking("Basic realm=\"r\"") }
@@ -136,7 +136,7 @@ import Testing
         ])
     }
 
-    @Test func `two client certificates are two identities`() async throws {
+    @Test func `different client certificates are different identities`() async throws {
         let root = try TestCertificate.root()
         var tls = TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1")))
         (tls.clientCertificates, tls.clientAuthorities) = (.requested, [root])

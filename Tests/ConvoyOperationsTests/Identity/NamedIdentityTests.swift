@@ -113,7 +113,7 @@ import Testing
         #expect(try await get(ada, "data", headers: ["Authorization": "Bearer t1"]).cacheUse == .fresh)
     }
 
-    @Test func `a response that varies by token survives a new token, and one by cookie does not`() async throws {
+    @Test func `a response varying by token survives a new token, and one varying by cookie does not`() async throws {
         server.route("GET", "/vary") { request in
             .text("\(request.headers["Authorization"] ?? "") \(request.headers["Cookie"] ?? "")")
                 .header("Cache-Control", "max-age=600").header("Vary", "Authorization, X-Api-Key, Cookie, Accept-Language")

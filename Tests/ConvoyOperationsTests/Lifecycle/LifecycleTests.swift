@@ -287,7 +287,7 @@ import Testing
         #expect(life.handle(.retryDue(2)) == .restart)
     }
 
-    @Test func `the attempt number wraps around after the last one`() {
+    @Test func `the attempt number wraps around after its maximum`() {
         var life = Lifecycle()
         var last = life.attemptNumber
         for _ in 0..<70_000 {

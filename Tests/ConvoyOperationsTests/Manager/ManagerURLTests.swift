@@ -16,7 +16,7 @@ import Testing
         manager.completionQueue = testQueue
     }
 
-    @Test(arguments: ReferenceCase.all) func `the URL of a string names exactly that resource`(given: ReferenceCase) throws {
+    @Test(arguments: ReferenceCase.all) func `a URL string names exactly one resource`(given: ReferenceCase) throws {
         let reference = given.reference(to: "127.0.0.1:\(server.port)")
         guard let target = given.target else {
             let error = #expect(throws: URLError.self) { try manager.url(for: reference) }

@@ -144,7 +144,7 @@ import Testing
 
     // MARK: The cache
 
-    @Test func `a response from the cache is marked as such and has sent nothing`() async throws {
+    @Test func `a response from the cache is marked as such, and its metrics contain no sent bytes`() async throws {
         manager.cache = HTTPCache()
         server.route("/kept", .text("kept").header("Cache-Control", "max-age=600"))
         server.route("/checked") { request in

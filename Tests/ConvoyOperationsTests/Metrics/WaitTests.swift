@@ -25,7 +25,7 @@ import Testing
 
     private func pair() throws -> [HTTPRequestOperation] { [try bench.operation("slow"), try bench.operation("quick")] }
 
-    @Test func `an operation that is not started waits for its start`() async throws {
+    @Test func `the time before an operation is started counts as waiting for its start`() async throws {
         let operation = try bench.operation("quick")
         try await Task.sleep(for: .seconds(delay))
         manager.enqueue(operation)

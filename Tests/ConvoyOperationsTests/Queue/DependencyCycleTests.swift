@@ -86,7 +86,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `an operation that only waits beside a cycle, or for a broken one, is not a member`() {
+    @Test func `operations that wait for another operation after their cycle was broken are not cancelled`() {
         let members = blocks(3), gate = ScheduledBlockOperation {}
         for member in members { member.addDependency(gate) }
         members[0].addDependency(members[1])

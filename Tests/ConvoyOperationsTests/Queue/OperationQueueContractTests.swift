@@ -76,7 +76,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `a limit of zero starts nothing, and raising it continues`(queueKind: QueueKind, kind: OperationKind) {
+    func `a limit of zero starts nothing, and raising it starts operations`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 0
         #expect(queue.maxConcurrentOperationCount == 0)
@@ -111,7 +111,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `dependencies run first, also from other queues`(queueKind: QueueKind, kind: OperationKind) {
+    func `dependencies run first, including those in other queues`(queueKind: QueueKind, kind: OperationKind) {
         let queues = [queueKind.make(), QueueKind.foundation.make(), QueueKind.convoy.make()]
         let log = Log()
         var operations: [Operation] = []
@@ -220,7 +220,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `completion blocks run, also those of cancelled operations`(queueKind: QueueKind, kind: OperationKind) {
+    func `completion blocks run, including those of cancelled operations`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let (first, second) = (Door(), Door())
         let operation = kind.make {}

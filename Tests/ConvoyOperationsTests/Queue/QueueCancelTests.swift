@@ -126,7 +126,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test func `an operation cancelled before it is added takes no place in a full queue`() {
+    @Test func `an operation cancelled before it is added occupies no place in a full queue`() {
         let (queue, running) = queue(with: .limit)
         queue.maximumLength = 1
         queue.overflowPolicy = .dropOldest

@@ -32,7 +32,7 @@ struct QueueGateTests {
             })
     }
 
-    @Test func `a closed gate holds only the operations that wait at it, until its time`() {
+    @Test func `a closed gate holds only the operations that wait at it, until it opens`() {
         queue.maxConcurrentOperationCount = 3
         let first = waiting()
         queue.addOperation(first)
@@ -276,7 +276,7 @@ struct QueueGateTests {
 
     // MARK: Notifications
 
-    @Test func `waiting operations are notified once of the time, before or after the closing`() {
+    @Test func `operations that wait before or after a gate closes are notified once of its opening time`() {
         queue.maxConcurrentOperationCount = 1
         let blocker = PausableTestOperation()
         let (there, passing) = (waiting(), PausableTestOperation(host: "a"))

@@ -23,7 +23,7 @@ struct QueueLengthTests {
         while let running = operations.first(where: { $0.isExecuting }) { running.finish() }
     }
 
-    @Test func `with refuse, the operation is cancelled with the reason, and enqueue throws`() {
+    @Test func `the refuse policy cancels the operation with the reason, and enqueue throws`() {
         let (queue, running) = full(.refuse)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         queue.addOperations(waiting, waitUntilFinished: false)
@@ -44,7 +44,7 @@ struct QueueLengthTests {
     }
 
     @Test(arguments: OperationKind.allCases)
-    func `with dropOldest, the oldest waiting operation of any kind is cancelled`(kind: OperationKind) {
+    func `the dropOldest policy cancels the oldest waiting operation of any kind`(kind: OperationKind) {
         let (queue, running) = full(.dropOldest)
         let gauge = Gauge()
         let first = kind.make { gauge.enter() }
@@ -66,7 +66,7 @@ struct QueueLengthTests {
         #expect(third.timesFinished == 1 && fourth.timesFinished == 1)
     }
 
-    @Test func `with wait, the adding thread is blocked until there is room`() {
+    @Test func `the wait policy blocks the adding thread until there is room`() {
         let (queue, running) = full(.wait)
         let operations = (0..<50).map { _ in PausableTestOperation { $0.finish() } }
         let added = Locked(0)
@@ -86,7 +86,7 @@ struct QueueLengthTests {
         #expect(operations.filter { $0.timesFinished == 1 }.count == 50)
     }
 
-    @Test func `with wait, a task waits in order without a thread, and can be cancelled`() async throws {
+    @Test func `under the wait policy, a task waits in order without a thread, and can be cancelled`() async throws {
         let (queue, running) = full(.wait)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         for operation in waiting { try await queue.enqueue(operation) }
@@ -105,7 +105,7 @@ struct QueueLengthTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test func `with wait, a task that is already cancelled throws and leaves the operation unchanged`() async throws {
+    @Test func `under the wait policy, a cancelled task throws and leaves the operation unchanged`() async throws {
         let (queue, running) = full(.wait)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         queue.addOperations(waiting, waitUntilFinished: false)

@@ -92,7 +92,7 @@ struct QueueStartRateTests {
         #expect(drains(queue))
     }
 
-    @Test func `a dependency is awaited, and its dependent consumes its own start`() {
+    @Test func `a dependent that has waited for its dependency also counts towards the rate`() {
         queue.maximumStartRate = StartRate(perSecond: 1)
         let all = operations(2)
         all[1].addDependency(all[0])

@@ -57,7 +57,7 @@ import Testing
         #expect(try composed.evaluate(part("bytes 500-999/1000", [("ETag", "\"e\u{301}\"")])) == .askForWhole)
     }
 
-    @Test func `a date that is the only validator must be present again`() throws {
+    @Test func `a partial response must repeat a date that is the only validator`() throws {
         let dated = try #require(try resumption([("Last-Modified", Self.old), Self.date, ("Content-Length", "1000")]))
         #expect(try dated.evaluate(part("bytes 500-999/1000", [("Last-Modified", Self.old)])) == .append(total: 1000))
         #expect(try dated.evaluate(part("bytes 500-999/1000", [])) == .askForWhole)

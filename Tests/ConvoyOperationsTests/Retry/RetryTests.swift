@@ -295,7 +295,7 @@ import Testing
         }
     }
 
-    @Test func `without a budget, five retries are five for each operation`() throws {
+    @Test func `without a budget, each operation can be retried five times`() throws {
         server.route("GET", "/x", .status(500))
         let probes = (0..<20).map { _ in
             let probe = Probe(server.url("/x"))

@@ -132,7 +132,7 @@ import Testing
         await #expect(throws: ResponseBytesError.isIterated) { for try await _ in bytes.chunks {} }
     }
 
-    @Test func `an operation in a queue waits for its dependencies, and its dependents for the last byte`() async throws {
+    @Test func `an operation in a queue waits for its dependencies, and its dependents for its last byte`() async throws {
         server.route("GET", "/first", .text("1"))
         server.route("GET", "/second", .text("2\n3"))
         server.route("GET", "/third", .text("4"))
@@ -156,7 +156,7 @@ import Testing
         #expect(lines == ["a", "b"])
     }
 
-    @Test func `reading bytes too late or with another destination is refused`() async throws {
+    @Test func `bytes cannot be read after the operation has begun or if the body has another destination`() async throws {
         server.route("GET", "/x", .text("a"))
         let finished = try operation("x")
         try await finished.finished()

@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [2_000, 4_000] as [Int64]) func `a sequence of another length than announced fails`(
+    @Test(arguments: [2_000, 4_000] as [Int64]) func `a sequence whose length differs from the announced one fails`(
         length: Int64
     ) async throws {
         server.route("POST", "/x", .text("ok"))

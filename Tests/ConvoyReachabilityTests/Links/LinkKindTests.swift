@@ -11,7 +11,7 @@ import Testing
         return LinkKind(ofLink: name, in: tree.folder)
     }
 
-    @Test func `a network card is wired`() throws {
+    @Test func `a network card is classified as wired`() throws {
         #expect(try kind("eth0") { try $0.add("eth0") } == .wire)
         #expect(
             try kind("enp0s3") { try $0.add("enp0s3", links: ["device/driver": "../../bus/pci/drivers/e1000"]) } == .wire)

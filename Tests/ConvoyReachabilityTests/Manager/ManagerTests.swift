@@ -26,7 +26,7 @@ import Testing
         #expect(!manager.isReachable && !manager.isReachableViaWire)
     }
 
-    @Test func `the texts and numbers are AFNetworking's`() {
+    @Test func `the descriptions and raw values are those of AFNetworking`() {
         let all = NetworkReachabilityStatus.allCases
         #expect(all.map(\.rawValue) == [-1, 0, 1, 2, 3])
         #expect(
@@ -183,7 +183,7 @@ import Testing
         #expect(source.ends == 1)
     }
 
-    @Test func `an invalid address has no manager`() {
+    @Test func `no manager can be created for an invalid address`() {
         #expect(NetworkReachabilityManager(address: "example.com") == nil)
         #expect(NetworkReachabilityManager(address: "") == nil)
     }

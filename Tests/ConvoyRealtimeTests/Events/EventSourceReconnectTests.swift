@@ -17,7 +17,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    @Test func `the first delay is the interval, and later ones grow with jitter up to a limit`() {
+    @Test func `the first delay is the retry interval, and later delays grow with jitter up to a limit`() {
         let delay = ReconnectDelay(interval: 3, maximum: 60)
         #expect(delay.seconds(after: 0, random: 0.9) == 3)
         #expect(delay.seconds(after: 1, random: 0.9) == 3)
@@ -37,7 +37,7 @@ import Testing
         #expect(ReconnectDelay(interval: Double.infinity, maximum: 1).seconds(after: 0, random: 0) == 86_400)
     }
 
-    @Test func `the server's interval takes precedence and is limited to a day`() async throws {
+    @Test func `the server's retry interval takes precedence and is limited to a day`() async throws {
         server.route("/", inTurn: [.events("retry: 20\ndata: a\n\n"), .events("retry: 999999999999\ndata: b\n\n")])
         let source = EventSource.test(server.url("/"))
         source.retryInterval = 0.01

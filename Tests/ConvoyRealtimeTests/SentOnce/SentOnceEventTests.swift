@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func `pauses by many threads send the request once and lose no event`() async throws {
+    @Test func `a source paused by many threads sends its request once and loses no event`() async throws {
         let events = (0..<200).map { "data: \($0)\n\n" }
         server.route("POST", "/", .chunked(events, every: 0.001, type: "text/event-stream"))
         let source = source("POST")

@@ -148,7 +148,7 @@ import Testing
         if progress == .part { #expect(server.requests.last?.text == "piecepiece") }
     }
 
-    @Test(arguments: methods) func `repeated pauses send a request once`(method: String) throws {
+    @Test(arguments: methods) func `a request is sent once despite repeated pauses`(method: String) throws {
         server.route(method, "/", .text("answer").held(by: gate))
         let operation = operation(method)
         operation.start()
@@ -165,7 +165,7 @@ import Testing
         if !Self.isIdempotent(method) { #expect(server.statistics.requestCount == 1) }
     }
 
-    @Test func `pauses by many threads send each request once`() throws {
+    @Test func `requests paused by many threads are each sent once`() throws {
         server.route("POST", "/", .pattern(count: 100_000).held(by: gate))
         let operations = (0..<20).map { _ in operation("POST") }
         for operation in operations { operation.start() }

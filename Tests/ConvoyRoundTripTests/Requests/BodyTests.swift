@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test(arguments: [-1, 1])
-    func `a stream of another length than announced fails`(difference: Int) async throws {
+    func `a stream whose length differs from the announced one fails`(difference: Int) async throws {
         await #expect(throws: URLError.self) {
             try await upload(InputStream(data: bytes), length: bytes.count + difference)
         }

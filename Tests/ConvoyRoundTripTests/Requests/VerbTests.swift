@@ -43,7 +43,7 @@ import Testing
         #expect(Set(["GET", "POST", "PATCH", "OPTIONS"]).isSubset(of: allowed))
     }
 
-    @Test func `the wrong verb is rejected with the allowed methods`() async throws {
+    @Test func `a wrong method is rejected with a list of the allowed methods`() async throws {
         let (operation, error) = try await manager.failure(.delete, "post")
         #expect((error as NSError?)?.code == NSURLErrorBadServerResponse)
         #expect(operation.statusCode == 405)

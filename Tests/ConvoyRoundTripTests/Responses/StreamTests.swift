@@ -87,7 +87,7 @@ import Testing
         #expect(secondsSince(start) >= 0.45)
     }
 
-    @Test func `a range request returns that part`() async throws {
+    @Test func `a range request returns the requested part`() async throws {
         manager.responseSerializer = HTTPResponseSerializer()
         let part = try await manager.send(.get, "range/1000", headers: ["Range": "bytes=100-199"])
         #expect(part.statusCode == 206 && part.responseData == Self.alphabet(100..<200))

@@ -7,7 +7,7 @@ import Testing
     private static let space = ProtectionSpace(
         host: "example.com", port: 443, scheme: "https", realm: "r", method: .basic)
 
-    @Test func `spaces ignore the host's case and final dot, and the brackets of an address`() {
+    @Test func `protection spaces ignore the host's case and final dot, and the brackets of an address`() {
         for host in ["EXAMPLE.com", "example.com.", "Example.Com."] {
             #expect(ProtectionSpace(host: host, port: 443, scheme: "HTTPS", realm: "r", method: .basic) == Self.space)
         }
@@ -22,7 +22,7 @@ import Testing
                 != ProtectionSpace(host: "intranet", port: 80, scheme: "http", method: .basic))
     }
 
-    @Test func `every other difference makes a different space`() {
+    @Test func `any other difference makes a different protection space`() {
         let others = [
             ProtectionSpace(host: "www.example.com", port: 443, scheme: "https", realm: "r", method: .basic),
             ProtectionSpace(host: "exam\u{FF50}le.com", port: 443, scheme: "https", realm: "r", method: .basic),
@@ -53,7 +53,7 @@ import Testing
         #expect(!server("https", 8443).mayUseCredential(of: plain))
     }
 
-    @Test func `a URL has a space with the default port of its scheme`() throws {
+    @Test func `the protection space of a URL has the default port of its scheme`() throws {
         func space(_ text: String) throws -> ProtectionSpace? {
             let url = try #require(URL(string: text))
             return ProtectionSpace(url: url, realm: "r", method: .basic)

@@ -19,7 +19,7 @@ import Testing
 
     private func read(_ text: String) throws -> [Certificate] { try Certificate.certificates(in: Data(text.utf8)) }
 
-    @Test func `a text can contain any number of certificates, in order`() throws {
+    @Test func `a string can contain any number of certificates, in order`() throws {
         #expect(try read(first.pem + second.pem) == both)
         #expect(try read(first.pem) == [Certificate(first)])
         #expect(try read(first.pem + first.pem).count == 2)
@@ -57,11 +57,11 @@ import Testing
     }
 
     @Test(arguments: ["", " \n", "text", "-----BEGIN ", "-----BEGIN CERTIFICATE", "0"])
-    func `a text without certificates is an error`(text: String) {
+    func `a string without certificates is an error`(text: String) {
         #expect(throws: CertificateError.noCertificate(in: "")) { try read(text) }
     }
 
-    @Test func `a text that contains only keys is rejected`() {
+    @Test func `a string that contains only keys is rejected`() {
         #expect(throws: CertificateError.noCertificate(in: "")) { try read(first.privateKeyPEM) }
         #expect(throws: CertificateError.noCertificate(in: "")) {
             try Certificate.certificates(in: second.publicKeyInfo)
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `a text truncated anywhere yields complete certificates or a typed error`() throws {
+    @Test func `a string truncated anywhere yields complete certificates or a typed error`() throws {
         let (text, whole) = (Data((first.pem + second.pem).utf8), try both)
         for count in 0..<text.count {
             let result = Result { () throws(CertificateError) in try Certificate.certificates(in: text.prefix(count)) }

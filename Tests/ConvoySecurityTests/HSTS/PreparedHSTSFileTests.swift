@@ -55,7 +55,7 @@ import Testing
         #expect(hosts.allSatisfy { $0.expires < Date(timeIntervalSinceNow: 200_000) })
     }
 
-    @Test func `a file with another extension stays, and the result belongs to this user`() throws {
+    @Test func `the saved file is owned by the current user, and files with another extension are unchanged`() throws {
         try directory.write(Data("mine".utf8), to: "hosts.new")
         try #require(chmod(directory.file("hosts.new").path, 0o666) == 0)
         if geteuid() == 0 { try #require(chown(directory.file("hosts.new").path, 65534, 65534) == 0) }

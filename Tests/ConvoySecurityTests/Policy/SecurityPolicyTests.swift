@@ -31,7 +31,7 @@ import Testing
         #expect(policy.pinnedPublicKeys.isEmpty && policy.isPinning)
     }
 
-    @Test func `pins can be specified as texts`() throws {
+    @Test func `pins can be specified as strings`() throws {
         let pin = { (byte: UInt8) in "sha256/" + Data(repeating: byte, count: 32).base64EncodedString() }
         let policy = try SecurityPolicy(publicKeyPins: [pin(1), pin(2), pin(1)], backupPins: [pin(3)])
         #expect(policy.pinningMode == .publicKey && policy.isPinning)

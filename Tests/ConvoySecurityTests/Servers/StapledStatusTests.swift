@@ -73,7 +73,7 @@ import Testing
         #expect(try await load(issuer.issue(profile)) == .noValidStatus)
     }
 
-    @Test func `a response without an expiry is valid for a day`() async throws {
+    @Test func `a stapled response without an expiry is valid for a day`() async throws {
         #expect(try await load(certificate.ocspResponse(nextUpdate: nil), .tls13) == nil)
         let old = try certificate.ocspResponse(thisUpdate: now(-90_000), nextUpdate: nil)
         #expect(try await load(old, .tls13) == .noValidStatus)
@@ -84,7 +84,7 @@ import Testing
         #expect(try await load(nil, .tls13, required: false) == nil)
     }
 
-    @Test func `a host's policy can require a response`() async throws {
+    @Test func `a host's policy can require a stapled response`() async throws {
         let change = { (policy: inout SecurityPolicy) throws in
             var own = policy
             own.requiresStapledStatus = true
@@ -94,7 +94,7 @@ import Testing
         #expect(try await load(certificate.ocspResponse(), .tls13, required: false, change) == nil)
     }
 
-    @Test func `a response is also required with a pin`() async throws {
+    @Test func `a stapled response is required even if a pin matches`() async throws {
         let pin = try #require(try Certificate(certificate).publicKeyPin)
         let change = { (policy: inout SecurityPolicy) in
             (policy.pinningMode, policy.publicKeyPins) = (.publicKey, [pin])

@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `random texts survive a round trip, and invalid ones fail as in Foundation`() throws {
+    @Test func `random JSON survives a round trip, and invalid JSON fails as in Foundation`() throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("JSONTests: seed \(seed)")
         var generator = SplitMix64(seed: seed)

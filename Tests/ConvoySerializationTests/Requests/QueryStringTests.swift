@@ -26,7 +26,7 @@ import Testing
         #expect(PercentEscaping.escape("\0\n\u{7F}") == "%00%0A%7F")
     }
 
-    @Test func `an escaped text is read unchanged from a query`() throws {
+    @Test func `an escaped string is read unchanged from a query`() throws {
         let text = "a&b = c/ä?#"
         #expect(PercentEscaping.escape(text) == "a%26b%20%3D%20c/%C3%A4?%23")
         #expect(try query(["q": .string(text)]) == "q=" + PercentEscaping.escape(text))

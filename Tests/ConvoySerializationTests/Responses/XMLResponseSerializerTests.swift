@@ -126,7 +126,7 @@ import Testing
     @Test func `an error describes the problem and its position`() {
         let error = failure { try tree(bytes("<a>\n  <b></c>\n</a>")) }
         #expect(error?.code == 76, "XML_ERR_TAG_NAME_MISMATCH")
-        #expect(error?.localizedDescription.contains("b line 2 and c, in line 2") == true, "\(error as Any)")
+        #expect(error?.localizedDescription.contains("b line 2 and c, on line 2") == true, "\(error as Any)")
         let cut = failure { try tree(bytes("<a><b>")) }
         #expect(cut?.code == XMLParser.ErrorCode.prematureDocumentEndError.rawValue)
         #expect(cut?.localizedDescription == "The document is truncated.")

@@ -215,7 +215,7 @@ import Testing
         #expect(fixture.server.requests.count == 2)
     }
 
-    @Test func `resume data starts over if its file is missing, and fails if it is in use`() async throws {
+    @Test func `a download starts over if the file of its resume data is missing, and fails if it is in use`() async throws {
         let gate = TestServer.Gate()
         hold("/held", by: gate)
         let task = manager.downloadTask(with: fixture.request("/held"))

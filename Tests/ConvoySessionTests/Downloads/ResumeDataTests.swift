@@ -89,7 +89,7 @@ import Testing
         #expect(throws: ResumeDataError.unsupportedVersion(7)) { try ResumeData(Data(#"{"version":7,"new":[]}"#.utf8)) }
     }
 
-    @Test func `resume data of another URL is rejected`() throws {
+    @Test func `resume data for another URL is rejected`() throws {
         #expect(throws: ResumeDataError.otherURL) {
             try fixture.manager.downloadTask(
                 with: resumeData, request: fixture.request("/other"), completionHandler: nil)

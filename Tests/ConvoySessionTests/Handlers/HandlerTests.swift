@@ -52,7 +52,7 @@ import Testing
 
     // MARK: Responses
 
-    @Test func `a response can be rejected`() async throws {
+    @Test func `the response handler can reject a response`() async throws {
         manager.dataTaskDidReceiveResponseHandler = { task, response in response.statusCode == 404 ? .cancel : .allow }
         #expect((await run("/gone").error as? URLError)?.code == .cancelled)
         #expect(await run("/text").operation.responseString == "hello")
@@ -282,7 +282,7 @@ import Testing
         #expect(fixture.notes == ["/text", "/echo"])
     }
 
-    @Test func `resuming and suspending are each posted once`() async throws {
+    @Test func `resuming and suspending a task each post one notification`() async throws {
         let names: [Notification.Name] = [.networkingTaskDidResume, .networkingTaskDidSuspend]
         let observers = names.map { name in
             NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { [fixture] notification in

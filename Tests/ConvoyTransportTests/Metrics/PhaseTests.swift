@@ -179,7 +179,7 @@ import Testing
         proxy.stop()
     }
 
-    @Test func `half a line of a response counts as its first byte`() throws {
+    @Test func `an incomplete line counts as the first byte of the response`() throws {
         server.route("/half", .raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").stalls(afterBytes: 6))
         let heard = try heard(server.url("/half"), timeout: 0.5)
         let metrics = try #require(heard.metrics.first)

@@ -18,7 +18,7 @@ struct UploadKillTests {
         return tests.deletingLastPathComponent().appendingPathComponent("StoreProgram").path
     }
 
-    @Test func `kills and server restarts resend at most 5% of the file`() throws {
+    @Test func `at most 5% of the file is sent again after kills and server restarts`() throws {
         let kills = Self.number("CONVOY_UPLOAD_KILLS", 8), restarts = Self.number("CONVOY_UPLOAD_RESTARTS", 4)
         let count = Self.number("CONVOY_UPLOAD_BYTES", 4 << 20)
         let fixture = try UploadFixture(count)
