@@ -215,7 +215,7 @@ package final class CacheExchange: ResponseCacheExchange {
 }
 
 /// A stored response to serve. Its body stays readable as long as this object exists, even after eviction, replacement
-/// or removal, also by another process.
+/// or removal, including by another process.
 package final class StoredResponse: ServableResponse {
     /// The head to serve, with `Age` (RFC 9111, section 5.1); for a part or a 304, already in that form.
     package let head: CachedHead

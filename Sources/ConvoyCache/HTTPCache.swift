@@ -269,13 +269,15 @@ extension HTTPCache: ResponseCache {
 
 /// The errors of an `HTTPCache` that cannot use its directory.
 public enum HTTPCacheError: Error, Sendable, Hashable {
-    /// The directory, or the index in it, cannot be created or opened: its path, and the reason.
+    /// The directory, or the index in it, cannot be created or opened. The values are its path and the reason.
     case cannotOpen(String, reason: String)
     /// The database at this path belongs to another program, or to a newer version of this library. It was not changed.
     case isForeign(String)
-    /// A write failed: the path of the cache, and the reason. The response was not stored; the cache stays usable.
+    /// A write failed. The response was not stored; the cache stays usable. The values are the path of the cache and
+    /// the reason.
     case cannotWrite(String, reason: String)
-    /// Another user owns the directory or can change its contents, so the cache refuses it: its path, and the reason.
+    /// Another user owns the directory or can change its contents, so the cache refuses it. The values are its path and
+    /// the reason.
     case isUnsafe(String, reason: String)
 }
 

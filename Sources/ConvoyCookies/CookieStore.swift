@@ -339,20 +339,20 @@ extension CookiePlace {
 
 /// The errors of a ``CookieStore``'s file, and of reading and writing cookie files.
 public enum CookieStoreError: Error, Sendable, Hashable {
-    /// The file cannot be read: its path, and the reason.
+    /// The file cannot be read. The values are its path and the reason.
     case cannotRead(String, reason: String)
-    /// The file cannot be written: its path, and the reason.
+    /// The file cannot be written. The values are its path and the reason.
     case cannotWrite(String, reason: String)
     /// The disk is full. The value is the path of the file.
     case isFull(String)
     /// Another process has held the lock for too long. The value is the path of the file.
     case isBusy(String)
-    /// The file is damaged and cannot be replaced: its path, and the reason.
+    /// The file is damaged and cannot be replaced. The values are its path and the reason.
     case isDamaged(String, reason: String)
-    /// The file belongs to another program, or to a newer version of this library: its path, and the reason. It has not
-    /// been changed.
+    /// The file belongs to another program, or to a newer version of this library. It has not been changed. The values
+    /// are its path and the reason.
     case isForeign(String, reason: String)
-    /// Another user owns the file or can change it: its path, and the reason. It has not been changed.
+    /// Another user owns the file or can change it. It has not been changed. The values are its path and the reason.
     case isUnsafe(String, reason: String)
 
     init(_ error: DatabaseError) {

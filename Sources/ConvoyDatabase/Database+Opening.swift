@@ -107,7 +107,7 @@ extension Database {
 
     /// Returns the version of the database; 0 if it is empty.
     ///
-    /// - Throws: `.foreign` if it has another schema.
+    /// - Throws: `.foreign` if its schema is a different one.
     private func version(of schema: DatabaseSchema) throws(DatabaseError) -> Int64 {
         let kind = try integer("PRAGMA application_id") ?? 0
         let version = try integer("PRAGMA user_version") ?? 0

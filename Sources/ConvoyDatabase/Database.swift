@@ -230,7 +230,7 @@ extension DatabaseValue: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral
 
 /// A prepared statement, valid only inside the closure that received it.
 ///
-/// Parameters and columns are numbered from 0. If a column has another type than the requested one, SQLite converts it:
+/// Parameters and columns are numbered from 0. If a column's type differs from the requested one, SQLite converts it:
 /// text that is not a number reads as 0. Validate values that another program may have written.
 package final class Statement {
     private let handle: OpaquePointer

@@ -164,7 +164,7 @@ package enum PictureLoads {
     package static var count: Int { living.load(ordering: .relaxed) }
 }
 
-/// The load of one picture, delivered on the main thread.
+/// One picture being loaded, delivered on the main thread.
 @MainActor final class PictureLoad {
     /// The queue of the downloader's handlers, which forward to the main thread in portions.
     private static let arrivals = DispatchQueue(label: "Convoy.GTK.images")

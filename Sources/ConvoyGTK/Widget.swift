@@ -40,8 +40,8 @@ extension Widget {
 
     package func isA(_ type: GType) -> Bool { convoy_is_a(pointer, type) != 0 }
 
-    /// Stops the program if the widget is not an instance of one of these classes. GTK would only
-    /// log this programming error.
+    /// Stops the program if the widget is not an instance of one of the given classes. GTK would only log this
+    /// programming error.
     @MainActor package func require(_ types: GType..., function: StaticString = #function) {
         MainLoop.install()
         precondition(

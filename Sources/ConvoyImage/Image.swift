@@ -47,7 +47,7 @@ public struct Image: Sendable, Equatable {
             pixels: pixels.startIndex == 0 ? pixels : Data(pixels))
     }
 
-    /// Returns the same image with other pixels.
+    /// Returns a copy of the image with different pixels.
     ///
     /// - Parameters:
     ///   - pixels: The rows from top to bottom, without padding.
@@ -217,7 +217,7 @@ enum ImageFault: Error, Equatable {
             let package = format.loaderPackage.map { " On Debian and Ubuntu install the package \($0)." } ?? ""
             return "gdk-pixbuf has no loader for \(format.rawValue.uppercased()) images on this machine.\(package)"
         case .empty: return "The response has no body."
-        case .cancelled: return "The load of the image was cancelled."
+        case .cancelled: return "Loading the image was cancelled."
         case .pixelCount, .dimension, .scans: return "The image is too large."
         }
     }

@@ -338,7 +338,7 @@ public enum NetworkReachabilityStatus: Int, Sendable, Hashable, CaseIterable {
 }
 
 extension NetworkReachabilityStatus: CustomStringConvertible {
-    /// The status in English, for example "Reachable via WiFi". The texts are those of
+    /// The status in English, for example "Reachable via WiFi". The strings are those of
     /// `AFStringFromNetworkReachabilityStatus`.
     public var description: String {
         switch self {

@@ -242,7 +242,7 @@ extension NetlinkMessage {
     /// Whether the message reports a network change.
     fileprivate var isChange: Bool {
         switch Int(type) {
-        // Acknowledgements have these types.
+        // Acknowledgements and other control messages do not report changes.
         case ..<Int(NLMSG_MIN_TYPE): false
         // Wireless drivers report events, for example a completed scan.
         case Int(RTM_NEWLINK): attributes(after: MemoryLayout<ifinfomsg>.size)[Int(IFLA_WIRELESS)] == nil

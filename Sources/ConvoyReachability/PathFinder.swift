@@ -25,8 +25,8 @@ final class PathFinder {
         self.linkFolder = linkFolder
     }
 
-    /// Returns the status of a host with these addresses, which is that of the first address with a route; nil if the
-    /// kernel does not respond.
+    /// Returns the status of a host with the given addresses: that of the first address with a route; nil if the kernel
+    /// does not respond.
     func status(of addresses: [HostAddress]) -> NetworkReachabilityStatus? {
         do throws(SystemError) {
             for address in addresses {

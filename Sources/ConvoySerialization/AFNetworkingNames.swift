@@ -46,7 +46,7 @@ public func AFQueryStringFromParameters(_ parameters: [AnyHashable: Any]) -> Str
 @available(*, unavailable, message: "try QueryStringStyle.brackets.pairs(from: parameters)")
 public func AFQueryStringPairsFromDictionary(_ dictionary: [AnyHashable: Any]) -> [QueryStringPair] { [] }
 
-/// Escapes a text for a query.
+/// Escapes a string for a query.
 @available(*, unavailable, renamed: "PercentEscaping.escape(_:)")
 public func AFPercentEscapedStringFromString(_ string: String) -> String { PercentEscaping.escape(string) }
 
@@ -156,7 +156,7 @@ extension HTTPRequestSerialization {
     public mutating func setQueryStringSerializationWithStyle(_ style: QueryStringStyle) {}
 
     /// Sets the closure that creates queries.
-    @available(*, unavailable, renamed: "setter:queryStringSerialization(_:)", message: "Its closure throws.")
+    @available(*, unavailable, renamed: "setter:queryStringSerialization(_:)", message: "The closure can throw.")
     public mutating func setQueryStringSerializationWithBlock(
         _ block: ((URLRequest, Any, UnsafeMutablePointer<NSError?>?) -> String)?
     ) {}

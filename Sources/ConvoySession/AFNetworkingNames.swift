@@ -65,7 +65,10 @@ extension Notification.Name {
     public static var AFNetworkingTaskDidSuspend: Notification.Name { networkingTaskDidSuspend }
 
     /// A session has become invalid.
-    @available(*, unavailable, renamed: "networkingSessionDidInvalidate", message: "Its object is the manager.")
+    @available(
+        *, unavailable, renamed: "networkingSessionDidInvalidate",
+        message: "The notification's object is the manager."
+    )
     public static var AFURLSessionDidInvalidate: Notification.Name { networkingSessionDidInvalidate }
 
     /// A downloaded file could not be moved.
@@ -100,11 +103,11 @@ public var AFNetworkingTaskDidCompleteResponseDataKey: String { TaskNotification
 public var AFNetworkingTaskDidCompleteErrorKey: String { TaskNotificationKey.error }
 
 /// The key of a download's file.
-@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "It has a URL.")
+@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "The value is a URL.")
 public var AFNetworkingTaskDidCompleteAssetPathKey: String { TaskNotificationKey.assetPath }
 
 /// The key of the metrics.
-@available(*, unavailable, renamed: "TaskNotificationKey.metrics", message: "It has OperationMetrics.")
+@available(*, unavailable, renamed: "TaskNotificationKey.metrics", message: "The value is an OperationMetrics.")
 public var AFNetworkingTaskDidCompleteSessionTaskMetrics: String { TaskNotificationKey.metrics }
 
 /// The key of the object created by the response serializer, under its older name.
@@ -124,7 +127,7 @@ public var AFNetworkingTaskDidFinishResponseDataKey: String { TaskNotificationKe
 public var AFNetworkingTaskDidFinishErrorKey: String { TaskNotificationKey.error }
 
 /// The key of a download's file, under its older name.
-@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "It has a URL.")
+@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "The value is a URL.")
 public var AFNetworkingTaskDidFinishAssetPathKey: String { TaskNotificationKey.assetPath }
 
 // Replacements for the members of AFNetworking's session managers.
@@ -313,7 +316,10 @@ extension URLSessionManager {
     // MARK: All tasks
 
     /// Sets the handler that provides a new body stream.
-    @available(*, unavailable, renamed: "setter:taskNeedNewBodyStreamHandler(_:)", message: "It receives only the task.")
+    @available(
+        *, unavailable, renamed: "setter:taskNeedNewBodyStreamHandler(_:)",
+        message: "The handler receives only the task."
+    )
     public final func setTaskNeedNewBodyStreamBlock(_ block: ((URLSession, SessionTask) -> InputStream)?) {}
 
     /// Sets the handler for redirects.
@@ -331,11 +337,17 @@ extension URLSessionManager {
     public final func setAuthenticationChallengeHandler(_ handler: Any?) {}
 
     /// Sets the handler for sent bytes.
-    @available(*, unavailable, renamed: "setter:taskDidSendBodyDataHandler(_:)", message: "It omits the session.")
+    @available(
+        *, unavailable, renamed: "setter:taskDidSendBodyDataHandler(_:)",
+        message: "The handler does not receive the session."
+    )
     public final func setTaskDidSendBodyDataBlock(_ block: ((URLSession, SessionTask, Int64, Int64, Int64) -> Void)?) {}
 
     /// Sets the handler for the end of tasks.
-    @available(*, unavailable, renamed: "setter:taskDidCompleteHandler(_:)", message: "It receives the task and the error.")
+    @available(
+        *, unavailable, renamed: "setter:taskDidCompleteHandler(_:)",
+        message: "The handler receives the task and the error."
+    )
     public final func setTaskDidCompleteBlock(_ block: ((URLSession, SessionTask, NSError?) -> Void)?) {}
 
     /// Sets the handler for the metrics of tasks.
@@ -349,7 +361,10 @@ extension URLSessionManager {
     public final func setDataTaskDidReceiveResponseBlock(_ block: Any?) {}
 
     /// Sets the handler for data tasks that become download tasks.
-    @available(*, unavailable, renamed: "setter:dataTaskDidBecomeDownloadTaskHandler(_:)", message: "It gets both tasks.")
+    @available(
+        *, unavailable, renamed: "setter:dataTaskDidBecomeDownloadTaskHandler(_:)",
+        message: "The handler receives both tasks."
+    )
     public final func setDataTaskDidBecomeDownloadTaskBlock(
         _ block: ((URLSession, SessionDataTask, SessionDownloadTask) -> Void)?
     ) {}
@@ -359,7 +374,10 @@ extension URLSessionManager {
     public final func setDataTaskDidReceiveDataBlock(_ block: ((URLSession, SessionDataTask, Data) -> Void)?) {}
 
     /// Sets the handler for responses to be cached.
-    @available(*, unavailable, renamed: "setter:dataTaskWillCacheResponseHandler(_:)", message: "It gets a CacheCandidate.")
+    @available(
+        *, unavailable, renamed: "setter:dataTaskWillCacheResponseHandler(_:)",
+        message: "The handler receives a CacheCandidate."
+    )
     public final func setDataTaskWillCacheResponseBlock(
         _ block: ((URLSession, SessionDataTask, CachedURLResponse) -> CachedURLResponse)?
     ) {}
@@ -373,13 +391,19 @@ extension URLSessionManager {
     ) {}
 
     /// Sets the handler for written bytes.
-    @available(*, unavailable, renamed: "setter:downloadTaskDidWriteDataHandler(_:)", message: "It omits the session.")
+    @available(
+        *, unavailable, renamed: "setter:downloadTaskDidWriteDataHandler(_:)",
+        message: "The handler does not receive the session."
+    )
     public final func setDownloadTaskDidWriteDataBlock(
         _ block: ((URLSession, SessionDownloadTask, Int64, Int64, Int64) -> Void)?
     ) {}
 
     /// Sets the handler for resumed downloads.
-    @available(*, unavailable, renamed: "setter:downloadTaskDidResumeHandler(_:)", message: "It omits the session.")
+    @available(
+        *, unavailable, renamed: "setter:downloadTaskDidResumeHandler(_:)",
+        message: "The handler does not receive the session."
+    )
     public final func setDownloadTaskDidResumeBlock(
         _ block: ((URLSession, SessionDownloadTask, Int64, Int64) -> Void)?
     ) {}
@@ -387,7 +411,10 @@ extension URLSessionManager {
 
 extension SessionDownloadTask {
     /// Ends the task, and produces data with which another task can resume it.
-    @available(*, unavailable, renamed: "cancel(byProducingResumeData:)", message: "Its format is Convoy's own.")
+    @available(
+        *, unavailable, renamed: "cancel(byProducingResumeData:)",
+        message: "The resume data has Convoy's own format."
+    )
     public final func cancelByProducingResumeData(_ completionHandler: @escaping (Data?) -> Void) {}
 }
 

@@ -144,7 +144,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
             failure: { operation, error in failure?(record.task(of: operation), error) })
     }
 
-    /// Enqueues operations, including those from `makeOperation`, in this order.
+    /// Enqueues operations, including those from `makeOperation`, in the given order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as HTTPRequestOperation in operations where !operation.isPaused && !operation.isCancelled {
             guard TaskNotification.isObserved, let record = Session.record(of: operation) else { continue }

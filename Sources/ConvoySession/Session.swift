@@ -175,8 +175,8 @@ final class Session: TaskSession {
 
     // MARK: The end of the session
 
-    /// Called when the manager has been released or has another session, so that no more tasks are created. Existing
-    /// tasks continue, and suspended tasks use neither a thread nor descriptors.
+    /// Called when the manager has been released or uses a new session, so that no more tasks are created in this one.
+    /// Existing tasks continue, and suspended tasks use neither a thread nor descriptors.
     func managerDidLeave() { transport.keepThreadOnlyWhileUsed() }
 
     /// Ends the session after its tasks have ended. It creates no new tasks.

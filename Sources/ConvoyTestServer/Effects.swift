@@ -6,14 +6,14 @@ extension TestServer {
     public struct Effects: Sendable {
         /// The speed at which the body is sent.
         public enum Pace: Hashable, Sendable {
-            /// As fast as the client receives it.
+            /// The body is sent as fast as the client receives it.
             case unlimited
-            /// This many bytes, then a pause of `interval` seconds, repeatedly. In a chunked body, each part is one
-            /// chunk.
+            /// The given number of bytes, then a pause of `interval` seconds, repeatedly. In a chunked body, each part
+            /// is one chunk.
             case drip(bytes: Int, interval: TimeInterval)
-            /// A pause of this many seconds between the parts of `Response.Body.chunks`.
+            /// A pause of the given number of seconds between the parts of `Response.Body.chunks`.
             case betweenChunks(TimeInterval)
-            /// At most this many bytes per second, evenly.
+            /// At most the given number of bytes per second, evenly.
             case bandwidth(bytesPerSecond: Int)
         }
 
@@ -27,11 +27,11 @@ extension TestServer {
             case resetBeforeHead
             /// The connection is closed normally instead of sending a response ("empty reply").
             case closeBeforeHead
-            /// Nothing is sent after this many bytes; the connection stays open.
+            /// Nothing is sent after the given number of bytes; the connection stays open.
             case stall(afterBytes: Int)
-            /// The connection is reset (TCP RST) after this many bytes have reached the client's system.
+            /// The connection is reset (TCP RST) after the given number of bytes have reached the client's system.
             case reset(afterBytes: Int)
-            /// The connection is closed normally after this many bytes, regardless of the announced length.
+            /// The connection is closed normally after the given number of bytes, regardless of the announced length.
             case close(afterBytes: Int)
         }
 

@@ -24,7 +24,7 @@ public enum PatternBytes {
         return Data(bytes)
     }
 
-    /// Returns whether these bytes are the pattern beginning at `offset`.
+    /// Returns whether the given bytes are the pattern beginning at `offset`.
     public static func matches(_ bytes: UnsafeRawBufferPointer, offset: Int) -> Bool {
         guard offset >= 0 else { return bytes.isEmpty }
         return table.withUnsafeBytes { table in
@@ -64,7 +64,7 @@ public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
     /// Creates the checksum of no bytes.
     public init() {}
 
-    /// Returns the checksum of these bytes.
+    /// Returns the checksum of the given data.
     public static func of(_ data: Data) -> BodyChecksum {
         var checksum = BodyChecksum()
         checksum.update(data)

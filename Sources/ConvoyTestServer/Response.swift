@@ -99,7 +99,7 @@ extension TestServer.Response {
         }
     }
 
-    /// Creates a JSON response from a text. A JSON array or object is sent unchanged, any other text as a quoted
+    /// Creates a JSON response from a string. A JSON array or object is sent unchanged, any other string as a quoted
     /// string.
     public static func json(_ text: String, status: Int = 200) -> Self {
         if (try? JSONSerialization.jsonObject(with: Data(text.utf8))) != nil { return json(text: text, status: status) }
@@ -144,7 +144,7 @@ extension TestServer.Response {
         return response
     }
 
-    /// Creates a response with a chunked body of texts, one HTTP chunk for each, with a pause of `interval` seconds
+    /// Creates a response with a chunked body of strings, one HTTP chunk for each, with a pause of `interval` seconds
     /// between them.
     public static func chunked(_ texts: [String], every interval: TimeInterval = 0, type: String = "text/plain") -> Self {
         chunked(texts.map { Data($0.utf8) }, every: interval, type: type)
@@ -214,12 +214,12 @@ extension TestServer.Response {
         changed { $0.closesConnection = true }
     }
 
-    /// Delays the head by this many seconds.
+    /// Delays the head by the given number of seconds.
     public func delayed(_ seconds: TimeInterval) -> Self {
         changed { $0.effects.headDelay = seconds }
     }
 
-    /// Delays the body by this many seconds after the head.
+    /// Delays the body by the given number of seconds after the head.
     public func delayedBody(_ seconds: TimeInterval) -> Self {
         changed { $0.effects.bodyDelay = seconds }
     }
@@ -246,13 +246,13 @@ extension TestServer.Response {
         changed { $0.effects.fault = fault }
     }
 
-    /// Stops sending after this many body bytes; the connection stays open.
+    /// Stops sending after the given number of body bytes; the connection stays open.
     public func stalls(afterBytes: Int) -> Self { failing(.stall(afterBytes: afterBytes)) }
 
-    /// Resets the connection (TCP RST) after this many body bytes.
+    /// Resets the connection (TCP RST) after the given number of body bytes.
     public func resets(afterBytes: Int) -> Self { failing(.reset(afterBytes: afterBytes)) }
 
-    /// Closes the connection normally after this many body bytes, although more were announced.
+    /// Closes the connection normally after the given number of body bytes, although more were announced.
     public func truncated(afterBytes: Int) -> Self { failing(.close(afterBytes: afterBytes)) }
 
     /// Resets the connection (TCP RST) instead of sending a response.
@@ -282,7 +282,7 @@ extension TestServer {
         /// All fields, in order.
         public var fields: [Field]
 
-        /// Creates header fields in this order.
+        /// Creates header fields in the given order.
         public init(_ fields: [Field] = []) {
             self.fields = fields
         }
@@ -292,7 +292,7 @@ extension TestServer {
             fields = elements.map { Field(name: $0.0, value: $0.1) }
         }
 
-        /// The first value for this name. Setting it replaces all fields with that name; nil removes them.
+        /// The first value for the given name. Setting it replaces all fields with that name; nil removes them.
         public subscript(name: String) -> String? {
             get {
                 for field in fields where HTTPSyntax.isSameField(field.name, name) { return field.value }
@@ -308,7 +308,7 @@ extension TestServer {
             }
         }
 
-        /// Returns all values for this name, in order.
+        /// Returns all values for the given name, in order.
         public func values(for name: String) -> [String] {
             fields.filter { HTTPSyntax.isSameField($0.name, name) }.map(\.value)
         }
@@ -322,8 +322,8 @@ extension TestServer {
             fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n")
         }
 
-        /// Returns the elements of a comma-separated list (RFC 9110 section 5.6.1) over all fields with this name, in
-        /// lowercase.
+        /// Returns the elements of a comma-separated list (RFC 9110 section 5.6.1) over all fields with the given name,
+        /// in lowercase.
         func tokens(_ name: String) -> [String] {
             values(for: name).flatMap { $0.split(separator: ",") }.map { HTTPSyntax.trimmed($0).lowercased() }
         }

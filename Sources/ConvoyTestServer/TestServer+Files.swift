@@ -47,20 +47,21 @@ extension TestServer {
 extension TestServer {
     /// The way in which a served file responds to a request with a Range field (RFC 9110 section 14).
     public enum RangeBehaviour: Hashable, Sendable {
-        /// As in the RFC: 206 for one satisfiable range, 416 for one that is not satisfiable, 200 for anything else.
+        /// Follows the RFC: a 206 for one satisfiable range, a 416 for one that is not satisfiable, a 200 for anything
+        /// else.
         case honoured
-        /// Always 200 with the complete file.
+        /// Always a 200 with the complete file.
         case ignored
-        /// A 206 that begins this many bytes later (or, if negative, earlier) than requested, with matching
+        /// A 206 that begins the given number of bytes later (or, if negative, earlier) than requested, with matching
         /// Content-Range and bytes.
         case wrongOffset(by: Int)
         /// A 206 whose Content-Range announces a file that is one byte longer.
         case wrongTotal
-        /// Always 416, with "Content-Range: bytes */N".
+        /// Always a 416, with "Content-Range: bytes */N".
         case unsatisfiable
         /// A 206 with the right bytes and no Content-Range.
         case noContentRange
-        /// A 206 with at most this many bytes of the requested range, which the RFC allows.
+        /// A 206 with at most the given number of bytes of the requested range, which the RFC allows.
         case atMost(Int)
     }
 }
@@ -175,9 +176,9 @@ struct ServedFile: Sendable {
 
 /// One element of a Range field (RFC 9110 section 14.1.2).
 enum ByteRange: Equatable {
-    /// From the first offset to the last, or to the end.
+    /// The bytes from the first offset to the last, or to the end.
     case from(Int, last: Int?)
-    /// This many bytes at the end.
+    /// The last bytes; the value is their number.
     case suffix(Int)
 
     /// Parses a Range field. Returns nil if it must be ignored, because it is not a single byte range.
@@ -197,7 +198,7 @@ enum ByteRange: Equatable {
         return .from(start, last: end)
     }
 
-    /// Returns the offsets in a representation of this length; nil if the range is not satisfiable (416).
+    /// Returns the offsets in a representation of the given length; nil if the range is not satisfiable (416).
     func resolved(in length: Int) -> Range<Int>? {
         switch self {
         case .from(let first, let last):

@@ -115,7 +115,7 @@ struct RouteTable: Sendable {
     /// The result of a lookup.
     enum Match {
         case route(Route)
-        /// The path has routes, but only for these other methods.
+        /// The path has routes, but only for the given other methods.
         case otherMethods([String])
         case none
     }
@@ -176,15 +176,15 @@ struct Route: Sendable {
 
 /// The way in which a request is answered, and the thread on which that happens.
 enum RouteAction: Sendable {
-    /// On the server's thread.
+    /// Sends a response, on the server's thread.
     case fixed(TestServer.Response)
-    /// On the server's thread: the responses in order, repeating the last one.
+    /// Sends the responses in order, repeating the last one, on the server's thread.
     case inTurn(ResponseSequence)
-    /// On the server's thread, which must not block. Only for fast code of this module.
+    /// Calls a closure on the server's thread, which must not be blocked. Only for fast code in this module.
     case computed(@Sendable (RecordedRequest) -> TestServer.Response)
-    /// On a handler thread.
+    /// Calls a closure on a handler thread.
     case handler(@Sendable (RecordedRequest) throws -> TestServer.Response)
-    /// In a task that runs on the handler threads.
+    /// Calls a closure in a task that runs on the handler threads.
     case asyncHandler(@Sendable (RecordedRequest) async throws -> TestServer.Response)
 }
 

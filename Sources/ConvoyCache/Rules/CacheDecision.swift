@@ -6,9 +6,9 @@ enum ServedForm: Sendable, Hashable {
     case whole
     /// The head only, for HEAD.
     case head
-    /// 206 with these bytes.
+    /// A 206 with the given range of bytes.
     case part(Range<Int>)
-    /// 304, because the client has the response already.
+    /// A 304, because the client already has the response.
     case notModified
 }
 

@@ -48,7 +48,7 @@ extension Fields {
     }
 }
 
-/// Comparison of texts by their bytes.
+/// Comparison of strings by their bytes.
 ///
 /// `==` compares by canonical equivalence: an accented letter equals its decomposed form. To a server the two are
 /// different addresses, entity tags and values.

@@ -65,8 +65,8 @@ enum StorageRules {
 
 /// The meaning of statuses to a cache.
 enum StatusRules {
-    /// Returns whether a response of this status is fresh for a time without explicit freshness (RFC 9110, section
-    /// 15.1). A 206 is, too, but is not stored here.
+    /// Returns whether a response with the given status is fresh for a time without explicit freshness (RFC 9110,
+    /// section 15.1). A 206 is, too, but is not stored here.
     static func isHeuristicallyCacheable(_ status: Int) -> Bool {
         switch status {
         case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501: true
@@ -93,7 +93,7 @@ enum StatusRules {
         }
     }
 
-    /// Returns whether a response of this status, stored or not, makes an earlier one obsolete.
+    /// Returns whether a response with the given status, stored or not, makes an earlier one obsolete.
     static func replaces(_ status: Int) -> Bool {
         [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 410].contains(status)
     }

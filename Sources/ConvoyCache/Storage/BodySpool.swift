@@ -3,8 +3,8 @@ import Foundation
 
 /// A file to which the body of a response is written while it arrives, on its own queue.
 ///
-/// The file gets its final name when it is complete. If the disk is too slow or fails, the spool gives up and removes
-/// the file.
+/// The file is renamed to its final name when it is complete. If the disk is too slow or fails, the spool gives up and
+/// removes the file.
 final class BodySpool: Sendable {
     /// The maximum number of bytes that wait for the disk. With more, the response is not stored.
     static let backlogLimit = 8 << 20
@@ -78,7 +78,7 @@ final class BodySpool: Sendable {
         }
     }
 
-    /// The path of the file before it has its final name, for `CacheCandidate`.
+    /// The path of the file before it is renamed, for `CacheCandidate`.
     var partialPath: String { directory.partialPath(id) }
 
     /// Calls `then` when all bytes so far are in the file, with false if the spool has given up.
@@ -174,7 +174,7 @@ struct CacheDirectory: Sendable {
     ///
     /// - Parameters:
     ///   - age: The time since the last write after which a file can be an orphan, in seconds.
-    ///   - known: Returns which of these bodies are in the index; nil if the index cannot be read.
+    ///   - known: Returns which of the given bodies are in the index; nil if the index cannot be read.
     func collectOrphans(olderThan age: Int, known: ([Int64]) -> Set<Int64>?) {
         guard let lock = try? PrivateFile.openOrCreate("\(path)/collect.lock") else { return }
         defer { close(lock) }

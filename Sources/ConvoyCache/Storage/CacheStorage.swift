@@ -274,7 +274,7 @@ enum EntryNumber {
     static func next() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        // The time is counted from 2020; the bits last for 35 years.
+        // The time is counted from 2020; the bits suffice for 35 years.
         let microseconds = (Int64(clamping: time.tv_sec) - 1_577_836_800) * 1_000_000 + Int64(time.tv_nsec) / 1000
         let candidate = (max(0, microseconds) % (1 << 50)) << 12 | Int64.random(in: 0..<4096)
         var previous = last.load(ordering: .relaxed)

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// The coding of records. The address and the partition are stored in separate columns.
+/// The binary encoding of cache records. The address and the partition are stored in separate columns.
 enum RecordCoding {
     private static let version: UInt8 = 1
 

@@ -4,11 +4,11 @@ import Foundation
 /// The location of the bytes of a stored body.
 enum StoredBody: Sendable {
     case memory([UInt8])
-    /// In a row of the index that has not been read.
+    /// The body is in a row of the index, and has not been read.
     case row
-    /// In a file that has not been opened.
+    /// The body is in a file that has not been opened.
     case file
-    /// In an open file.
+    /// The body is in an open file.
     case open(BodyFile)
 
     var bytes: [UInt8]? {
@@ -86,7 +86,7 @@ final class BodyFile: Sendable {
 
     static func blockCount(_ length: Int) -> Int { (length + blockSize - 1) / blockSize }
 
-    /// Reads bytes of the body on its own queue.
+    /// Reads bytes of the body on a background queue shared by all bodies.
     func read(_ range: Range<Int>, _ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
         Self.queue.async { then(Result { try self.read(range) }) }
     }

@@ -7,8 +7,8 @@ import Foundation
 /// At any time, even after `kill -9` or a power failure, the disk has the old file, the new file, or a partial file
 /// whose journal claims only bytes that it contains. This is guaranteed as follows:
 ///
-/// - The partial file is locked from the moment it is opened until it has its final name. The journal is used only by
-///   the process that holds that lock.
+/// - The partial file is locked from the moment it is opened until it is renamed to its final name. The journal is used
+///   only by the process that holds that lock.
 /// - A journal entry claims only bytes that were on the disk before it was written. It identifies the file that
 ///   contains them, so it does not apply to another file with the same name.
 /// - Bytes claimed by the journal are never overwritten by those of another representation. The new bytes are written
@@ -69,7 +69,7 @@ package final class DownloadFile: @unchecked Sendable {
         var memory: [UInt8] = []
         /// Whether the bytes in memory belong to an earlier representation; the next write replaces them.
         var isMemoryOld = false
-        /// An unnamed file with the complete contents, about to get its name.
+        /// An unnamed file with the complete contents, which is about to be linked under its final name.
         var unnamed: Int32 = -1
         /// The directory, opened to synchronize the file's name.
         var folder: Int32 = -1

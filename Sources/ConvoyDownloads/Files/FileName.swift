@@ -111,8 +111,8 @@ extension FileName {
         return (Substring(scalars[..<cut]), Substring(scalars[cut...]))
     }
 
-    /// Shortens the stem so that the name fits into this many bytes and the suffix still shows the type. A suffix of
-    /// more than 32 bytes is cut too.
+    /// Shortens the stem so that the name fits into the given number of bytes and the suffix still shows the type. A
+    /// suffix of more than 32 bytes is cut too.
     package static func shortened(_ name: String, to maximumLength: Int) -> String {
         guard name.utf8.count > maximumLength else { return name }
         let (stem, suffix) = parts(of: name)

@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 
 /// The validators of a downloaded file, with which the server can report whether the file has changed. They are kept in
-/// an extended attribute, if the file system supports it, as texts of `SafeFieldValue`.
+/// an extended attribute, if the file system supports it, as `SafeFieldValue` strings.
 struct StoredValidators: Sendable, Equatable {
     /// The entity tag for `If-None-Match`.
     var entityTag: String?
@@ -33,7 +33,7 @@ struct StoredValidators: Sendable, Equatable {
         if let stored = SafeFieldValue(text: String(lines[3])) { modified = stored.text }
     }
 
-    /// Returns a text that identifies an unchanged file by its length and its modification time, to the nanosecond.
+    /// Returns a string that identifies an unchanged file by its length and its modification time, to the nanosecond.
     private static func condition(_ information: stat) -> String {
         "\(information.st_size)\n\(information.st_mtim.tv_sec).\(information.st_mtim.tv_nsec)"
     }

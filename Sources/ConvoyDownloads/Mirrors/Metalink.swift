@@ -59,7 +59,7 @@ public struct Metalink: Sendable, Hashable {
 public enum MetalinkError: Error, Sendable, Hashable {
     /// The document is larger than this limit, in bytes.
     case tooLarge(limit: Int)
-    /// The document is not well-formed XML, or its nesting or a text in it exceeds what any Metalink needs.
+    /// The document is not well-formed XML, or its nesting or text exceeds what any Metalink needs.
     case malformed(reason: String, line: Int)
     /// The document has a document type, which could declare entities. No Metalink needs one.
     case documentType(line: Int)
@@ -86,24 +86,24 @@ extension MetalinkError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .tooLarge(let limit): "The Metalink is larger than \(limit >> 20) MiB."
-        case .malformed(let reason, let line): "The Metalink is malformed in line \(line): \(reason)"
+        case .malformed(let reason, let line): "The Metalink is malformed on line \(line): \(reason)"
         case .documentType(let line):
-            "The Metalink has a document type in line \(line), which could declare entities. Remove it."
+            "The Metalink has a document type on line \(line), which could declare entities. Remove it."
         case .notMetalink: "The document is XML, but not a Metalink (RFC 5854)."
         case .noFiles: "The Metalink lists no files."
         case .tooMany(let element, let limit, let line):
-            "The Metalink has more than \(limit) \(element) elements in one place, in line \(line)."
+            "The Metalink has more than \(limit) \(element) elements in one place, on line \(line)."
         case .missingAttribute(let element, let attribute, let line):
-            "A \(element) element of the Metalink lacks the attribute \(attribute), in line \(line)."
+            "A \(element) element of the Metalink lacks the attribute \(attribute), on line \(line)."
         case .invalidValue(let element, let value, let line):
-            "Invalid \(element) \(Redaction.url(value).debugDescription) in the Metalink, in line \(line)."
+            "Invalid \(element) \(Redaction.url(value).debugDescription) in the Metalink, on line \(line)."
         case .unsafeName(let name, let line):
-            "The Metalink contains the file name \(name.debugDescription), which may lead outside its directory, in line "
+            "The Metalink contains the file name \(name.debugDescription), which may lead outside its directory, on line "
                 + "\(line)."
         case .repeated(let element, let line):
-            "A \(element) element of the Metalink contradicts an earlier one, in line \(line)."
+            "A \(element) element of the Metalink contradicts an earlier one, on line \(line)."
         case .wrongPieceCount(let found, let expected, let line):
-            "The Metalink has digests of \(found) pieces, but the file has \(expected), in line \(line)."
+            "The Metalink has digests of \(found) pieces, but the file has \(expected), on line \(line)."
         }
     }
 }

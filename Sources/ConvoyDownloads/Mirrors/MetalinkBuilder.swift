@@ -263,7 +263,7 @@ struct MetalinkAttributes {
         return value
     }
 
-    /// Returns a prefix of a text, for an error.
+    /// Returns a prefix of a string, for an error.
     static func shown(_ text: some Collection<UInt8>) -> String { String(decoding: text.prefix(100), as: UTF8.self) }
 }
 

@@ -22,7 +22,7 @@ struct MetalinkParser {
     static func files(in data: Data) throws(MetalinkError) -> [Metalink.File] {
         guard data.count <= Metalink.maximumLength else { throw .tooLarge(limit: Metalink.maximumLength) }
         let data = try text(of: data)
-        if let line = lineOfLongRun(in: data) { throw .malformed(reason: "A tag or a text is too long.", line: line) }
+        if let line = lineOfLongRun(in: data) { throw .malformed(reason: "A tag or text is too long.", line: line) }
         var parser = MetalinkParser()
         parser.read(data)
         if let error = parser.error { throw error }

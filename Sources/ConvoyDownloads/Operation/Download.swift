@@ -322,7 +322,7 @@ struct DownloadState: @unchecked Sendable {
     var rejections: [Int: Int] = [:]
     /// The stored validators of the existing file, if the request is conditional.
     var condition: StoredValidators?
-    /// The previously known length, if the server now has a file with another length.
+    /// The previously known length, if the server's file now has a different length.
     var earlierLength: Int64?
     /// The existing file that the download resumes, if any.
     var existing: Download.ExistingFile?

@@ -35,7 +35,7 @@ public struct DownloadError: Error, Equatable, Sendable {
         /// The server has responded with a status that has no body, 204 or 205.
         case noContent(status: Int)
         /// The server repeatedly starts to send a different file, or the file contradicts earlier responses: for
-        /// example, the same entity tag with another length. The next download starts over.
+        /// example, the same entity tag with a different length. The next download starts over.
         case keepsChanging
         /// The request is not suitable for a download: its method is not GET, or it has a body or a `Range` field.
         case unsuitableRequest

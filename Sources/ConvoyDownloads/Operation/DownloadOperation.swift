@@ -234,8 +234,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: Execution
 
-    /// Checks the complete file before it gets its name, on a thread that may block. If this throws, the download
-    /// fails.
+    /// Checks the complete file before it is renamed to its final name, on a thread that may block. If this throws, the
+    /// download fails.
     package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?(partialFile, place) }
 
     /// The closure that other modules provide for a complete file, called like ``willCommit(partialFile:as:)``.

@@ -121,8 +121,8 @@ public final class DownloadQueue: Sendable {
         try only(core.enqueue([request]))
     }
 
-    /// Enqueues requests in this order, all or none. Thousands of requests take hardly longer than one. They may depend
-    /// on each other.
+    /// Enqueues all of the requests, in the given order, or none of them. Thousands of requests take hardly longer than
+    /// one. They may depend on each other.
     ///
     /// - Returns: Their operations, in the same order.
     /// - Throws: ``DownloadQueueError``, in which case nothing was enqueued.
@@ -145,7 +145,7 @@ public final class DownloadQueue: Sendable {
         try only(await enqueueOnWorker([request]))
     }
 
-    /// Enqueues requests in this order, all or none. Otherwise the same as the blocking version.
+    /// Enqueues all of the requests, in the given order, or none of them. Otherwise the same as the blocking version.
     @discardableResult
     public func enqueue(_ requests: [any DurableRequest]) async throws(DownloadQueueError) -> [HTTPRequestOperation] {
         try await enqueueOnWorker(requests)
@@ -281,7 +281,7 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case unsuitableRequest(String)
     /// The file to send cannot be read. The text is the reason.
     case unreadableBody(URL, String)
-    /// The stored body of an entry is missing or has another length.
+    /// The stored body of an entry is missing, or its length has changed.
     case bodyMissing(UUID)
     /// A dependency of the entry failed or was cancelled. This is the error of an entry with
     /// ``FailedDependencyPolicy/fail``.
@@ -319,7 +319,7 @@ extension DownloadQueueError: LocalizedError, CustomStringConvertible {
         case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored."
         case .unsuitableRequest(let reason): "The request cannot be stored: \(reason)"
         case .unreadableBody(let file, let reason): "The file \(file.path) cannot be read: \(reason)"
-        case .bodyMissing(let id): "The stored body of the entry \(id) is missing or has another length."
+        case .bodyMissing(let id): "The stored body of the entry \(id) is missing, or its length has changed."
         case .dependencyFailed: "A dependency failed or was cancelled."
         case .missingSecrets(let names):
             "The request lacks header fields with secrets, which are not stored: \(names.joined(separator: ", ")). Set "

@@ -227,7 +227,7 @@ extension QueueCore {
         let request: any StorableRequest
     }
 
-    /// Stores requests, all or none, and creates their operations. Blocks on the disk.
+    /// Stores either all of the requests or none, and creates their operations. Blocks on the disk.
     func enqueue(_ requests: [any DurableRequest]) throws(DownloadQueueError) -> [any QueuedOperation] {
         guard !requests.isEmpty else { return [] }
         var new = try requests.map { request throws(DownloadQueueError) in try prepare(request) }

@@ -147,7 +147,8 @@ extension QueueCore {
         proceed()
     }
 
-    /// Records a complete file that is about to get its name, so that the next process can recognize it. Blocks.
+    /// Records a complete file that is about to be renamed to its final name, so that the next process can recognize
+    /// it. Blocks.
     func downloadWillCommit(
         _ operation: any QueuedOperation, _ id: UUID, partialFile: String, as place: URL
     ) throws(DownloadQueueError) {

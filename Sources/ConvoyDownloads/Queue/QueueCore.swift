@@ -192,7 +192,7 @@ final class QueueCore: Sendable {
             operation = made
         case .upload(let upload):
             guard let maker = QueuedUploads.maker else {
-                throw .unsuitableRequest("The entry is an upload: link ConvoyUploads in the program.")
+                throw .unsuitableRequest("The entry is an upload: link the program with ConvoyUploads.")
             }
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             operation = try maker.queuedOperation(request, upload)

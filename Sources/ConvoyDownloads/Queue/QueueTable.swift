@@ -214,7 +214,7 @@ struct QueueStatus: Sendable, Equatable {
         case waiting = 0
         /// The operation has begun but not finished.
         case running = 1
-        /// The file of a download is complete and about to get its name.
+        /// The file of a download is complete and about to be renamed to its final name.
         case finishing = 2
         case finished = 3
         case failed = 4

@@ -58,7 +58,7 @@ package struct DownloadPlan: Sendable {
     /// Whether a response with the complete file has contradicted what is known, so that the existing bytes may be
     /// wrong.
     package internal(set) var isDenied = false
-    /// Whether all parts are being stopped because the file differs.
+    /// Whether all parts are being stopped because the server's file differs from the stored bytes.
     package internal(set) var isRestarting = false
     /// The number of restarts in this attempt.
     package internal(set) var restarts = 0

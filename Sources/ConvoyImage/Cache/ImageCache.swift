@@ -237,7 +237,7 @@ extension URLRequest {
 }
 
 extension ImageRequest {
-    /// A text that uniquely identifies the form of the image.
+    /// A string that uniquely identifies the form of the image.
     var form: String {
         let size = size.map { "\($0.width)x\($0.height)" } ?? "-"
         let mode = contentMode == .fit ? "fit" : "fill"

@@ -139,7 +139,7 @@ public final class ImageDownloader: Sendable {
     ///   cancelled.
     public func image(for request: ImageRequest) async throws -> Image {
         let awaited = AwaitedImage()
-        let cancellation = URLError(.cancelled, url: request.urlRequest.url, "The load of the image was cancelled.")
+        let cancellation = URLError(.cancelled, url: request.urlRequest.url, "Loading the image was cancelled.")
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let receipt = ImageDownloadReceipt(

@@ -129,7 +129,7 @@ final class PreviewPace: Sendable {
 
     private let state = Locked(State())
 
-    /// Returns whether to make a preview of this number of bytes now. If true, `end` must be called afterwards.
+    /// Returns whether to make a preview of the given number of bytes now. If true, `end` must be called afterwards.
     func begin(with count: Int) -> Bool {
         let now = MonotonicClock.now
         return state.withLock { state in

@@ -34,7 +34,7 @@ public final class ImagePrefetcher: Sendable {
     /// The number of images that are waiting or loading.
     public var count: Int { state.withLock { $0.waiting.count + $0.running.count } }
 
-    /// Loads images in this order, except those that are already in memory or requested.
+    /// Loads images in the given order, except those that are already in memory or requested.
     public func startPrefetching(_ requests: [ImageRequest]) {
         guard downloader.cache != nil else { return }
         for request in requests {
@@ -49,7 +49,7 @@ public final class ImagePrefetcher: Sendable {
         startWaiting()
     }
 
-    /// Stops prefetching these images. Loaded images stay in memory.
+    /// Stops prefetching the images of the given requests. Loaded images stay in memory.
     public func stopPrefetching(_ requests: [ImageRequest]) {
         for request in requests {
             guard let key = downloader.prepared(request).cacheKey else { continue }

@@ -18,8 +18,8 @@ import Foundation
 /// }
 /// ```
 public protocol ImageProcessor: Sendable {
-    /// A text that identifies the processor and its parameters. It must be unique, as it is part of the key under which
-    /// processed images are cached.
+    /// A string that identifies the processor and its parameters. It must be unique, as it is part of the key under
+    /// which processed images are cached.
     var identifier: String { get }
 
     /// Returns the processed image. Called on a decoding thread, which it may occupy for a while; for an animation,

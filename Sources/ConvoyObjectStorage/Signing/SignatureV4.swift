@@ -60,7 +60,7 @@ package struct SignatureV4: Sendable {
         return [Self.algorithm, timestamp, scope, digest].joined(separator: "\n")
     }
 
-    /// Returns the signature of a text, in hexadecimal digits.
+    /// Returns the signature of a string, in hexadecimal digits.
     package func signature(of stringToSign: String) throws(ObjectStorageError) -> String {
         var key = Data("AWS4\(credentials.secretAccessKey)".utf8)
         for part in [day, region, service, "aws4_request"] { key = try Self.hmac(Data(part.utf8), key: key) }

@@ -35,7 +35,8 @@ extension ObjectStorage {
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
         let file = try SourceFile(url)
         guard file.size <= Self.largestRequest else {
-            throw ObjectStorageError(.sourceTooLarge, "The file is larger than 5 GiB, the maximum of one request.", key: key)
+            throw ObjectStorageError(
+                .sourceTooLarge, "The file is larger than 5 GiB, the maximum for one request.", key: key)
         }
         let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
         return operation(try putCall(.file(file, 0..<file.size), key, type, metadata))

@@ -27,10 +27,10 @@ import FoundationNetworking
 public final class ObjectStorage: Sendable {
     /// The location of the bucket in URLs.
     public enum Addressing: Sendable, Hashable {
-        /// In the path: `https://host/bucket/key`.
+        /// The bucket is part of the path: `https://host/bucket/key`.
         case path
-        /// In the host: `https://bucket.host/key`. Amazon's form; over TLS, the name of the bucket must not contain a
-        /// dot.
+        /// The bucket is part of the host: `https://bucket.host/key`. Amazon uses this form. Over TLS, the name of the
+        /// bucket must not contain a dot.
         case virtualHost
     }
 
@@ -58,8 +58,8 @@ public final class ObjectStorage: Sendable {
         public var addressing = Addressing.path
         /// The field for the digest of each body. The default is ``ObjectStorage/ChecksumField/sha256``.
         public var checksum = ChecksumField.sha256
-        /// The retry policy; nil for no retries. The default allows three retries, also of POST: completing an upload
-        /// can be repeated, and an upload that was begun twice leaves only an empty one behind.
+        /// The retry policy; nil for no retries. The default allows three retries, including of POST requests:
+        /// completing an upload can be repeated, and an upload that was begun twice leaves only an empty one behind.
         public var retryPolicy: RetryPolicy? = {
             var policy = RetryPolicy()
             policy.idempotentMethods.insert("POST")

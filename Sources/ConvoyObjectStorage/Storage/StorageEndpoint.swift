@@ -37,7 +37,7 @@ struct StorageEndpoint: Sendable, Hashable {
         }
     }
 
-    /// Returns whether a text consists of letters, digits and the given characters, so that it can be part of a host
+    /// Returns whether a string consists of letters, digits and the given characters, so that it can be part of a host
     /// and a path.
     static func isName(_ text: String, with others: String = "-") -> Bool {
         guard !text.isEmpty, text.utf8.count <= 255 else { return false }

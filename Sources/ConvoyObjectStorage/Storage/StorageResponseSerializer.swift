@@ -153,7 +153,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
         return place.memory.learn(date: date)
     }
 
-    /// Returns a text from the server as one line, without secrets.
+    /// Returns a string from the server as one line, without secrets.
     private static func line(_ text: String) -> String {
         let line = text.unicodeScalars.prefix(500).map { $0.properties.generalCategory == .control ? " " : $0 }
         return Redaction.text(String(String.UnicodeScalarView(line)))

@@ -10,7 +10,7 @@ import Foundation
 /// status code, are common. Therefore the response's own fields decide, and a response that contradicts an earlier
 /// response is rejected.
 package struct RepresentationFacts: Sendable, Equatable {
-    /// The validators of a representation, as texts of `SafeFieldValue`, which preserve the bytes and can be sent.
+    /// The validators of a representation, as `SafeFieldValue` strings, which preserve the bytes and can be sent.
     package struct Validators: Sendable, Equatable {
         /// A strong entity tag.
         package let entityTag: String?

@@ -149,7 +149,7 @@ extension HTTPManager {
         return values
     }
 
-    /// Enqueues the operations of several requests, whose types may differ, in this order.
+    /// Enqueues the operations of several requests, whose types may differ, in the given order.
     @_disfavoredOverload
     public func enqueue(_ requests: [any HTTPRequestHandle]) { enqueue(requests.map(\.operation)) }
 

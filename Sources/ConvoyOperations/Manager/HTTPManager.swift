@@ -30,7 +30,7 @@ public protocol HTTPManager: RequestConfigurable {
     /// The encoder for the `body` of calls.
     var encoder: JSONEncoder { get set }
 
-    /// Enqueues operations, such as those created by `makeOperation`, in this order.
+    /// Enqueues operations, such as those created by `makeOperation`, in the given order.
     func enqueue(_ operations: [Operation])
 
     // The following requirements are static so that they are not visible on instances.

@@ -162,7 +162,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         return Self.operation(.foundation(request), settings, handlers)
     }
 
-    /// Adds operations to `operationQueue`, in this order.
+    /// Adds operations to `operationQueue`, in the given order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
         let queue = currentQueue

@@ -213,17 +213,17 @@ extension URLConnectionOperation {
     public final func setDownloadProgressBlock(_ block: ((UInt, Int64, Int64) -> Void)?) {}
 
     /// Sets the handler for redirects.
-    @available(*, unavailable, renamed: "setter:redirectHandler(_:)", message: "It is called for redirects only.")
+    @available(*, unavailable, renamed: "setter:redirectHandler(_:)", message: "The handler is called for redirects only.")
     public final func setRedirectResponseBlock(
         _ block: ((Any, URLRequest, URLResponse?) -> URLRequest?)?
     ) {}
 
     /// Sets the handler for stored responses.
-    @available(*, unavailable, renamed: "setter:cacheResponseHandler(_:)", message: "It receives a CacheCandidate.")
+    @available(*, unavailable, renamed: "setter:cacheResponseHandler(_:)", message: "The handler receives a CacheCandidate.")
     public final func setCacheResponseBlock(_ block: ((Any, CachedURLResponse) -> CachedURLResponse?)?) {}
 
     /// Sets the handler for challenges.
-    @available(*, unavailable, renamed: "setter:authenticationChallengeHandler(_:)", message: "It may reply later.")
+    @available(*, unavailable, renamed: "setter:authenticationChallengeHandler(_:)", message: "The handler may reply later.")
     public final func setWillSendRequestForAuthenticationChallengeBlock(
         _ block: ((Any, URLAuthenticationChallenge) -> Void)?
     ) {}

@@ -111,7 +111,7 @@ extension NextStep {
         var event: RetryEvent?
         /// Whether the step answers a challenge, so that it continues where redirects have led.
         var answersChallenge = false
-        /// Whether the policy makes the retry, so that it counts.
+        /// Whether the policy makes the retry, which then counts towards its limit.
         var isCounted = false
         /// The gate that closes after a failure that other requests would also meet.
         var gate: GateClosure?
@@ -150,7 +150,7 @@ extension NextStep {
             }
             decision.record.note(facts)
             decision.retry(under: policy, facts, head, failure, random)
-        // An error of another type comes from a worker or from user code, which would only repeat it.
+        // An error of any other type comes from a worker or from user code, which would only repeat it.
         case .failed: break
         }
         return decision

@@ -10,7 +10,7 @@ struct RetryRecord {
     private var furthest: Int64 = 0
     /// The number of consecutive immediate retries.
     var immediateInARow = 0
-    /// When the first attempt began, on the clock; nil before that, and without a policy.
+    /// The time on the clock when the first attempt began; nil before that, and without a policy.
     var began: UInt64?
     /// The reason why the last failure was not retried.
     var refusal: RetryEvent.Refusal?

@@ -39,12 +39,12 @@ public final class TypedOperation<Value: Sendable>: HTTPRequestHandle {
     ///
     /// - Parameters:
     ///   - operation: The underlying operation.
-    ///   - type: The type of the objects created by the operation's serializer. For an object of another type,
+    ///   - type: The type of the objects created by the operation's serializer. For an object of a different type,
     ///     ``result`` is a failure.
     public init(_ operation: HTTPRequestOperation, as type: Value.Type = Value.self) { self.operation = operation }
 
     /// The value, or the reason why it is missing: the operation's `error`, or `URLError.cannotParseResponse` if the
-    /// response was empty or of another type. The result is nil until the operation has finished.
+    /// response was empty or of a different type. The result is nil until the operation has finished.
     public var result: Result<Value, any Error>? {
         guard operation.isFinished else { return nil }
         if let error = operation.error { return .failure(error) }

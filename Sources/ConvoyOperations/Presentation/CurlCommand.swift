@@ -276,9 +276,9 @@ extension CookieStorage {
 }
 
 /// Quoting for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2) that preserves each byte of a
-/// text.
+/// string.
 package enum ShellText {
-    /// Returns a text as one word of a command.
+    /// Returns a string as one word of a command.
     ///
     /// Control characters, which a terminal would obey when the command is printed, are produced by `printf` inside a
     /// command substitution. The substitution removes trailing line feeds, so the text must not end with one.
@@ -307,7 +307,7 @@ package enum ShellText {
         return "printf '\(format)'"
     }
 
-    /// Whether a text can be a word, plain or quoted, and can be printed safely.
+    /// Whether a string can be a word, plain or quoted, and can be printed safely.
     static func isText(_ bytes: Data) -> Bool {
         guard let text = String(validating: bytes, as: UTF8.self) else { return false }
         return !text.unicodeScalars.contains { isControl($0) && $0 != "\n" && $0 != "\t" }

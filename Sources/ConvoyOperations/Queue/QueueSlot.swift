@@ -16,21 +16,22 @@ struct QueueSlot {
     }
 
     enum Stage: UInt8 {
-        /// Empty.
+        /// The slot is empty.
         case free
-        /// Not ready because of dependencies, a pause, or its own condition.
+        /// The operation is not ready because of dependencies, a pause, or its own condition.
         case waiting
-        /// Ready, but added behind a barrier.
+        /// The operation is ready, but was added behind a barrier.
         case held
-        /// In the lanes, lacking only a slot.
+        /// The operation is in the lanes and needs only a slot.
         case ready
-        /// Exempt from limits and suspension: it was cancelled, refused or dropped, and only has to finish.
+        /// The operation is exempt from limits and suspension: it was cancelled, refused or dropped, and only has to
+        /// finish.
         case exempt
-        /// Ready without needing a slot. It starts unless the queue is suspended.
+        /// The operation is ready and needs no slot. It starts unless the queue is suspended.
         case slotless
-        /// Has a slot, and waits for a worker.
+        /// The operation has a slot, and waits for a worker.
         case granted
-        /// Has a slot, and `start()` was called or is about to be.
+        /// The operation has a slot, and `start()` was called or is about to be.
         case running
     }
 
@@ -45,7 +46,7 @@ struct QueueSlot {
         static let holdsHost = Flags(rawValue: 16)
         /// Uses a reserved place. Has no meaning after the operation was added.
         static let reserved = Flags(rawValue: 32)
-        /// Uses no slot.
+        /// The operation uses no slot.
         static let slotless = Flags(rawValue: 64)
         /// Executes with a slot of the queue, and waits for one of the host that it was redirected to.
         static let redirected = Flags(rawValue: 128)

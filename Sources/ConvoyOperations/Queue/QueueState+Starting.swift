@@ -15,7 +15,7 @@ extension QueueState {
             case tell(ScheduledOperation, gateOpensAt: UInt64)
             /// Let a host, or with nil all hosts, start operations again at the given time.
             case resumeStarts(HostKey?)
-            /// Create more workers with these numbers, one bit each.
+            /// Create more workers with the given numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
             /// Let a redirected operation continue.
             case goOn(@Sendable () -> Void)

@@ -41,7 +41,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// An empty mirror, so that `dump` prints no secrets of a request.
     open var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 
-    /// Whether the operation has all of these traits. Takes no lock.
+    /// Returns whether the operation has all of the given traits. Takes no lock.
     final func has(_ wanted: OperationTraits) -> Bool {
         OperationTraits(rawValue: traits.load(ordering: .sequentiallyConsistent)).contains(wanted)
     }

@@ -244,9 +244,9 @@ final class Scheduler: @unchecked Sendable {
     // MARK: Timers
 
     private enum TimerPurpose: Hashable {
-        /// To open the gate of a host.
+        /// Opens the gate of a host.
         case gate(ObjectIdentifier)
-        /// To let a host, or with nil all hosts, start operations again.
+        /// Lets a host, or all hosts if nil, start operations again.
         case starts(ObjectIdentifier?)
     }
 

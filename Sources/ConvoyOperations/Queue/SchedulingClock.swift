@@ -6,8 +6,7 @@ package protocol SchedulingClock: Sendable {
     /// The time since a fixed moment in the past.
     var now: UInt64 { get }
 
-    /// Calls `block` once, on any thread, when `now` has reached `deadline` or later, unless the timer is cancelled
-    /// first.
+    /// Calls `block` once, on any thread, when `now` is at or after `deadline`, unless the timer is cancelled first.
     ///
     /// The clock retains the timer.
     @discardableResult

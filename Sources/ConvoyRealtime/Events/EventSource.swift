@@ -18,15 +18,15 @@ import FoundationNetworking
 /// redirects, proxies and monitors. It accepts `text/event-stream`, unless the request has its own `Accept`, uses no
 /// cache, and sends the last identifier in `Last-Event-ID`, so that the server can continue after that event. (An
 /// identifier with control characters, or of more than 4 KiB, is not sent.) As in browsers, an identifier stays valid
-/// until an event has another one, even across connections. As the standard requires, a permanent redirect is followed
+/// until an event has a new one, even across connections. As the standard requires, a permanent redirect is followed
 /// again for each connection.
 ///
 /// **Reconnecting.** If ``reconnects`` is set, by default for a GET but not for a POST, the source reconnects when a
 /// connection ends: after ``retryInterval`` or, while connections bring no events, after growing delays of up to
 /// ``maximumRetryInterval``. Without a network, it waits until the network returns, and then reconnects immediately.
-/// The source ends permanently after a status other than 200 (successfully after a 204), after another content type,
-/// after an error that another connection cannot fix, and, unless ``reconnectsAfterExcess`` is set, after a line or an
-/// event that is too long. It does not use `retryPolicy`.
+/// The source ends permanently after a status other than 200 (successfully after a 204), after an unexpected content
+/// type, after an error that another connection cannot fix, and, unless ``reconnectsAfterExcess`` is set, after a line
+/// or an event that is too long. It does not use `retryPolicy`.
 ///
 /// **As an operation**, a source executes until it is closed, and its dependents wait until then. To wait only until it
 /// is open, depend on ``opening``. A source takes no slot of a `RequestOperationQueue` or of a host, and ignores the
@@ -321,7 +321,7 @@ struct EventHandlers: Sendable {
     var event: (@Sendable (EventSource, ServerSentEvent) -> Void)?
     var comment: (@Sendable (EventSource, String) -> Void)?
     var reconnect: (@Sendable (EventSource, EventSourceInterruption) -> Void)?
-    /// By event type, in the order of their addition.
+    /// The listeners by event type, in the order in which they were added.
     var listeners: [String: [Listener]] = [:]
     /// Listeners for events of all types, added for views.
     var observers: [Listener] = []

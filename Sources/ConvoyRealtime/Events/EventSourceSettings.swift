@@ -122,7 +122,7 @@ final class EventSourceStates: Sendable {
         }
     }
 
-    /// The current state and all later ones.
+    /// A sequence of the current state and all later ones.
     var sequence: AsyncStream<EventSourceState> {
         let (stream, continuation) = AsyncStream.makeStream(of: EventSourceState.self)
         let number = state.withLock { state in

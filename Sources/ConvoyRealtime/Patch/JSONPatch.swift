@@ -279,7 +279,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         /// The array that should contain the location has no such index: the token is not a number, or has leading
         /// zeros.
         case invalidIndex
-        /// The index is beyond the end of the array, which has this many elements.
+        /// The index is beyond the end of the array, which has the given number of elements.
         case indexOutOfBounds(count: Int)
         /// The value differs from the expected one.
         case testFailed

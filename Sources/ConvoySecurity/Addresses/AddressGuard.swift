@@ -67,12 +67,12 @@ public struct AddressGuard: Sendable, Hashable {
             IPNetwork(bytes: [UInt8](repeating: 0, count: 15) + [1], 128),
         ], [], .refused)
 
-    /// Returns a copy of the guard that also allows these networks, unless they are denied.
+    /// Returns a copy of the guard that also allows the given networks, unless they are denied.
     public func allowing(_ networks: IPNetwork...) -> AddressGuard {
         AddressGuard(allowedNetworks + networks, deniedNetworks, rest)
     }
 
-    /// Returns a copy of the guard that also refuses these networks.
+    /// Returns a copy of the guard that also refuses the given networks.
     public func denying(_ networks: IPNetwork...) -> AddressGuard {
         AddressGuard(allowedNetworks, deniedNetworks + networks, rest)
     }

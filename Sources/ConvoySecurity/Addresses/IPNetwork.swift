@@ -63,7 +63,7 @@ extension IPNetwork: CustomStringConvertible {
     public var description: String { "\(address)/\(prefixLength)" }
 }
 
-/// An error for a text that is not a valid pin, host pattern or network of IP addresses.
+/// An error for a string that is not a valid pin, host pattern or network of IP addresses.
 public enum SecurityTextError: Error, Hashable, Sendable, SelfDescribingError {
     /// The text is not a ``PublicKeyPin``.
     case notAPin(String)

@@ -93,7 +93,7 @@ extension DigestChallenge {
         return "username*=UTF-8''\(Self.percentEncoded(user))"
     }
 
-    /// Percent-encodes a text by RFC 8187, section 3.2.1.
+    /// Percent-encodes a string by RFC 8187, section 3.2.1.
     private static func percentEncoded(_ text: String) -> String {
         var bytes: [UInt8] = []
         for byte in text.utf8 {

@@ -149,6 +149,6 @@ enum HashFunction: Sendable, Hashable {
         return Data(digest[..<Int(count)]).hexadecimalString
     }
 
-    /// Returns the hash of a text, encoded as UTF-8.
+    /// Returns the hash of a string, encoded as UTF-8.
     func hexadecimalDigest(of text: String) -> String? { hexadecimalDigest(of: Array(text.utf8)) }
 }

@@ -122,7 +122,7 @@ package enum BasicAuthorization {
         return "Basic \(Data("\(user):\(password)".utf8).base64EncodedString())"
     }
 
-    /// Returns whether a text contains no control characters, neither ASCII nor Unicode.
+    /// Returns whether a string contains no control characters, neither ASCII nor Unicode.
     static func isSendable(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
     }

@@ -30,7 +30,7 @@ enum PEM {
     /// The first byte of every DER structure that files contain.
     static let sequenceTag: UInt8 = 0x30
 
-    /// Returns the blocks of a text. A block without an END line is damaged and has an empty text.
+    /// Returns the blocks in a string. A block without an END line is damaged and has empty text.
     static func blocks(in data: Data) -> [Block] {
         guard data.range(of: Data("-----BEGIN ".utf8)) != nil else { return [] }
         let text = String(decoding: data, as: UTF8.self)

@@ -153,14 +153,14 @@ public final class HSTSStore: Sendable {
 
 /// An error that prevents the file of an `HSTSStore` from being used.
 public enum HSTSStoreError: Error, Sendable, Hashable {
-    /// The file cannot be read: its path, and the reason.
+    /// The file cannot be read. The values are its path and the reason.
     case cannotRead(String, reason: String)
-    /// The file cannot be written: its path, and the reason.
+    /// The file cannot be written. The values are its path and the reason.
     case cannotWrite(String, reason: String)
-    /// The file is damaged or has another format: its path, and the line number.
+    /// The file is damaged or not an HSTS file. The values are its path and the line number.
     case isDamaged(String, line: Int)
-    /// Another user may have written the file, or can change it: its path, and the reason. The file has not been
-    /// changed.
+    /// Another user may have written the file, or can change it. The file has not been changed. The values are its path
+    /// and the reason.
     case isUnsafe(String, reason: String)
 }
 

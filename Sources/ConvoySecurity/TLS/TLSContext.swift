@@ -66,7 +66,7 @@ package final class TLSContext: Sendable {
     }
     private static let known = Locked<[TLSSettings: WeakContext]>([:])
 
-    /// Returns the context for these settings.
+    /// Returns the context for the given settings.
     static func shared(for settings: TLSSettings) -> TLSContext {
         known.withLock { known in
             if let context = known[settings]?.context { return context }
@@ -87,8 +87,8 @@ package final class TLSContext: Sendable {
 
     var material: Material? { state.withLock { $0.material } }
 
-    /// A text that identifies the client certificate; nil if none is configured. It is the digest of the certificate if
-    /// it has been loaded, and the identity of the object before that. Does not read files or request a passphrase.
+    /// A string that identifies the client certificate; nil if none is configured. It is the digest of the certificate
+    /// if it has been loaded, and the identity of the object before that. Does not read files or request a passphrase.
     package var clientCertificate: String? {
         settings.identity.map { material?.certificateDigest ?? "\(ObjectIdentifier($0))" }
     }

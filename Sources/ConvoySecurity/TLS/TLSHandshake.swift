@@ -260,7 +260,7 @@ enum TLSParameters {
         guard identity.use(in: context) else { throw .refused(lastError) }
     }
 
-    /// Returns whether a text is a plain cipher suite name. OpenSSL's cipher strings could also lower the security
+    /// Returns whether a string is a plain cipher suite name. OpenSSL's cipher strings could also lower the security
     /// level or denote groups of suites. Group names like `aNULL` contain no hyphen.
     private static func isName(_ text: String) -> Bool {
         text.utf8.contains { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }

@@ -17,10 +17,10 @@ package final class RevocationLists: @unchecked Sendable {
 
     deinit { convoy_crl_stack_free(pointer) }
 
-    /// Throws if these files cannot be read as revocation lists. Blocks.
+    /// Throws if the given files cannot be read as revocation lists. Blocks.
     package static func check(_ files: [URL]) throws(CertificateError) { _ = try read(files) }
 
-    /// Returns the lists of these files, or nil for no files. Blocks.
+    /// Returns the revocation lists in the given files, or nil if there are no files. Blocks.
     static func read(_ files: [URL]) throws(CertificateError) -> RevocationLists? {
         guard !files.isEmpty else { return nil }
         let lists = RevocationLists()

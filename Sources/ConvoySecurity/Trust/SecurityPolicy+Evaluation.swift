@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 
 extension SecurityPolicy {
-    /// Evaluates whether to trust a server that presented these certificates. The counterpart of
+    /// Evaluates whether to trust a server that presented the given certificates. The counterpart of
     /// `evaluateServerTrust:forDomain:`.
     ///
     /// The order of evaluation is that of AFNetworking. A policy that allows invalid certificates and validates names

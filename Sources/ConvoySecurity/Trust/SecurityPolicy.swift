@@ -100,10 +100,10 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Creates a policy that pins keys by their hashes.
     ///
     /// - Parameters:
-    ///   - publicKeyPins: texts of the form "sha256/" followed by Base64.
+    ///   - publicKeyPins: strings of the form "sha256/" followed by Base64.
     ///   - backupPins: the pins of keys that are not in use yet.
     ///   - pinsExpire: the time at which the pins expire; nil for never.
-    /// - Throws: `SecurityTextError` if a text is not a pin.
+    /// - Throws: `SecurityTextError` if a string is not a pin.
     public init(
         publicKeyPins: [String], backupPins: [String] = [], pinsExpire: Date? = nil
     ) throws(SecurityTextError) {
@@ -226,7 +226,10 @@ extension SecurityPolicy {
 // reporting an unknown name.
 
 /// The policy for server certificates.
-@available(*, unavailable, renamed: "SecurityPolicy", message: "It is a value. Set a manager's securityPolicy.")
+@available(
+    *, unavailable, renamed: "SecurityPolicy",
+    message: "SecurityPolicy is a value type. Set a manager's securityPolicy."
+)
 public final class AFSecurityPolicy: Sendable {
     /// Returns the policy that trusts the system's authorities.
     @available(*, unavailable, renamed: "SecurityPolicy.default")

@@ -8,7 +8,7 @@ public struct ServerTrust: Sendable, Hashable {
     /// The certificates as the server sent them: its own certificate, followed by the intermediate ones.
     public let certificates: [Certificate]
 
-    /// Creates a server trust from these certificates, starting with the server's own.
+    /// Creates a server trust from the given certificates, starting with the server's own.
     public init(certificates: [Certificate]) { self.certificates = certificates }
 
     /// Creates a server trust from the certificates of a handshake.

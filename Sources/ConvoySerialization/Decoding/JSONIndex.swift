@@ -24,8 +24,8 @@ struct JSONToken {
 /// The positions of all values in a JSON text, as a flat array of tokens in document order.
 ///
 /// A container precedes its contents. In an object, keys and values alternate. The text of strings and numbers is not
-/// copied until a value is requested. A text is indexed only if it is strictly valid (RFC 8259, UTF-8), so that it can
-/// be decoded without further checks.
+/// copied until a value is requested. Text is indexed only if it is strictly valid (RFC 8259, UTF-8), so that it can be
+/// decoded without further checks.
 ///
 /// The index refers to the bytes it was created from. If it outlives them, ``keepBytes()`` copies them.
 final class JSONIndex {
@@ -37,7 +37,7 @@ final class JSONIndex {
     let null: Int
     let options: JSONDecodingOptions
 
-    /// Indexes a text; nil if the text is not strict JSON, or is nested deeper than the limit.
+    /// Indexes text; nil if the text is not strict JSON, or is nested deeper than the limit.
     init?(_ text: UnsafeRawBufferPointer, maximumDepth: Int, options: JSONDecodingOptions) {
         // Offsets are 32-bit numbers.
         guard let start = text.baseAddress, text.count < 1 << 31 else { return nil }

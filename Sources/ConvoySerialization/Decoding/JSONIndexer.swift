@@ -3,8 +3,8 @@ import Foundation
 
 /// An indexer that finds all values in a JSON text in a single pass, without recursion.
 ///
-/// The indexer accepts exactly the texts that RFC 8259 defines. It rejects commas before a closing bracket, byte-order
-/// marks, numbers with leading zeros, unpaired surrogates and invalid UTF-8.
+/// The indexer accepts exactly the JSON texts that RFC 8259 defines. It rejects commas before a closing bracket,
+/// byte-order marks, numbers with leading zeros, unpaired surrogates and invalid UTF-8.
 struct JSONIndexer {
     private(set) var tokens: JSONTokens
     private let start: UnsafePointer<UInt8>
@@ -21,7 +21,7 @@ struct JSONIndexer {
         tokens = JSONTokens(capacity: max(16, count / 8))
     }
 
-    /// Indexes the text, and returns whether it is valid. The tokens are complete only for valid texts.
+    /// Indexes the text, and returns whether it is valid. The tokens are complete only for valid text.
     mutating func index() -> Bool {
         var container = -1
         var depth = 0

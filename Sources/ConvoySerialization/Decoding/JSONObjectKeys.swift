@@ -100,7 +100,7 @@ enum SnakeCase {
         return String(key[..<first]) + name + String(key[key.index(after: last)...])
     }
 
-    /// Returns whether a key is converted to a name, for ASCII texts; nil if `converted(_:)` must decide.
+    /// Returns whether a key is converted to a name, for ASCII strings; nil if `converted(_:)` must decide.
     static func matches(_ key: UnsafeBufferPointer<UInt8>, _ name: UnsafeBufferPointer<UInt8>) -> Bool? {
         guard key.count >= name.count, key.first.map(ASCII.lowercased) == name.first.map(ASCII.lowercased) else {
             return false

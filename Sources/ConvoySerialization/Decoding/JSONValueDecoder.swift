@@ -4,7 +4,7 @@ extension JSONDecoder {
     /// Decodes as `decode(_:from:)` does, with the same values and errors, but in a third of the time.
     ///
     /// Texts that are not strict JSON in UTF-8 are passed to Foundation, which accepts some of them and throws its
-    /// errors for the others. All texts are passed to Foundation if the decoder is a subclass or allows JSON5.
+    /// errors for the others. All text is passed to Foundation if the decoder is a subclass or allows JSON5.
     package func decodeIndexed<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
         try decodePlain(type, from: data, maximumDepth: 512) ?? decode(type, from: data)
     }

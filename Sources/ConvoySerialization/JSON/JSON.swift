@@ -47,13 +47,13 @@ public enum JSON: Sendable {
         return value
     }
 
-    /// The member of an object with this key; nil if the key is missing or the value is not an object.
+    /// The member of an object with the given key; nil if the key is missing or the value is not an object.
     public subscript(key: String) -> JSON? {
         guard case .object(let object) = self else { return nil }
         return object[key]
     }
 
-    /// The element of an array at this index; nil if the index is out of range or the value is not an array.
+    /// The element of an array at the given index; nil if the index is out of range or the value is not an array.
     public subscript(index: Int) -> JSON? {
         guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
         return elements[index]

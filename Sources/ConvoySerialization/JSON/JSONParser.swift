@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A parser for JSON in UTF-8 (RFC 8259), which can also locate values in a text.
+/// A parser for JSON in UTF-8 (RFC 8259), which can also locate values in the text.
 package struct JSONParser {
     private let bytes: [UInt8]
     private var index = 0
@@ -275,14 +275,14 @@ public struct JSONSyntaxError: Error, Sendable, Equatable, SelfDescribingError {
     }
 }
 
-/// A position in a text. Both numbers start at 1.
+/// A position in text. Both numbers start at 1.
 public struct JSONPosition: Sendable, Equatable {
     /// The line number.
     public var line = 1
     /// The column, in UTF-8 bytes.
     public var column = 1
 
-    /// Creates the position at the start of a text.
+    /// Creates the position at the start of the text.
     public init() {}
 
     /// Creates the position of the byte at an offset.

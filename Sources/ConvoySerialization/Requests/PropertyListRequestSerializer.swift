@@ -67,7 +67,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
             return double
         case .string(let value):
             guard format != .xml || PropertyListRequestSerializer.isXML(value) else {
-                throw invalid("A text contains a character that XML cannot represent.")
+                throw invalid("A string contains a character that XML cannot represent.")
             }
             return value
         case .data(let value): return value

@@ -237,7 +237,7 @@ public enum RequestSerializationFailure: String, Sendable, Hashable {
     case invalidParameters
     /// The parameters are nested deeper than ``ParameterValue/maximumDepth``.
     case parametersTooDeep
-    /// A text cannot be represented in the serializer's string encoding.
+    /// A string cannot be represented in the serializer's string encoding.
     case invalidText
     /// A URL is not a file URL, or its file cannot be read.
     case unusableFile

@@ -72,7 +72,8 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         return data
     }
 
-    /// Returns whether the status is acceptable and all content types are, so that the headers are not needed.
+    /// Returns whether a response with the given status is acceptable whatever its headers. This requires that all
+    /// content types are acceptable.
     public func acceptsWithoutHeaders(statusCode: Int) -> Bool {
         acceptableContentTypes == nil && (acceptableStatusCodes?.contains(statusCode) ?? true)
     }

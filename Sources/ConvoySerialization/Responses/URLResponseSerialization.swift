@@ -17,8 +17,8 @@ public protocol URLResponseSerialization: Sendable {
     ///   ``URLResponseSerializationErrorKey/responseObject``.
     func responseObject(for response: URLResponse?, data: Data?) throws -> Any?
 
-    /// Returns whether the headers of a response with this status are irrelevant, so that nil can be passed for the
-    /// response, which saves creating it. False by default.
+    /// Returns whether the headers of a response with the given status are irrelevant, so that nil can be passed for
+    /// the response, which saves creating it. False by default.
     func acceptsWithoutHeaders(statusCode: Int) -> Bool
 }
 

@@ -146,7 +146,7 @@ struct XMLInspection {
             isCut
                 ? XMLInspection.cutShort
                 : XMLInspection.error(
-                    code: Int(error.code), "\(text), in line \(error.line), column \(error.int2)."))
+                    code: Int(error.code), "\(text), on line \(error.line), column \(error.int2)."))
     }
 
     private static var cutShort: NSError { error(.prematureDocumentEndError, "The document is truncated.") }
@@ -161,7 +161,7 @@ struct XMLInspection {
 
     // MARK: Processing instructions
 
-    /// Returns the document with spaces inserted at these offsets: `<?x?>` becomes `<?x ?>`, which is equivalent.
+    /// Returns the document with spaces inserted at the given offsets: `<?x?>` becomes `<?x ?>`, which is equivalent.
     private static func spaced(_ data: Data, at places: [Int]) -> Data {
         guard !places.isEmpty else { return data }
         var result = Data(capacity: data.count + places.count)

@@ -46,7 +46,7 @@ package struct WorkStanding: Sendable, Hashable {
     package enum Change: Sendable, Equatable {
         case enqueue
         case becomeDue
-        /// The numbers of dependencies have changed by these amounts.
+        /// The numbers of dependencies have changed by the given amounts.
         case dependencies(open: Int, failed: Int)
         case claim(worker: UUID)
         /// The request of the entry is about to be sent.
@@ -58,7 +58,7 @@ package struct WorkStanding: Sendable, Hashable {
         case cancel, retry, pause, resume
     }
 
-    /// The outcome of an entry, as relevant for its dependents.
+    /// The outcome of an entry, as seen by its dependents.
     package enum Outcome: Sendable { case succeeded, failed }
 
     /// The outcome; nil for an entry that has not ended.
@@ -224,7 +224,7 @@ extension WorkStanding.Change {
 package struct WorkReport: Sendable, Equatable {
     package enum End: Sendable, Equatable {
         case succeeded
-        /// The next attempt may begin after this many microseconds.
+        /// The next attempt may begin after the given number of microseconds.
         case failedForNow(delay: Int64)
         case failed
     }

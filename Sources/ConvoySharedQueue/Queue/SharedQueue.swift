@@ -16,11 +16,12 @@ import Foundation
 ///
 /// ### Guarantees
 ///
-/// When `enqueue` returns, the entries are in the database, all or none. Each entry is executed at least once, unless
-/// it is cancelled or its deadline passes: a worker holds a lease on the entry, and if the worker stops renewing the
-/// lease, another worker gets the entry. If a server receives a request twice, both have the same `Idempotency-Key`. A
-/// file written by a worker appears only when complete. Entries with the same host and tag begin in the order of their
-/// priority and age, as far as their dependencies, times and retries allow. Across hosts this order is approximate.
+/// When `enqueue` returns, either all of the entries are in the database, or none. Each entry is executed at least
+/// once, unless it is cancelled or its deadline passes: a worker holds a lease on the entry, and if the worker stops
+/// renewing the lease, another worker gets the entry. If a server receives a request twice, both have the same
+/// `Idempotency-Key`. A file written by a worker appears only when complete. Entries with the same host and tag begin
+/// in the order of their priority and age, as far as their dependencies, times and retries allow. Across hosts this
+/// order is approximate.
 ///
 /// The article "Sharing work" explains the consequences, and what a disconnected worker may still do.
 ///
@@ -59,7 +60,7 @@ public final class SharedQueue: Sendable {
         try await enqueue([request]).first ?? request.id
     }
 
-    /// Enqueues requests in this order, all or none. They may depend on each other.
+    /// Enqueues all of the requests, in the given order, or none of them. They may depend on each other.
     ///
     /// - Returns: The identifiers of their entries, in the same order.
     /// - Throws: ``SharedQueueError``, in which case nothing was enqueued.
@@ -150,7 +151,7 @@ public final class SharedQueue: Sendable {
         return try await thread.perform { store throws(SharedQueueError) in try store.apply(change, to: filter) }
     }
 
-    /// Removes entries that have ended and have not changed for this many seconds, and returns their number.
+    /// Removes entries that have ended and have not changed for the given number of seconds, and returns their number.
     @discardableResult
     public func purge(_ filter: Filter, olderThan age: TimeInterval = 0) async throws(SharedQueueError) -> Int {
         let (filter, age) = (filter.work, SharedRequest.microseconds(age))

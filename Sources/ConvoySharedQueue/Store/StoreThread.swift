@@ -123,7 +123,7 @@ package final class Interruption: @unchecked Sendable {
 
     package init() {}
 
-    /// Waits for this time, or until interrupted. Returns whether the wait was interrupted.
+    /// Waits for the given time, or until interrupted. Returns whether the wait was interrupted.
     package func wait(milliseconds: Int) -> Bool {
         condition.lock()
         defer { condition.unlock() }

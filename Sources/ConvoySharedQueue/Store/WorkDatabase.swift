@@ -56,7 +56,7 @@ package enum WorkValue: Sendable, Hashable {
     package static func id(_ value: UUID?) -> WorkValue { .text(value?.uuidString.lowercased()) }
 }
 
-/// A row of a result. A column that is missing or has another type reads as nil.
+/// A row of a result. A column that is missing or has a different type reads as nil.
 package struct WorkRow: Sendable {
     package var columns: [WorkValue]
 

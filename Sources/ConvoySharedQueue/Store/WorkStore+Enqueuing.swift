@@ -37,7 +37,7 @@ extension WorkStore {
     /// The time by which each step of priority moves an entry forward, in microseconds: 15 minutes.
     static let priorityStep: Int64 = 900_000_000
 
-    /// Adds entries in this order, all or none.
+    /// Adds all of the entries, in the given order, or none of them.
     ///
     /// - Returns: The identifiers of the entries; for an item with the unique key of an existing entry, that entry's
     ///   identifier.

@@ -109,7 +109,7 @@ extension WorkStore {
 
     // MARK: Workers
 
-    /// Adds a worker whose leases last for this many microseconds from now.
+    /// Adds a worker whose leases last for the given number of microseconds from now.
     package func register(_ worker: UUID, name: String, jobs: Int, lasting: Int64) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in
             let now = try now()

@@ -138,8 +138,8 @@ final class WorkAttempt: @unchecked Sendable {
         }
     }
 
-    /// Checks the lease before a complete download gets its name, and stores a mark from which the next attempt
-    /// recognizes the file, in case this one cannot report it. Blocks.
+    /// Checks the lease before the file of a complete download is renamed to its final name, and stores a mark from
+    /// which the next attempt recognizes the file, in case this one cannot report it. Blocks.
     private func willCommit(_ partialFile: String, as place: URL) throws {
         guard mayGoOn else { throw SharedQueueError.closed }
         let mark = FinishedFile(partialFile, as: place)?.mark ?? ""

@@ -90,7 +90,7 @@ package struct ExactString: Sendable, Hashable {
 }
 
 extension String {
-    /// Returns whether both texts have the same bytes.
+    /// Returns whether both strings have the same bytes.
     package func isExactly(_ other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isEqual = utf8.withContiguousStorageIfAvailable { one in

@@ -46,10 +46,10 @@ package struct SafeFieldValue: Hashable, Sendable {
         return String(scalars)
     }
 
-    /// Creates a value from a text returned by ``text``.
+    /// Creates a value from a string returned by ``text``.
     package init?(text: String) { self.init(Self.bytes(of: text)) }
 
-    /// Decodes a text returned by ``text`` to bytes.
+    /// Decodes a string returned by ``text`` to bytes.
     package static func bytes(of text: String) -> [UInt8] {
         guard isEscaped(text) else { return Array(text.utf8) }
         var bytes: [UInt8] = []
@@ -63,7 +63,7 @@ package struct SafeFieldValue: Hashable, Sendable {
         return bytes
     }
 
-    /// Returns whether a text contains private-use characters that represent bytes.
+    /// Returns whether a string contains private-use characters that represent bytes.
     package static func isEscaped(_ text: String) -> Bool {
         // Fast path: only characters of plane 16 begin with this byte, and they are rare.
         text.utf8.contains(0xF4) && text.unicodeScalars.contains { escapes.contains($0) }
@@ -74,7 +74,7 @@ package struct SafeFieldValue: Hashable, Sendable {
 
     // MARK: As one character for each byte
 
-    /// Creates a value from a text that has one character per byte, as the cache represents fields.
+    /// Creates a value from a string that has one character per byte, as the cache represents fields.
     package init?(latin1 text: String) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count)

@@ -71,7 +71,7 @@ package enum StatusText {
     /// Returns the text of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which is part of AFNetworking's
     /// error messages.
     ///
-    /// Foundation on Linux returns different texts ("Not Found" instead of "not found"). If Apple has only a generic
+    /// Foundation on Linux returns different strings ("Not Found" instead of "not found"). If Apple has only a generic
     /// text for a status ("client error"), this returns the reason phrase.
     package static func localizedString(_ code: Int) -> String {
         switch code {

@@ -8,7 +8,7 @@ package enum Redaction {
     /// The replacement for a secret.
     package static let mask = "***"
 
-    /// Redacts a URL, or a text that was intended as a URL.
+    /// Redacts a URL, or a string that was intended as a URL.
     package static func url(_ text: String, _ secrets: SecretClassifier = .standard) -> String {
         guard mayHaveSecrets(text) else { return text }
         let bytes = Array(text.utf8)
@@ -16,7 +16,7 @@ package enum Redaction {
         return string(bytes[..<start] + hierarchy(bytes[start...], secrets))
     }
 
-    /// Redacts all URLs in a text.
+    /// Redacts all URLs in a string.
     package static func text(_ text: String, _ secrets: SecretClassifier = .standard) -> String {
         guard mayHaveSecrets(text) else { return text }
         var result: [UInt8] = [], rest = Array(text.utf8)[...]
@@ -64,7 +64,8 @@ package enum Redaction {
         }
     }
 
-    /// Returns whether the text contains a character that can introduce a secret. Most texts do not, and need no copy.
+    /// Returns whether the text contains a character that can introduce a secret. Most strings do not, and need no
+    /// copy.
     private static func mayHaveSecrets(_ text: String) -> Bool {
         var previous: UInt8 = 0
         return text.utf8.contains { byte in
@@ -109,7 +110,7 @@ package enum Redaction {
 
     // MARK: User information
 
-    /// Returns the index of the `@` that ends the user information in a text that begins with an authority, or nil
+    /// Returns the index of the `@` that ends the user information in a string that begins with an authority, or nil
     /// without user information.
     ///
     /// - Parameter last: the index of the last `@` of the text; nil if it contains none.
@@ -134,7 +135,7 @@ package enum Redaction {
 
     // MARK: Parts of URLs
 
-    /// Redacts one word of a text. The word is a URL if it contains slashes, a scheme, or a user name and password.
+    /// Redacts one word of a string. The word is a URL if it contains slashes, a scheme, or a user name and password.
     private static func word(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
         if SecretName.isWebToken(text) { return Array(mask.utf8) }
         if let start = endOfScheme(text) { return text[..<start] + hierarchy(text[start...], secrets) }
@@ -268,8 +269,8 @@ package enum URLUserInfo {
         return parts.text
     }
 
-    /// Returns the text without anything that could be user information, in any spelling, including texts in which RFC
-    /// 3986 recognizes no authority, for example `http:/user:password@host`. For display only.
+    /// Returns the text without anything that could be user information, in any spelling, including strings in which
+    /// RFC 3986 recognizes no authority, for example `http:/user:password@host`. For display only.
     package static func removedFromAnySpelling(_ text: String) -> String {
         guard text.utf8.contains(where: { $0 == separator || $0 == UInt8(ascii: "%") }) else { return text }
         let bytes = Array(text.utf8)

@@ -51,7 +51,7 @@ package enum SecretName {
         }
     }
 
-    /// Returns whether a text is a JSON Web Token: it begins with the Base64 of `{"` and has at least three parts.
+    /// Returns whether a string is a JSON Web Token: it begins with the Base64 of `{"` and has at least three parts.
     static func isWebToken(_ text: some Collection<UInt8>) -> Bool {
         guard text.count >= 16, text.starts(with: "eyJ".utf8) else { return false }
         var dots = 0

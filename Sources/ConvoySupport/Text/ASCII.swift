@@ -15,7 +15,7 @@
             || byte == UInt8(ascii: "\n")
     }
 
-    /// Returns whether two texts are equal, ignoring the case of ASCII letters.
+    /// Returns whether two strings are equal, ignoring the case of ASCII letters.
     @inlinable package static func equalIgnoringCase(
         _ one: some Collection<UInt8>, _ other: some Collection<UInt8>
     ) -> Bool {

@@ -111,7 +111,7 @@ package struct Charset: Sendable {
 // MARK: The charset of a body
 
 extension Charset {
-    /// Returns the charset of a text: determined by its byte-order mark, or else by the label, or else the fallback
+    /// Returns the charset of text: determined by its byte-order mark, or else by the label, or else the fallback
     /// (WHATWG, Encoding, section 6).
     ///
     /// - Parameters:

@@ -4,8 +4,8 @@ import Foundation
 ///
 /// All comparisons of hosts use this type, so that trust, HSTS, cookies, proxies, reachability and settings follow the
 /// same rules: case, brackets and one trailing dot are ignored. Trust and credentials accept only ASCII names, as they
-/// appear in URLs, because a conversion would make different texts equal. Cookies, proxies and overrides convert other
-/// scripts (UTS 46).
+/// appear in URLs, because a conversion would make different strings equal. Cookies, proxies and overrides convert
+/// other scripts (UTS 46).
 package struct HostName: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         /// A DNS name in lower case, without a final dot.

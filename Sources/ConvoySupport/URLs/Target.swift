@@ -4,8 +4,8 @@ import Foundation
 /// credentials.
 ///
 /// A URL is parsed once, on entry, and all spellings of a target are equal: `HTTP://%45xample.COM:080` and
-/// `http://example.com`. No other code compares the texts of URLs, which can be written in several ways. Names that may
-/// lead to the same server, for example `example.com` and `example.com.`, are different targets.
+/// `http://example.com`. No other code compares URLs as strings, because a URL can be written in several ways. Names
+/// that may lead to the same server, for example `example.com` and `example.com.`, are different targets.
 package struct Target: Sendable, Hashable {
     /// Whether the scheme is https.
     package let isSecure: Bool
@@ -84,7 +84,7 @@ package struct HTTPAddress: Sendable, Hashable {
     /// Whether the original URL had user information, even if empty. `text` does not contain it.
     package let hasUserInfo: Bool
 
-    /// The reason a text is not an http or https URL.
+    /// The reason a string is not an http or https URL.
     package enum Problem: Error, Equatable {
         case noScheme
         /// The scheme, in lower case.

@@ -66,7 +66,7 @@ struct BehaviourExchange: Sendable {
 
     // MARK: Answers
 
-    /// Returns a response with these bytes; by default, a 200 with the entity.
+    /// Returns a response with the given bytes; by default, a 200 with the entity.
     func whole(_ body: Data? = nil, status: Int = 200) -> TestServer.Response {
         answer(status, [("Accept-Ranges", "bytes")], body ?? entity)
     }
@@ -80,7 +80,7 @@ struct BehaviourExchange: Sendable {
         return part("bytes \(first)-\(last)/\(total ?? String(size))", body: body ?? bytes(first, last))
     }
 
-    /// Returns a 206 with this `Content-Range` and these bytes; by default, with the requested bytes.
+    /// Returns a 206 with the given `Content-Range` and bytes; by default, with the requested bytes.
     func part(_ contentRange: String?, body: Data? = nil) -> TestServer.Response {
         answer(206, contentRange.map { [("Content-Range", $0)] } ?? [], body ?? bytes(offset, last))
     }
@@ -99,7 +99,7 @@ struct BehaviourExchange: Sendable {
         return answer(416, range, Data("no such range".utf8))
     }
 
-    /// Returns a response with this status and the validators, and with a short body if the status allows one.
+    /// Returns a response with the given status and the validators, and with a short body if the status allows one.
     func status(_ status: Int) -> TestServer.Response {
         answer(status, [], status == 204 || status == 304 ? nil : Data("status \(status)".utf8))
     }
@@ -119,7 +119,7 @@ struct BehaviourExchange: Sendable {
 
 /// A gzip encoder (RFC 1952) that uses stored blocks (RFC 1951, section 3.2.4), so it does not need zlib.
 enum StoredGzip {
-    /// Returns a gzip member with these bytes.
+    /// Returns a gzip member with the given bytes.
     static func member(_ data: Data) -> Data {
         var bytes: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]
         bytes.reserveCapacity(data.count + data.count / 60_000 * 5 + 32)

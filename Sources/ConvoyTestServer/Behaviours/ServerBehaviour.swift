@@ -17,7 +17,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case misleadingTrailers
     /// 103 responses before the 206, with their own `ETag`, `Content-Length` and `Content-Range`.
     case misleadingInterimResponses
-    /// Always 200 with the complete body and `Accept-Ranges: none`.
+    /// Always a 200 with the complete body and `Accept-Ranges: none`.
     case ignoresRange
     /// No validators, and different bytes each time; ranges are served.
     case noValidator
@@ -27,7 +27,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case changesBetweenRequests
     /// Like `changesBetweenRequests`, with each representation half as long as the previous one.
     case shrinksBetweenRequests
-    /// 206 with half of the requested range and a correct `Content-Range`, which is allowed.
+    /// A 206 with half of the requested range and a correct `Content-Range`, which is allowed.
     case partOfRange
     /// Every request is redirected to an honest URL.
     case redirectsAlways
@@ -35,7 +35,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case gzip
     /// A gzip body of two members (RFC 1952, section 2.2).
     case gzipOfTwoMembers
-    /// 203 instead of 200.
+    /// A 203 instead of a 200.
     case nonAuthoritative
 
     // MARK: Validators
@@ -120,7 +120,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case unaskedPart
     /// The complete body at first, then always a 206, even without `Range`.
     case unaskedPartLater
-    /// 200 with only the rest of the body, its `Content-Range` and the `ETag` of the complete body.
+    /// A 200 with only the rest of the body, its `Content-Range` and the `ETag` of the complete body.
     case restAsWhole
 
     // MARK: Lengths
@@ -152,7 +152,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Encodings
 
-    /// The unencoded body at first; for a `Range`, the complete body as gzip.
+    /// The unencoded body at first; for a range request, the complete body as gzip.
     case gzipAnswerToRange
     /// The unencoded body at first; the 206 is a part of the gzip bytes, with a `Content-Encoding`.
     case gzipPart
@@ -169,65 +169,65 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Statuses
 
-    /// 416 with the true length for every `Range`.
+    /// A 416 with the true length for every range request.
     case alwaysUnsatisfiable
-    /// 416 with the client's offset as the complete length, although the 200 had a different one.
+    /// A 416 with the client's offset as the complete length, although the 200 had a different one.
     case unsatisfiableAtOffset
     /// Like `unsatisfiableAtOffset`, but the client does not know the length, because the body was sent in chunks.
     case unsatisfiableAtOffsetAfterChunks
-    /// 416 without a `Content-Range`.
+    /// A 416 without a `Content-Range`.
     case unsatisfiableWithoutLength
-    /// 204 for a `Range`.
+    /// A 204 for a range request.
     case noContent
-    /// 200 with an empty body and its own `ETag` for a `Range`.
+    /// A 200 for a range request, with an empty body and its own `ETag`.
     case emptyWhole
-    /// 304 for a `Range`.
+    /// A 304 for a range request.
     case notModified
-    /// 412 for a `Range`.
+    /// A 412 for a range request.
     case preconditionFailed
-    /// 410 for a `Range`.
+    /// A 410 for a range request.
     case gone
-    /// 500 for a `Range`.
+    /// A 500 for a range request.
     case serverError
-    /// 503 for the first request, then honest.
+    /// A 503 for the first request, then honest responses.
     case unavailableAtFirst
-    /// 503 for the second request, honest otherwise.
+    /// A 503 for the second request, and honest responses otherwise.
     case unavailableOnResume
 
     // MARK: Redirects
 
-    /// A `Range` is redirected to a URL with the same bytes and `ETag`.
+    /// A range request is redirected to a URL with the same bytes and `ETag`.
     case redirectsRange
-    /// A `Range` is redirected to a URL with different bytes and a different `ETag`, which ignores `If-Range`.
+    /// A range request is redirected to a URL with different bytes and a different `ETag`, which ignores `If-Range`.
     case redirectsRangeToOtherEntity
-    /// A `Range` is redirected to a URL with different bytes and the same `ETag`.
+    /// A range request is redirected to a URL with different bytes and the same `ETag`.
     case redirectsRangeToEqualEntityTag
-    /// A `Range` is redirected to a URL that responds with 200 and different bytes.
+    /// A range request is redirected to a URL that responds with 200 and different bytes.
     case redirectsRangeToWhole
 
     // MARK: Connections
 
-    /// Most responses are closed normally before their `Content-Length` is reached.
+    /// Most connections are closed normally before the `Content-Length` is reached.
     case cutAtContentLength
-    /// Most responses are reset halfway.
+    /// Most connections are reset halfway through the response.
     case resets
     /// Most responses stop halfway with the connection open, so only a timeout ends them.
     case stalls
-    /// Most responses, in chunks, are closed inside or between chunks.
+    /// Most connections are closed inside or between the chunks of the response.
     case cutInChunks
     /// Neither `Content-Length` nor chunks, and most responses are truncated. A truncated 200 is then acceptable,
     /// because nothing distinguishes it from a complete one (RFC 9112, section 6.3).
     case cutAtConnectionClose
     /// The head of a 206 without a body, as if the request had been a HEAD; the connection stays open.
     case answersLikeHEAD
-    /// Half of the responses are closed before their head ("empty reply").
+    /// Half of the connections are closed before the response head ("empty reply").
     case closesBeforeHead
-    /// Half of the responses are reset before their head.
+    /// Half of the connections are reset before the response head.
     case resetsBeforeHead
     /// Half of the responses end inside their head.
     case cutInHead
-    /// 101 for a `Range`, followed by bytes of another protocol.
+    /// A 101 for a range request, followed by bytes of another protocol.
     case switchesProtocols
-    /// Bytes that are not HTTP for a `Range`.
+    /// A response to a range request that is not HTTP.
     case notHTTP
 }

@@ -16,7 +16,7 @@ extension TestCertificate {
             case ec
             /// EC on the curve P-384.
             case ec384
-            /// RSA with this key size, at least 512. Generating 4096 bits takes seconds.
+            /// RSA with the given key size, at least 512. Generating 4096 bits takes seconds.
             case rsa(bits: Int)
             /// Ed25519.
             case ed25519
@@ -76,11 +76,11 @@ extension TestCertificate {
         /// signed with SHA-256.
         public init() {}
 
-        /// Returns a profile for a server with these hosts, which are names or IP addresses. The first is also the
+        /// Returns a profile for a server with the given hosts, which are names or IP addresses. The first is also the
         /// common name.
         public static func server(_ hosts: String...) -> Self { server(hosts) }
 
-        /// Returns a profile for a server with these hosts, which are names or IP addresses. The first is also the
+        /// Returns a profile for a server with the given hosts, which are names or IP addresses. The first is also the
         /// common name.
         public static func server(_ hosts: [String]) -> Self {
             var profile = Self()
@@ -190,7 +190,7 @@ extension TestCertificate {
         /// The excluded networks.
         public var excludedNetworks: [String]
 
-        /// Creates constraints with these names and networks.
+        /// Creates constraints with the given names and networks.
         public init(
             permittedDNSNames: [String] = [], excludedDNSNames: [String] = [], permittedNetworks: [String] = [],
             excludedNetworks: [String] = []

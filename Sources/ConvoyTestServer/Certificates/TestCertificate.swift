@@ -38,7 +38,7 @@ public final class TestCertificate: Sendable {
 
     /// Creates a new authority, signed by its own key.
     ///
-    /// - Throws: `TestCertificateError` if the profile contains a text that cannot be encoded, or OpenSSL rejects the
+    /// - Throws: `TestCertificateError` if the profile contains a string that cannot be encoded, or OpenSSL rejects the
     ///   key.
     public static func root(
         _ profile: Profile = .authority("Convoy Test Root")
@@ -48,7 +48,7 @@ public final class TestCertificate: Sendable {
 
     /// Creates a self-signed certificate with a new key; by default, for a local server.
     ///
-    /// - Throws: `TestCertificateError` if the profile contains a text that cannot be encoded, or OpenSSL rejects the
+    /// - Throws: `TestCertificateError` if the profile contains a string that cannot be encoded, or OpenSSL rejects the
     ///   key.
     public static func selfSigned(
         _ profile: Profile = .server("localhost", "127.0.0.1")
@@ -61,7 +61,7 @@ public final class TestCertificate: Sendable {
     /// - Parameters:
     ///   - profile: The contents of the new certificate.
     ///   - owner: The certificate whose key is certified, for cross-signing; nil for a new key.
-    /// - Throws: `TestCertificateError` if the profile contains a text that cannot be encoded, or OpenSSL rejects the
+    /// - Throws: `TestCertificateError` if the profile contains a string that cannot be encoded, or OpenSSL rejects the
     ///   key.
     public func issue(
         _ profile: Profile, forKeyOf owner: TestCertificate? = nil
@@ -218,9 +218,9 @@ extension TestCertificate {
 
 /// The errors of `TestCertificate`.
 public enum TestCertificateError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A text of the profile is not a valid IP address or network such as "10.0.0.0/8".
+    /// A string in the profile is not a valid IP address or network such as "10.0.0.0/8".
     case invalidAddress(String)
-    /// A text of the profile is not an object identifier in dotted digits.
+    /// A string in the profile is not an object identifier in dotted digits.
     case invalidObjectIdentifier(String)
     /// The issuer's key cannot sign with this digest, such as MD5 with an EC key.
     case unsupportedDigest(String)

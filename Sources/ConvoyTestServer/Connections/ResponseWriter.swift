@@ -9,7 +9,7 @@ struct ResponseWriter {
     enum Step {
         /// Call again.
         case more
-        /// Call again at this time, in nanoseconds.
+        /// Call again at the given time, in nanoseconds.
         case wait(until: UInt64)
         /// Call again when the gate is open.
         case hold(TestServer.Gate)

@@ -192,7 +192,7 @@ final class TLSSession {
         }
     }
 
-    /// Encrypts all of these bytes for the client. Returns false on failure.
+    /// Encrypts all of the given bytes for the client. Returns false on failure.
     func write(_ bytes: UnsafeRawBufferPointer) -> Bool {
         ERR_clear_error()
         guard SSL_write(ssl, bytes.baseAddress, Int32(bytes.count)) == Int32(bytes.count) else {

@@ -34,7 +34,7 @@ extension OptionTable {
             "1 to 10000."),
         .value(
             "behind", nil, "N", in: .queue, of: [.queue], once: true, "list entries after the sequence number N",
-            "For the next page, the number in the last line of --json."),
+            "To list the next page, pass the number from the last line of --json."),
         .flag("newest", nil, in: .queue, of: [.queue], once: true, "list the newest first"),
         .value(
             "older-than", nil, "TIME", in: .queue, of: [.queue], once: true,

@@ -56,7 +56,7 @@ enum Directories {
         }
     }
 
-    /// Checks that the file system allows a name of this length.
+    /// Checks that the file system allows a name of the given length.
     static func checkLength(of path: String) throws(ToolError) {
         let limit = pathconf(PathText.directory(of: path), Int32(_PC_NAME_MAX))
         guard PathText.name(of: path).utf8.count > (limit > 0 ? limit : Int(NAME_MAX)) else { return }

@@ -58,7 +58,7 @@ enum CommandPages {
             + [""] + help(.check)
             + [""]
             + exitStatus(
-                "0 no mistakes; 1 the output failed; 2 a mistake, an unreadable file, or usage.")
+                "0 no mistakes; 1 output error; 2 a mistake, an unreadable file, or usage.")
     }
 
     private static var send: [String] {
@@ -80,7 +80,7 @@ enum CommandPages {
                 """)
             + [""] + help(.importing)
             + [""]
-            + exitStatus("0 success; 1 the output failed; 2 an unreadable file, a file without requests, or usage.")
+            + exitStatus("0 success; 1 output error; 2 an unreadable file, a file without requests, or usage.")
     }
 
     private static var events: [String] {
@@ -151,7 +151,7 @@ enum CommandPages {
         lines.append("")
         lines += help(.help)
         lines.append("")
-        return lines + exitStatus("0 success; 1 the output failed; 2 no such command or topic.")
+        return lines + exitStatus("0 success; 1 output error; 2 no such command or topic.")
     }
 
     private static var completion: [String] {
@@ -162,7 +162,7 @@ enum CommandPages {
                 ("fish", "convoy completion fish >~/.config/fish/completions/convoy.fish"),
             ])
             + [""] + help(.completion)
-            + [""] + exitStatus("0 success; 1 the output failed; 2 usage.")
+            + [""] + exitStatus("0 success; 1 output error; 2 usage.")
     }
 
     private static var manual: [String] {
@@ -172,7 +172,7 @@ enum CommandPages {
                 "  convoy manual >~/.local/share/man/man1/convoy.1",
             ]
             + [""] + help(.manual)
-            + [""] + exitStatus("0 success; 1 the output failed; 2 usage.")
+            + [""] + exitStatus("0 success; 1 output error; 2 usage.")
     }
 
     private static func help(_ command: Command) -> [String] {

@@ -24,7 +24,7 @@ enum HelpLayout {
         }
     }
 
-    /// Breaks a text into lines of at most this many characters.
+    /// Breaks text into lines of at most the given number of characters.
     static func wrapped(_ text: String, to columns: Int = columns) -> [String] {
         var lines: [String] = []
         for word in text.split(separator: " ") {

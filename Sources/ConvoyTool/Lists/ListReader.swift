@@ -140,7 +140,7 @@ final class ListReader {
         }
     }
 
-    /// Waits for bytes or the end of the file, for at most this many milliseconds.
+    /// Waits for bytes or the end of the file, for at most the given number of milliseconds.
     private func waitForBytes(_ time: Int32) -> Bool {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&waiting, 1, time) != 0

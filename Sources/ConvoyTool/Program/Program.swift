@@ -30,7 +30,7 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
     /// The program was ended by a signal. A shell shows 128 plus the signal's number.
     case interrupted(signal: Int32)
 
-    /// Creates the status of a run in which transfers failed in these ways.
+    /// Creates the status of a run in which transfers failed in the given ways.
     init(failures: some Sequence<FailureKind>) {
         let kinds = Set(failures)
         switch kinds.count {

@@ -17,7 +17,7 @@ enum QueueMetrics {
                 "convoy_worker_claimed_total", "counter", "Entries that this worker has claimed.", [("", statistics.claimed)]
             )
             add(
-                "convoy_worker_attempts_total", "counter", "Attempts of this worker that have ended, by their outcome.",
+                "convoy_worker_attempts_total", "counter", "Attempts of this worker that have ended, by outcome.",
                 [
                     ("{outcome=\"succeeded\"}", statistics.succeeded),
                     ("{outcome=\"failed_for_now\"}", statistics.failedForNow),
@@ -31,9 +31,9 @@ enum QueueMetrics {
         add("convoy_queue_up", "gauge", "Whether the database responds.", [("", overview == nil ? 0 : 1)])
         guard let overview else { return text }
         add(
-            "convoy_queue_entries", "gauge", "Entries by their state.",
+            "convoy_queue_entries", "gauge", "Entries by state.",
             WorkState.allCases.map { ("{state=\"\($0.rawValue)\"}", overview.counts[$0] ?? 0) })
-        add("convoy_queue_workers", "gauge", "Workers that are alive.", [("", overview.workers.count)])
+        add("convoy_queue_workers", "gauge", "Live workers.", [("", overview.workers.count)])
         add("convoy_queue_paused", "gauge", "Whether the whole queue is paused.", [("", overview.isPaused ? 1 : 0)])
         return text
     }

@@ -109,7 +109,7 @@ enum QueueCall {
 
 /// Parses times in options.
 enum QueueTime {
-    /// Returns the seconds of a text such as `90`, `10m`, `2h` or `7d`, or nil for any other text.
+    /// Returns the seconds of a string such as `90`, `10m`, `2h` or `7d`, or nil for any other string.
     static func seconds(_ text: String) -> TimeInterval? {
         let factors: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
         let factor = text.last.flatMap { factors[$0] }

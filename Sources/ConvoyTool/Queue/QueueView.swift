@@ -207,8 +207,8 @@ struct QueueView: Sendable {
 
 /// Escapes text for HTML.
 enum HTML {
-    /// Returns a text that a browser shows unchanged, between tags and in quoted attributes. Invisible characters, and those
-    /// that change the direction of text, become question marks.
+    /// Returns a string that a browser shows unchanged, between tags and in quoted attributes. Invisible characters, and
+    /// those that change the direction of text, become question marks.
     static func text(_ text: String) -> String {
         let scalars = text.unicodeScalars.map { $0 != "\n" && Printable.isObeyed($0) ? "?" : $0 }
         return Markup.escaped(String(String.UnicodeScalarView(scalars)))

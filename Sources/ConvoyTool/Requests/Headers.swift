@@ -137,7 +137,7 @@ struct Login {
 
 /// Parses URLs of the command line and of lists.
 enum DownloadURL {
-    /// Returns whether a text is a plain URL: http or https, a name in ASCII, and a path without percent-encoding. Most
+    /// Returns whether a string is a plain URL: http or https, a name in ASCII, and a path without percent-encoding. Most
     /// URLs are plain, and need no further parsing.
     static func isPlain(_ text: String) -> Bool {
         var rest = text.utf8[...]
@@ -160,7 +160,7 @@ enum DownloadURL {
 
     private static let plainBytes = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/?=&,:+".utf8)
 
-    /// Returns the URL of a text. A missing scheme defaults to https, or to http for this machine.
+    /// Returns the URL of a string. A missing scheme defaults to https, or to http for this machine.
     static func parse(_ text: String) throws(ToolError) -> URL {
         let shown = Printable.line(Shown.url(text))
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {

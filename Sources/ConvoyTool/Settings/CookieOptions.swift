@@ -34,7 +34,7 @@ struct CookieOptions {
         }
         guard !report.refusedLines.isEmpty else { return }
         let lines = report.refusedLines.map(String.init).joined(separator: ", ")
-        display.complain("\(Printable.line(file)): skipped cookies that no server may set, in line \(lines)")
+        display.complain("\(Printable.line(file)): skipped cookies that no server may set, on line \(lines)")
     }
 
     func apply(to operation: URLConnectionOperation) { operation.cookieStore = store }

@@ -2,7 +2,7 @@ import Foundation
 
 /// Formats numbers for people.
 enum Amounts {
-    /// Returns a number of bytes, in powers of 1000: "999 B", "1.2 kB", "34.5 MB".
+    /// Formats a number of bytes, in powers of 1000: "999 B", "1.2 kB", "34.5 MB".
     static func bytes(_ count: Int64) -> String {
         guard count >= 1000 else { return "\(count) B" }
         var (value, unit) = (Double(count) / 1000, 0)

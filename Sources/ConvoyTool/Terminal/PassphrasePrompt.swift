@@ -103,7 +103,7 @@ enum SilentTerminal {
 }
 
 extension Interruption.Terminal {
-    /// Combines these closures with those of another value.
+    /// Combines the closures with those of another value.
     func and(_ other: Self) -> Self {
         let own = self
         return Self(

@@ -32,8 +32,8 @@ enum Printable {
     /// Returns a name for the terminal, on one line, and in ASCII if the locale does not use UTF-8.
     static func name(_ text: String) -> String { Display.hasUnicode ? line(text) : ascii(line(text)) }
 
-    /// Returns the text shortened to at most this many columns. It is cut in the middle, because names often differ at their
-    /// ends, and the file extension is kept.
+    /// Returns the text shortened to at most the given number of columns. It is cut in the middle, because names often
+    /// differ at their ends, and the file extension is kept.
     static func cut(_ text: String, to columns: Int) -> String {
         inTextLocale { cut(Array(text), columns) }
     }
@@ -103,8 +103,8 @@ enum Printable {
     private static let textLocale = TextLocale(value: newlocale(LC_CTYPE_MASK, "C.UTF-8", nil))
 }
 
-/// Removes everything that ``SecretClassifier`` classifies as a secret from printed URLs, header fields and texts, unless
-/// `--show-secrets` is given.
+/// Removes everything that ``SecretClassifier`` classifies as a secret from printed URLs, header fields and other text,
+/// unless `--show-secrets` is given.
 enum Shown {
     private static let showsAll = Locked(false)
 
@@ -117,7 +117,7 @@ enum Shown {
     /// Returns a URL for display. The text may be an invalid URL.
     static func url(_ text: String) -> String { secrets ? text : Redaction.url(text) }
 
-    /// Returns a text that may contain URLs.
+    /// Returns a string that may contain URLs.
     static func text(_ text: String) -> String { secrets ? text : Redaction.text(text) }
 
     /// Returns the value of a header field.

@@ -7,8 +7,8 @@ import FoundationNetworking
 
 /// Receives the body of a response: counts it, hashes it, and writes it to a partial file if there is a destination.
 ///
-/// The file is created with the first byte, so that an error response leaves no file. It gets its final name before the
-/// operation finishes, so that dependents find it there.
+/// The file is created with the first byte, so that an error response leaves no file. It is renamed to its final name before
+/// the operation finishes, so that dependents find it there.
 final class BodyFile: BodyCounting {
     /// The state of the file, which is used only while holding the lock.
     private struct Receipt: @unchecked Sendable {
@@ -87,7 +87,7 @@ final class BodyFile: BodyCounting {
         try attempt { (receipt) throws(FileWritingError) in try receipt.file?.synchronize() }
     }
 
-    /// Gives the file of the complete body its final name.
+    /// Renames the file of the complete body to its final name.
     func commit() throws {
         try attempt { (receipt) throws(FileWritingError) in
             try receipt.file?.commit()
@@ -134,7 +134,7 @@ final class BodyFile: BodyCounting {
 
     var count: Int64 { receipt.withLock { $0.count } }
 
-    /// Whether the file has its final name.
+    /// Whether the file has been renamed to its final name.
     var isCommitted: Bool { receipt.withLock { $0.isCommitted } }
 
     /// The write error, with a better message than the engine's.

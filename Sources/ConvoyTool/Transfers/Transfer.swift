@@ -254,7 +254,7 @@ protocol BodyCounting: BodySink {
     var path: String? { get }
     /// The SHA-256 digest of all bytes in hexadecimal digits, or nil if it is not computed.
     var sha256: String? { get }
-    /// Whether the file has its final name.
+    /// Whether the file has been renamed to its final name.
     var isCommitted: Bool { get }
     /// The write error, with a better message than the engine's.
     var failure: ToolError? { get }

@@ -107,7 +107,7 @@ struct DataRow: Sendable {
 
     var variables: [String: String] { Dictionary(columns.map { ($0.name, $0.value) }, uniquingKeysWith: { $1 }) }
 
-    /// The number with the values, for messages: `row 2 (user=ada, n=1)`.
+    /// The row number and the values, for messages: `row 2 (user=ada, n=1)`.
     var title: String {
         // Mask before shortening, because a shortened secret is not recognized.
         let values = columns.map { name, value in

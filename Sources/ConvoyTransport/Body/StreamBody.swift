@@ -141,7 +141,7 @@ protocol BodyReader: Sendable {
     /// Returns the chunks read since the last call. `wake` is called on the network thread when more has been read.
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
 
-    /// Records that a chunk of this length has been sent.
+    /// Records that a chunk of the given length has been sent.
     func noteTaken(_ count: Int)
 
     /// Stops reading.

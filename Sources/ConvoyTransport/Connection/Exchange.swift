@@ -46,7 +46,7 @@ struct Exchange: ~Copyable {
     /// Whether the request has been reported to the delegate, which then expects its metrics.
     var isReported = false
 
-    /// State that few exchanges have. Used on the network thread only.
+    /// The values that only a few exchanges need. Used on the network thread only.
     final class Rare {
         /// The route to the server; nil for a direct connection.
         @exclusivity(unchecked) var route: Route?
@@ -60,7 +60,7 @@ struct Exchange: ~Copyable {
         @exclusivity(unchecked) var replay: StoredResponseDelivery?
     }
 
-    /// The rare state, allocated when one of its members is first set.
+    /// The rarely needed values, allocated when one of them is first set.
     private var rare: Rare?
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {
@@ -133,7 +133,7 @@ struct Exchange: ~Copyable {
         /// The number of discarded bytes of an unneeded body.
         var discarded: Int { self.rest.map { $0.value.limit.isDiscarded ? $0.value.received : 0 } ?? 0 }
 
-        /// State that few responses have. Used on the network thread only.
+        /// The values that only a few responses need. Used on the network thread only.
         final class Rare {
             /// A head that is delivered only if the request is not sent again.
             @exclusivity(unchecked) var heldHead: ResponseHead?
@@ -148,7 +148,7 @@ struct Exchange: ~Copyable {
             @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
         }
 
-        /// The rare state, allocated when one of its members is first set.
+        /// The rarely needed values, allocated when one of them is first set.
         private var rare: Rare?
 
         subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {

@@ -33,8 +33,8 @@ extension URLConnection {
 
     // MARK: Sending
 
-    /// Returns how many of these bytes of the request's body may be sent now, or nil for none. In that case, the
-    /// transfer resumes automatically.
+    /// Returns the number of bytes of the request's body, at most `most`, that may be sent now; nil if none may be
+    /// sent, in which case the transfer resumes automatically.
     func sendingAllowance(atMost most: Int) -> Int? {
         guard sendThrottle != nil || RateLimit.sharedForSending.isLimiting else { return most }
         let throttle = sendThrottle ?? makeSendThrottle()

@@ -101,7 +101,7 @@ extension EasyHandle {
         }
     }
 
-    /// Returns a text from libcurl; nil if it is empty.
+    /// Returns a string from libcurl; nil if it is empty.
     private func text(_ info: CURLINFO) -> String? {
         var text: UnsafePointer<CChar>?
         guard convoy_easy_get_pointer(easy, info, &text) == CURLE_OK, let text, text.pointee != 0 else { return nil }

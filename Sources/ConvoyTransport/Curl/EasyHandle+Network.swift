@@ -256,7 +256,7 @@ extension EasyHandle {
     struct Options: ~Copyable {
         enum Body: Equatable {
             case none
-            /// A body of this length, or of unknown length.
+            /// A body of the given length, or of unknown length.
             case upload(length: Int64?)
         }
         var method = "GET"

@@ -172,7 +172,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return try header(of: source, url: request.url)
     }
 
-    /// Returns the header for these parts.
+    /// Returns the header for the given parts.
     func header(of source: RequestHeader.Source, url: URL?) throws(URLError) -> RequestHeader {
         if let lastHeader, lastHeader.source == source { return lastHeader }
         let header = try RequestHeader(source, url: url)

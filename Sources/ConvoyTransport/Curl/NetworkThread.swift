@@ -91,7 +91,7 @@ package final class NetworkThread: Sendable {
 
     var runLoop: NetworkRunLoop? { withEngine { $0.runLoop } }
 
-    /// The time of the run loop's turn; nil before the thread has started. Used on the thread only.
+    /// The time of the run loop's current turn; nil before the thread has started. Used on the thread only.
     var turnTime: MonotonicTime? { withEngine { $0.runLoop.turnTime } }
 
     /// The reason why the last attempt to start the thread failed.

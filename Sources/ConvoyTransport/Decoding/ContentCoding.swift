@@ -90,7 +90,7 @@ extension DecodingFailure: CustomStringConvertible {
     var description: String {
         switch reason {
         case .corrupt(let words): "The body is not valid \(coding): \(words)."
-        case .endsEarly: "The body ends before its \(coding) data does."
+        case .endsEarly: "The \(coding) data in the body is incomplete."
         case .expandsTooMuch(let encoded, let decoded):
             "Decoding \(encoded) bytes of \(coding) produced \(decoded) bytes, which exceeds the limit."
         case .tooManyLayers(let count):

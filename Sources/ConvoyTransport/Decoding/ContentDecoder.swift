@@ -1,8 +1,7 @@
 /// A decoder of all content codings of a body, which it decodes as it arrives, in bounded memory.
 ///
-/// Unlike libcurl's decoding, it detects a body that ends before its encoded data does, wherever it was truncated, and
-/// applies the expansion limit to every layer of stacked codings. A decoder is used for one body, and by one thread at
-/// any time.
+/// Unlike libcurl's decoding, it detects truncated encoded data, wherever the body was cut off, and applies the
+/// expansion limit to every layer of stacked codings. A decoder is used for one body, and by one thread at any time.
 final class ContentDecoder {
     /// A closure that receives decoded bytes, which are valid during the call. It returns false to suspend delivery of
     /// the bytes received so far. Delivery continues with bytes that arrive when nothing is pending.

@@ -85,7 +85,7 @@ final class GzipDecoder: StreamDecoder {
     private enum Position {
         case inMember
         case afterMember
-        /// After a member, and the first byte of a possible next one.
+        /// A member has ended, and the first byte of what may be the next one has been read.
         case afterFirstByte
         case afterEverything
     }

@@ -30,10 +30,10 @@ final class RequestClock {
 
     /// The time when the DNS lookup of a name that is not cached began.
     @exclusivity(unchecked) var lookUpBegan: MonotonicTime?
-    /// The time when the first socket of a connection was opened, so that the address is known.
+    /// The time when the first socket of a connection was opened. The address is known from then on.
     @exclusivity(unchecked) var socketOpened: MonotonicTime?
-    /// The time when libcurl began to wait for bytes on that socket, which was thus connected. libcurl itself reports
-    /// this only when the entire route is ready.
+    /// The time when libcurl began to wait for bytes on that socket, which means that it was connected. libcurl itself
+    /// reports this only when the entire route is ready.
     @exclusivity(unchecked) var readingBegan: MonotonicTime?
     /// The time when the handshake with the server began, over a connection through all proxies.
     @exclusivity(unchecked) var handshakeBegan: MonotonicTime?

@@ -162,8 +162,9 @@ struct TransactionMoments: Sendable, Hashable {
     var firstByte: TimeInterval?
     var ended: TimeInterval = 0
 
-    /// Whether the route to the server has these phases.
+    /// Whether the request passes through a tunnel, so that there is a tunnel phase.
     var usesTunnel = false
+    /// Whether the connection uses TLS, so that there is a TLS phase.
     var usesTLS = false
 
     /// The duration of each phase, in order. The time after the last moment belongs to the phase that was in progress.

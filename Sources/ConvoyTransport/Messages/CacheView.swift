@@ -37,8 +37,8 @@ enum KnownSecret {
 
 /// A request's header as seen by a cache. Shared by all requests with the same header.
 struct CacheView: Sendable {
-    /// The fields that are sent. Secret values are replaced by texts that can only be compared, because a cache stores
-    /// the fields by which a response varies.
+    /// The fields that are sent. Secret values are replaced by strings that can only be compared, because a cache
+    /// stores the fields by which a response varies.
     let fields: [(name: String, value: String)]
     let secret: SecretHeader
 

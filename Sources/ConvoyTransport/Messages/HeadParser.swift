@@ -259,13 +259,13 @@ extension UnsafeRawBufferPointer {
         count <= 2 && allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
     }
 
-    /// Whether the bytes begin with a text, which must be ASCII.
+    /// Whether the bytes begin with a string, which must be ASCII.
     func begins(with text: StaticString) -> Bool {
         guard let baseAddress, count >= text.utf8CodeUnitCount else { return false }
         return memcmp(baseAddress, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 
-    /// Whether the bytes equal a text, which must be ASCII, ignoring case.
+    /// Whether the bytes equal a string, which must be ASCII, ignoring case.
     func isEqualIgnoringCase(to text: StaticString) -> Bool {
         guard let baseAddress, count == text.utf8CodeUnitCount else { return false }
         return strncasecmp(

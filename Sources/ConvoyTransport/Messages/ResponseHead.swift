@@ -138,7 +138,7 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// Whether any field has one of these names, given in lowercase.
+    /// Returns whether any field has one of the given names, which must be lowercase.
     package func hasField(_ names: StaticString...) -> Bool {
         bytes.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return false }

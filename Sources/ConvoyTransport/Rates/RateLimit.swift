@@ -103,8 +103,8 @@ public final class RateLimit: Sendable {
     /// The number of transfers waiting for a turn.
     package var waiterCount: Int { state.withLock { $0.line.count } }
 
-    /// Returns whether these bytes may pass. If they may, they are reserved until `use`. If not, the waiter joins the
-    /// queue and is woken when they may. Called on the waiter's thread.
+    /// Returns whether the given number of bytes may pass. If they may, they are reserved until `use`. If not, the
+    /// waiter joins the queue and is woken when they may. Called on the waiter's thread.
     func admits(_ count: Int, of waiter: RateWaiter) -> Bool {
         let now = MonotonicClock.now
         let (isAdmitted, time) = state.withLock { state -> (Bool, MonotonicTime?) in

@@ -20,7 +20,8 @@ final class TransferThrottle: @unchecked Sendable {
         }
     }
 
-    /// Returns whether these bytes may pass. If not, `proceed` is called when it is time to call this again.
+    /// Returns whether the given number of bytes may pass. If not, `proceed` is called when it is time to call this
+    /// again.
     func admits(_ count: Int) -> Bool {
         guard !isWaiting else { return false }
         for waiter in waiters where !waiter.limit.admits(count, of: waiter) {
@@ -47,7 +48,7 @@ final class TransferThrottle: @unchecked Sendable {
         isWaiting = false
     }
 
-    /// Returns the block size under these limits: small under a low limit, so that bytes flow evenly.
+    /// Returns the block size under the given limits: small under a low limit, so that bytes flow evenly.
     static func blockSize(under limits: [RateLimit], atMost most: Int) -> Int {
         limits.reduce(most) { size, limit in
             guard let rate = limit.bytesPerSecond else { return size }

@@ -228,7 +228,7 @@ public struct ProxyCredential: Sendable, Hashable {
         self.password = password
     }
 
-    /// Whether both have the same bytes. (`==` of `String` treats some texts as equal that proxies distinguish.)
+    /// Whether both have the same bytes. (`==` of `String` treats some strings as equal that proxies distinguish.)
     public static func == (one: ProxyCredential, other: ProxyCredential) -> Bool {
         one.user.isExactly(other.user) && one.password.isExactly(other.password)
     }

@@ -97,7 +97,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         try poller.watch(descriptor, for: [])
     }
 
-    /// Watches a descriptor for these events; an empty set stops watching.
+    /// Watches a descriptor for the given events; an empty set stops watching.
     ///
     /// - Throws: `RunLoopError` if the system call fails. The descriptor is not watched in that case.
     package func watch(_ descriptor: Int32, for events: FileEvents, handler: any FileEventHandler) throws {

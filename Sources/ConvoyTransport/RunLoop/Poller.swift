@@ -11,7 +11,8 @@ package struct FileEvents: OptionSet, Sendable, Hashable {
     /// The peer hung up, or the descriptor has an error. Always reported, even if not requested.
     package static let failed = FileEvents(rawValue: 4)
 
-    /// The events that are reported for a descriptor watched for these events; empty if this is empty.
+    /// The events that may be reported for a descriptor that is watched for the events of this set; empty if this set
+    /// is empty.
     var reported: FileEvents { isEmpty ? [] : union(.failed) }
 }
 
@@ -25,7 +26,7 @@ package struct RunLoopError: Error, CustomStringConvertible {
 
 /// An object that waits for many file descriptors at once. Used by a single thread.
 package protocol Poller: AnyObject {
-    /// Watches a non-negative descriptor for exactly these events; an empty set stops watching.
+    /// Watches a non-negative descriptor for exactly the given events; an empty set stops watching.
     func watch(_ descriptor: Int32, for events: FileEvents) throws
 
     /// Waits until a descriptor is ready or the time has elapsed, and reports all that are ready. It may also return

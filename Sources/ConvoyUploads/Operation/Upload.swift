@@ -285,7 +285,7 @@ final class Upload: @unchecked Sendable {
     }
 }
 
-/// The failure of a request of an upload, after which the operation may be retried.
+/// The failure of an upload request, after which the operation may be retried.
 struct UploadFailure: Error, @unchecked Sendable {
     let error: any Error
     var head: ResponseHead?

@@ -5,9 +5,9 @@ import Foundation
 
 /// The number of bytes that an upload sends per request.
 public enum UploadChunkSize: Sendable, Hashable {
-    /// As many bytes as the server accepts in about a second, starting at 1 MiB; fewer after a failure.
+    /// The number of bytes that the server accepts in about a second, starting at 1 MiB; fewer after a failure.
     case adaptive
-    /// At most this many bytes.
+    /// A fixed maximum number of bytes.
     case fixed(Int64)
 }
 
@@ -53,8 +53,8 @@ struct UploadSettings: Sendable {
     static let chunks: ClosedRange<Int64> = (64 << 10)...(256 << 20)
     static let firstChunk: Int64 = 1 << 20
 
-    /// Returns the size of the next adaptive chunk after one of this size took this long: the bytes per second, but at
-    /// most eight times and at least a quarter of the size.
+    /// Returns the size of the next adaptive chunk after one of the given size took the given time: the bytes per
+    /// second, but at most eight times and at least a quarter of the size.
     static func chunk(after size: Int64, in nanoseconds: UInt64) -> Int64 {
         let factor = min(8, max(0.25, 1_000_000_000 / Double(max(1, nanoseconds))))
         return min(chunks.upperBound, max(chunks.lowerBound, Int64(Double(min(size, chunks.upperBound)) * factor)))

@@ -9,7 +9,7 @@ import FoundationNetworking
 struct UploadChunk: Sendable {
     /// The positions of the bytes in the part.
     let range: Range<Int64>
-    /// Whether the part ends with these bytes.
+    /// Whether this is the last chunk of the part.
     let isLast: Bool
     let body: UploadBody
 }

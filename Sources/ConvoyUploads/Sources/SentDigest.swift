@@ -53,7 +53,7 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Returns the digests of a source of this length; nil if not all bytes have been read.
+    /// Returns the digests of a source of the given length; nil if not all bytes have been read.
     func checksums(of length: Int64) -> [Checksum]? {
         state.withLock { state in state.position == length ? state.digests.compactMap { Checksum(of: $0) } : nil }
     }

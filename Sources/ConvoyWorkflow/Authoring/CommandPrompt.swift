@@ -1,6 +1,6 @@
 /// Reads commands in the syntax of the Windows command prompt, as browsers copy them with "Copy as cURL (cmd)".
 enum CommandPrompt {
-    /// Returns whether a text has the escapes of the command prompt: a caret before a quote or at the end of a line.
+    /// Returns whether a string has the escapes of the command prompt: a caret before a quote or at the end of a line.
     static func isUsed(in text: String) -> Bool {
         text.contains("^\"") || text.contains(" ^\n") || text.contains(" ^\r\n")
     }

@@ -8,8 +8,8 @@ public enum CurlCommandLine {
         public let description: String
     }
 
-    /// Returns the requests of all curl commands in a text, with names for a manifest. The notes of a request list what
-    /// a manifest cannot express.
+    /// Returns the requests of all curl commands in a string, with names for a manifest. The notes of a request list
+    /// what a manifest cannot express.
     ///
     /// A command with several URLs, a URL pattern or `--next` becomes several requests, each after the previous one.
     ///

@@ -12,7 +12,7 @@ struct CurlData {
         isGiven = true
     }
 
-    /// Sets the file of the body.
+    /// Sets the path of the file that is sent as the body.
     mutating func set(file path: String) { (file, isGiven) = (path, true) }
 
     /// Records that the command sends a body of unknown content.
@@ -27,7 +27,7 @@ struct CurlData {
         return mark == value.startIndex ? content : "\(value[..<mark])=\(content)"
     }
 
-    /// Encodes a text as curl does, but keeps references to variables.
+    /// Encodes a string as curl does, but keeps references to variables.
     private static func escaped(_ text: String) -> String {
         text.split(separator: "\0" as Character, omittingEmptySubsequences: false).enumerated()
             .map { $0.offset % 2 == 1 ? "\0\($0.element)\0" : Escaping.url(String($0.element)).replacing("%20", with: "+") }

@@ -83,6 +83,6 @@ enum CurlGlob {
 
     private static func problem(_ pattern: Substring) -> CurlCommandLine.Problem {
         CurlCommandLine.Problem(
-            description: "Invalid pattern in the URL: \"\(pattern)\". -g makes braces and brackets plain.")
+            description: "Invalid pattern in the URL: \"\(pattern)\". With -g, braces and brackets are literal.")
     }
 }

@@ -57,7 +57,7 @@ enum CurlOption {
         "output", "output-dir", "url-query", "aws-sigv4",
     ]
 
-    /// The ``notedValues`` whose values are never secrets. Notes include them, to help to find the option.
+    /// The ``notedValues`` whose values are never secrets. Notes include them, so that the option can be found.
     static let shownValues = notedValues.subtracting(["proxy-user", "proxy-header", "pass", "preproxy", "variable"])
 
     static func isFlag(_ name: String) -> Bool {

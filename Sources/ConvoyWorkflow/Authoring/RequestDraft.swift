@@ -12,7 +12,7 @@ public struct RequestDraft: Sendable {
         case form([(name: String, value: String)])
         /// The parts of a multipart form.
         case multipart([Part])
-        /// A text.
+        /// Text.
         case text(String)
         /// The file at a path.
         case file(String)
@@ -26,7 +26,7 @@ public struct RequestDraft: Sendable {
         public var value: String
         /// Whether the part is a file.
         public var isFile: Bool
-        /// The file name that is sent; nil for the default: the name of the file, or none for a text.
+        /// The file name that is sent; nil for the default: the name of the file, or none for text.
         public var fileName: String?
         /// The media type; nil for the default.
         public var type: String?
@@ -64,15 +64,15 @@ public struct RequestDraft: Sendable {
     var isLoginChallenged = false
     /// The path of the output, below the output directory.
     var output: String?
-    /// The expectations, by the keys of `expect`.
+    /// The expectations, under the keys of `expect`.
     public var expectations = JSONObject()
-    /// The captures by name, for example with the source `json:/token`.
+    /// The captures: their names and sources, for example `json:/token`.
     public var captures: [(name: String, source: String)] = []
     /// Other members of the request, for example `insecure`.
     public var others = JSONObject()
     /// The comments above the request.
     public var notes: [String] = []
-    /// The environment variables to which texts may refer; see ``reference(to:)``.
+    /// The environment variables to which strings may refer; see ``reference(to:)``.
     package internal(set) var variables: Set<String> = []
     /// The ``variables`` that are secrets.
     var secretVariables: [String] = []
@@ -157,7 +157,7 @@ public struct RequestDraft: Sendable {
             || ["\u{2028}", "\u{2029}", "\u{FEFF}", "\u{FFFE}", "\u{FFFF}"].contains(scalar)
     }
 
-    /// Returns a manifest with these requests.
+    /// Returns a manifest with the given requests.
     public static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
         let secrets = requests.flatMap(\.draft.secretVariables).reduce(into: [String]()) { all, name in
             if !all.contains(name) { all.append(name) }
@@ -171,7 +171,7 @@ public struct RequestDraft: Sendable {
     /// Returns the placeholder of an environment variable. It contains NUL, which an argument of a command cannot.
     static func reference(to name: String) -> String { "\0\(name)\0" }
 
-    /// Returns a text in which `${` is escaped, except in references to variables.
+    /// Returns a string in which `${` is escaped, except in references to variables.
     private func template(_ text: String) -> JSON {
         let escaped = text.replacing("${", with: "$${")
         guard !variables.isEmpty, escaped.contains("\0") else { return .string(escaped) }

@@ -155,7 +155,7 @@ package struct SecretVariables {
         }
     }
 
-    /// Returns a text in which the secrets of its JSON or form are replaced.
+    /// Returns a string in which the secrets of its JSON or form are replaced.
     private mutating func hidden(_ text: String) -> String {
         if let json = try? JSON(parsing: Data(text.utf8)) {
             var text = text

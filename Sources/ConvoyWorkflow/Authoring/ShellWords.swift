@@ -1,4 +1,4 @@
-/// Splits a text into the commands and words of a POSIX shell, with the `$'…'` of bash.
+/// Splits text into the commands and words of a POSIX shell, with the `$'…'` of bash.
 struct ShellWords {
     /// A simple command: its words, and the source of its standard input.
     struct Command {
@@ -30,7 +30,7 @@ struct ShellWords {
         case input, text, document(stripsTabs: Bool), output(shown: String?)
     }
 
-    /// Returns the simple commands of a text. In a word, ``RequestDraft/reference(to:)`` stands for a variable.
+    /// Returns the simple commands in a string. In a word, ``RequestDraft/reference(to:)`` stands for a variable.
     static func split(_ text: String) throws(CurlCommandLine.Problem) -> [Command] {
         var words = ShellWords(rest: Array(text.replacing("\r\n", with: "\n").utf8.filter { $0 != 0 })[...])
         while let next = words.rest.popFirst() { try words.take(next) }

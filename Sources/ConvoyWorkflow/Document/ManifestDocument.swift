@@ -3,7 +3,7 @@ import Foundation
 
 /// The text of a manifest as a tree, with the position of each value.
 ///
-/// A text that begins with `{` or `[` is JSON; any other text is YAML.
+/// Text that begins with `{` or `[` is JSON; any other text is YAML.
 final class ManifestDocument: Sendable {
     /// The positions of a value and its key.
     struct Mark: Sendable {

@@ -26,7 +26,7 @@ extension ManifestError: LocalizedError, CustomStringConvertible {
 
 /// Quotes untrusted text for a message, on one line.
 ///
-/// - Parameter isCut: Whether to shorten a long text. A text that may contain secrets must be masked first.
+/// - Parameter isCut: Whether to shorten long text. Text that may contain secrets must be masked first.
 func quoted(_ text: String, isCut: Bool = true) -> String {
     let limit = isCut ? 200 : Int.max
     let shown = text.unicodeScalars.prefix(limit).map { scalar -> String in

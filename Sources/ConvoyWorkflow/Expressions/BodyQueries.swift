@@ -61,7 +61,7 @@ enum XPath {
         return true
     }
 
-    /// Returns the texts of the nodes that an expression selects, or the text of its value.
+    /// Returns the text of each node that an expression selects, or that of its value.
     ///
     /// The expression can use the prefixes that the document declares, and `_` for the first default namespace.
     ///

@@ -119,7 +119,7 @@ enum NamedSecrets {
 }
 
 extension TreeTemplate {
-    /// Returns the texts of the value, without those that have no value in the scope.
+    /// Returns the strings of the value, without those that have no value in the scope.
     fileprivate func texts(in scope: some Scope) -> [String] {
         switch self {
         case .array(let elements): elements.flatMap { $0.texts(in: scope) }

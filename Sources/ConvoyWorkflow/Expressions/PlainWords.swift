@@ -1,7 +1,7 @@
 import Foundation
 
 /// Replaces the words of an error text that only programmers understand: names of the library's API, and the codes of
-/// OpenSSL and Foundation. Takes linear time, because a text may contain the values of a server.
+/// OpenSSL and Foundation. Takes linear time, because a string may contain the values of a server.
 package enum PlainWords {
     package static func of(_ text: String) -> String {
         var text = text

@@ -17,7 +17,7 @@ struct Reference: Sendable, Hashable, CustomStringConvertible {
         (root, path) = (first, Array(names.dropFirst()))
     }
 
-    /// Returns whether a text can be the name of a request, a capture or a variable.
+    /// Returns whether a string can be the name of a request, a capture or a variable.
     static func isName(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first == "_" || first.properties.isAlphabetic, first.isASCII else {
             return false
@@ -40,7 +40,7 @@ struct ScopedValue: Sendable {
     var isHostile = false
 }
 
-/// An error about a value that does not exist, or cannot be used in its place.
+/// An error about a value that does not exist, or cannot be used where it is referenced.
 struct EvaluationError: Error, Equatable {
     var message: String
     /// Whether the cause is a file that cannot be read or written.
@@ -56,7 +56,7 @@ extension JSON {
     /// Returns the value at a path, or nil.
     func value(at path: some Collection<String>) -> JSON? { self[JSONPointer(tokens: Array(path))] }
 
-    /// The value as part of a text.
+    /// The value as part of a string.
     var text: String {
         switch self {
         case .string(let text): text

@@ -44,7 +44,7 @@ public final class SecretMask: Sendable {
         add(values.filter { $0.utf8.count >= NamedSecrets.minimumLength })
     }
 
-    /// Adds a text that is a secret in exactly this form.
+    /// Adds a string that is a secret in exactly this form.
     func add(exactly secret: String) { add([secret] as Set) }
 
     private static func escaped(_ text: String) -> String { String(JSON.string(text).description.dropFirst().dropLast()) }
@@ -109,7 +109,7 @@ public final class SecretMask: Sendable {
         return Self.texts(of: json).contains { text in forms.contains { text.contains($0) } }
     }
 
-    /// Returns all texts and numbers in a value.
+    /// Returns all strings and numbers in a value.
     static func texts(of json: JSON) -> [String] {
         switch json {
         case .null, .bool: []

@@ -85,7 +85,7 @@ struct Template: Sendable {
     }
 }
 
-/// A JSON tree whose texts are templates. A text that consists of one reference becomes its value, with its type.
+/// A JSON tree whose strings are templates. A string that consists of one reference becomes its value, with its type.
 indirect enum TreeTemplate: Sendable {
     case constant(JSON)
     case text(Template)

@@ -89,8 +89,8 @@ public struct Workflow: Sendable {
         return mask
     }
 
-    /// Returns whether a text is a manifest of this form: YAML, or JSON with a version or with named requests. JSON with a
-    /// list of requests is the older format of `convoy run`.
+    /// Returns whether a string is a manifest of this form: YAML, or JSON with a version or with named requests. JSON
+    /// with a list of requests is the older format of `convoy run`.
     public static func isManifest(_ data: Data) -> Bool {
         guard ManifestDocument.isJSON(data) else { return true }
         guard let json = try? JSON(parsing: data, maximumDepth: ManifestDocument.maximumDepth) else { return false }

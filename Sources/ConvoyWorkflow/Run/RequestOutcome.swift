@@ -3,8 +3,8 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// The outcome of a request, or of one item of its `forEach`. All texts exclude the secrets of the run, except the URLs in
-/// ``metrics`` and the error of ``Cause/exchange(_:)``.
+/// The outcome of a request, or of one item of its `forEach`. All strings exclude the secrets of the run, except the
+/// URLs in ``metrics`` and the error of ``Cause/exchange(_:)``.
 public struct RequestOutcome: Sendable {
     /// The final state of a request.
     public enum State: String, Sendable {
@@ -23,7 +23,7 @@ public struct RequestOutcome: Sendable {
         case checksum
         /// A capture found nothing.
         case capture
-        /// A required value does not exist, or cannot be used in its place.
+        /// A required value does not exist, or cannot be used where it is referenced.
         case value
         /// An awaited event or condition did not occur in time.
         case time
