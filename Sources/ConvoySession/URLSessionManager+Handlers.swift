@@ -234,7 +234,8 @@ public enum SessionResponseDisposition: Sendable, Hashable {
 /// The handlers of a manager, which its sessions share, and the callbacks that they require.
 final class HandlerTable: Sendable {
     private let handlers = Locked(SessionHandlers())
-    /// The interests of data and download tasks. They are atomic, so that the network thread takes no lock.
+    /// Flags for the handlers that data tasks and download tasks call. They are atomic, so that the network thread
+    /// takes no lock.
     private let ofData = Atomic<UInt8>(0)
     private let ofDownloads = Atomic<UInt8>(0)
 

@@ -189,7 +189,7 @@ final class TLSContext: @unchecked Sendable {
         guard let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name),
             let identity = identitiesByName[String(cString: name).lowercased()]
         else { return SSL_TLSEXT_ERR_OK }
-        // Otherwise a certificate of the context with another kind of key would remain.
+        // Otherwise a certificate of the context with a different kind of key would remain.
         SSL_certs_clear(ssl)
         let isUsed = SSL_use_cert_and_key(ssl, identity.certificate, identity.key, identity.rest, 1) == 1
         return isUsed ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL

@@ -90,12 +90,12 @@ struct ResponseDirectives: Sendable, Hashable {
             maxAge = min(maxAge ?? seconds, seconds)
         case "no-store": noStore = true
         case "no-cache":
-            // An empty list names nothing; to be safe it counts as the whole response.
+            // An empty list names no fields. To be safe, apply the directive to the whole response.
             let names = (directive.value ?? "").utf8.split(separator: UInt8(ascii: ",")).map {
                 FieldNames.lowercased(HTTPSyntax.trimmed(Substring($0)))
             }
             if names.isEmpty || directive.isMalformed { noCache = true }
-            // Many names, which would slow down each answer, count as the whole response as well.
+            // Do the same for a long list, because checking it would slow down each lookup.
             if unconfirmedFields.count + names.count > 64 { noCache = true } else { unconfirmedFields += names }
         case "must-revalidate": mustRevalidate = true
         case "must-understand": mustUnderstand = true

@@ -56,7 +56,7 @@ package struct PartRequest: Sendable, Equatable {
 /// A URL from which the file can be fetched, and what is known about it.
 package struct DownloadSource: Sendable {
     package let url: URL
-    /// The place to which the URL has led; nil until the source has responded.
+    /// The location to which the URL has led; nil until the source has responded.
     package var place: ResourcePlace?
     /// The validators of the source's representation of the file; nil if the source has not sent any.
     package var validators: RepresentationFacts.Validators?

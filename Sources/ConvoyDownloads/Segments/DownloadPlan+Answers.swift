@@ -48,7 +48,7 @@ extension DownloadPlan {
         // If another part has fetched this part's bytes in the meantime, the response is useless.
         guard part.remaining != 0 else { return .useless }
         let known = known(of: part.source)
-        // If a checksum is known, it decides whether bytes from another place are correct.
+        // If a checksum is known, it decides whether bytes from another location are correct.
         let isSamePlace = isVerified || sources[part.source].place.map { $0 == ResourcePlace(head.url) } ?? true
         let answer = known.evaluate(head, from: part.position, upTo: part.end, isSamePlace: isSamePlace)
         switch answer {
@@ -78,7 +78,7 @@ extension DownloadPlan {
         _ head: ResponseHead, _ part: DownloadPart, _ id: Int, _ last: Int64, _ whole: Int64
     ) -> Verdict {
         guard let end = part.end else { return .changed }
-        // If the place or the validators differ, only a checksum can confirm the combined bytes.
+        // If the location or the validators differ, only a checksum can confirm the combined bytes.
         let strict = RepresentationFacts(validators: representation?.validators, length: total)
         let isSamePlace = representation?.place == ResourcePlace(head.url)
         if case .part = strict.evaluate(head, from: part.position, upTo: end, isSamePlace: isSamePlace) {

@@ -24,7 +24,7 @@ struct LinkedLists<Element> {
         last = first
     }
 
-    /// The element at a place.
+    /// The element at a position.
     subscript(place: Place) -> Element? {
         get { nodes[place].element }
         set { nodes[place].element = newValue }

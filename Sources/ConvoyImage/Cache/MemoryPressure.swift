@@ -9,7 +9,7 @@ public enum MemoryPressureWatch: Sendable, Hashable {
     /// The kernel's file at this path is being watched: pressure stall information, or the events of the program's
     /// control group.
     case watching(path: String)
-    /// Memory pressure cannot be observed, for this reason.
+    /// Memory pressure cannot be observed. The value is the reason.
     case unavailable(reason: String)
 }
 

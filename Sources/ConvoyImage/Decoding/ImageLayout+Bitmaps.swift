@@ -168,7 +168,7 @@ extension ImageLayout {
         try limits.check(width: width, height: height)
 
         let end = try body.first(0x7D, from: brace)
-        // X10 wrote numbers of two bytes.
+        // X10 wrote two-byte numbers.
         var layout = ImageLayout(.xbm, width: width, height: height, pieces: [.range((brace + 1)..<end)])
         layout.bitsPerNumber = header.contains(" short ") ? 16 : 8
         return layout

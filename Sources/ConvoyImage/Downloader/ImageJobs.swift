@@ -9,7 +9,7 @@ import Synchronization
 /// lock.
 final class ImageJob: @unchecked Sendable {
     enum Phase {
-        /// The job is waiting, at this place in the list.
+        /// The job is waiting, at the given position in the list.
         case waiting(place: Int)
         /// The operation is being created.
         case starting
@@ -70,7 +70,7 @@ final class ImageVariant: @unchecked Sendable {
     private var counts = [Int](repeating: 0, count: PriorityLevel.count)
     /// The tag under which the image is cached; the last one set wins.
     var cacheTag: String?
-    /// The place in the list of variants to decode; nil if the variant is not in it.
+    /// The position in the list of variants to decode; nil if the variant is not in it.
     var place: Int?
     /// Whether the variant has been cancelled; read by the decoding thread.
     let isCancelled = Atomic<Bool>(false)

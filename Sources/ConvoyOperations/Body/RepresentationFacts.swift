@@ -112,8 +112,8 @@ package struct RepresentationFacts: Sendable, Equatable {
             || isDenied(by: head, isSamePlace: isSamePlace)
     }
 
-    /// Returns whether a complete body has the strong tag of this representation (RFC 9110, section 8.8.1) but another
-    /// length.
+    /// Returns whether a complete body has the strong tag of this representation (RFC 9110, section 8.8.1) but a
+    /// different length.
     private func isDenied(by head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard hasTag(of: head, isSamePlace: isSamePlace), let told = head.contentLength else { return false }
         return length.map { $0 != told } ?? (told < received)

@@ -8,7 +8,7 @@ import FoundationNetworking
 /// This value type performs no I/O. ``RepresentationFacts`` interprets the response.
 package struct Resumption: Sendable, Equatable {
     package let known: RepresentationFacts
-    /// The URL of the representation. Its validators are meaningless at another URL.
+    /// The URL of the representation. Its validators are meaningless for any other URL.
     package let url: URL
     /// The number of bytes received.
     package var offset: Int64 { known.received }

@@ -67,7 +67,7 @@ struct EventSequencer {
     }
 
     /// Emits an event. Its time is not earlier than that of the previous event, even if two threads have read the clock
-    /// in another order.
+    /// in a different order.
     private mutating func post(_ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ emit: Emit) {
         latest = max(latest, moment)
         emit(kind, latest)

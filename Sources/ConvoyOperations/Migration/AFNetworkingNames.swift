@@ -93,7 +93,7 @@ public func AFStringFromNetworkReachabilityStatus(_ status: AFNetworkReachabilit
 @available(*, unavailable, renamed: "Notification.Name.networkingReachabilityDidChange")
 public var AFNetworkingReachabilityDidChangeNotification: Notification.Name { .networkingOperationDidStart }
 
-/// The key of the kind of network in the notification that the network has changed.
+/// The key of the network status in the notification of a network change.
 @available(*, unavailable, renamed: "NetworkReachabilityManager.statusUserInfoKey")
 public var AFNetworkingReachabilityNotificationStatusItem: String { "" }
 

@@ -83,7 +83,7 @@ extension JSON {
         throw .notAContainer
     }
 
-    /// Restores a child that was removed from this place.
+    /// Restores a child that was removed from this location.
     mutating func restore(_ value: JSON, at place: Place) {
         switch place {
         case .element(let index):
@@ -98,7 +98,7 @@ extension JSON {
         }
     }
 
-    /// Undoes the addition of a child at a place.
+    /// Undoes the addition of a child at a location.
     mutating func takeBack(from place: Place) -> JSON? {
         switch place {
         case .element(let index):

@@ -129,7 +129,7 @@ extension JSONPatch {
     ///
     /// Members are compared by key, and elements of arrays by a longest common subsequence. Arrays with more than a
     /// thousand differences are compared by position. Values that are equal according to RFC 6902 are not changed, such
-    /// as a `1.0` that is now `1`, or members in another order.
+    /// as a `1.0` that is now `1`, or members in a different order.
     public init(from old: JSON, to new: JSON) {
         operations = JSONDifference.operations(from: old, to: new)
     }

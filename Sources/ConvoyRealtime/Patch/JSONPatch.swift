@@ -147,7 +147,7 @@ extension JSONPatch {
         case remove(path: JSONPointer)
         /// Replaces a value, which must exist.
         case replace(path: JSONPointer, value: JSON)
-        /// Removes a value, and adds it elsewhere, but not inside itself. Moving a value to its own place has no
+        /// Removes a value, and adds it elsewhere, but not inside itself. Moving a value to its own location has no
         /// effect.
         case move(from: JSONPointer, path: JSONPointer)
         /// Adds a copy of a value elsewhere.
@@ -155,7 +155,7 @@ extension JSONPatch {
         /// Requires a value to be equal to the given one: numbers by value, text by code points, members in any order.
         case test(path: JSONPointer, value: JSON)
 
-        /// The place that the operation changes or tests.
+        /// The location that the operation changes or tests.
         public var path: JSONPointer {
             switch self {
             case .add(let path, _), .remove(let path), .replace(let path, _), .test(let path, _), .move(_, let path),
@@ -232,8 +232,8 @@ extension JSONPatch.Operation {
 extension JSONPatch {
     /// Limits on the growth of a document. Without them, a few short `copy` operations could exhaust the memory.
     public struct Limits: Sendable, Hashable {
-        /// The maximum length of the text of all values that are copied, or moved to a deeper place, in bytes. 64 MiB
-        /// by default. Values in the operations themselves do not count.
+        /// The maximum length of the text of all values that are copied, or moved to a deeper location, in bytes. 64
+        /// MiB by default. Values in the operations themselves do not count.
         public var maximumCopiedLength: Int
         /// The maximum nesting of arrays and objects where the patch adds a value. 512 by default, as in the parser.
         public var maximumDepth: Int

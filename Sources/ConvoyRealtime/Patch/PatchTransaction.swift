@@ -15,7 +15,7 @@ struct PatchTransaction {
         case remove(ArraySlice<String>, JSON.Place)
         /// Restores a value in the container at a path.
         case insert(JSON, ArraySlice<String>, JSON.Place)
-        /// Moves a value back from one place to another.
+        /// Moves a value back from one location to another.
         case move(from: JSONPointer, Put, to: ArraySlice<String>, JSON.Place)
     }
 
@@ -84,7 +84,7 @@ struct PatchTransaction {
         _ from: JSONPointer, _ path: JSONPointer, in document: inout JSON
     ) throws(JSONPatchProblem) {
         if from.tokens.count < path.tokens.count {
-            // Only a move to a deeper place can exceed the maximum depth.
+            // Only a move to a deeper location can exceed the maximum depth.
             let value = try value(at: from, in: document)
             if from.isPrefix(of: path) { throw JSONPatchProblem(.movedIntoItself, path.description) }
             try measure(value, at: path)

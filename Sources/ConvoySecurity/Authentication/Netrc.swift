@@ -115,7 +115,7 @@ extension Netrc: CustomStringConvertible, CustomDebugStringConvertible, CustomRe
 public enum NetrcError: Error, Hashable, Sendable, SelfDescribingError {
     /// The file does not exist.
     case notFound(file: String)
-    /// The file cannot be read, with the reason.
+    /// The file cannot be read. The value is the reason.
     case unreadable(file: String, reason: String)
     /// Other users can read the file and the passwords in it. Make it private with `chmod 600`, or allow this
     /// explicitly.

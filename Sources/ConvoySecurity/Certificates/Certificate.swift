@@ -256,13 +256,13 @@ public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
     /// A revocation list in a file is a delta CRL, which contains only the changes to another list. Lists are numbered
     /// from 1.
     case incompleteRevocationList(file: String, number: Int)
-    /// A file or folder cannot be read, with the reason.
+    /// A file or folder cannot be read. The values are its path and the reason.
     case unreadable(file: String, reason: String)
     /// The private key is missing.
     case noKey(file: String)
     /// The key or file is encrypted, and the passphrase is wrong or missing.
     case wrongPassphrase(file: String)
-    /// The closure that supplies the passphrase threw an error, with the reason.
+    /// The closure that supplies the passphrase threw an error. The value is the reason.
     case noPassphrase(reason: String)
     /// The key is damaged, or its type is not supported by OpenSSL.
     case damagedKey(file: String)

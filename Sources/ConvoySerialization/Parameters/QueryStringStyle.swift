@@ -78,14 +78,14 @@ public struct QueryStringStyle: Sendable, Hashable {
     /// Dots between keys, and indices in brackets.
     public static let dots = QueryStringStyle(arrays: .indices, nesting: .dots)
 
-    /// Returns the style with another format for booleans.
+    /// Returns the style with a different format for booleans.
     public func booleans(_ booleans: Booleans) -> QueryStringStyle {
         var style = self
         style.booleans = booleans
         return style
     }
 
-    /// Returns the style with another format for dates.
+    /// Returns the style with a different format for dates.
     public func dates(_ dates: Dates) -> QueryStringStyle {
         var style = self
         style.dates = dates

@@ -29,14 +29,14 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case unknownDependency(UUID, of: UUID)
     /// Requests depend on each other in a cycle that includes this one.
     case dependencyCycle(UUID)
-    /// The request cannot be stored, for this reason.
+    /// The request cannot be stored. The value is the reason.
     case unsuitableRequest(String)
     /// The URL contains a secret, which would be stored. It is shown without the secret.
     case secretInURL(String)
     /// A body is too long for an entry; the limit is in bytes. Put such a body in object storage or in a folder that
     /// all workers can access.
     case bodyTooLong(Int64, limit: Int64)
-    /// The file to send cannot be read, for this reason.
+    /// The file to send cannot be read. The value is the reason.
     case unreadableBody(URL, String)
     /// A worker lacks the folder or object storage that the entry requires.
     case missingPlace(String)

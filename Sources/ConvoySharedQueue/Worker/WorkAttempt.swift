@@ -61,8 +61,8 @@ final class WorkAttempt: @unchecked Sendable {
             operation.enterCompletionGroup()
             core.operationQueue.addOperation(operation)
         } catch {
-            // The entry may have been written by another version, or another worker may have the place that is missing
-            // here.
+            // The entry may have been written by another version, or another worker may have the folder or storage that
+            // is missing here.
             let isOurs = error is SharedQueueError || error is DecodingError
             finish(isOurs ? .failedForNow(delay: 60_000_000) : .failed) { $0.error = Self.text(of: error, .standard) }
         }

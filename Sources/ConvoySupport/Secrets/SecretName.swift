@@ -170,7 +170,7 @@ package enum SecretName {
         var verdict = Verdict.secret
         /// Preceding parts that make the word harmless.
         var harmlessAfter: Set<String> = []
-        /// Preceding parts that make the word secret where its place alone does not.
+        /// Preceding parts that make the word secret if its position alone does not.
         var tellingAfter: Set<String> = []
 
         func applies(at index: Int, of count: Int, after before: String?) -> Bool {

@@ -36,7 +36,7 @@ extension EasyHandle {
         if clock.sendCount == 0 {
             clock.proxyHeadBytes = (Int64(long(CURLINFO_REQUEST_SIZE)), Int64(long(CURLINFO_HEADER_SIZE)))
         }
-        // Read the TLS values now, because libcurl no longer provides the connection later.
+        // Read the TLS values now, because libcurl does not provide the connection later.
         if clock.usesTLS { clock.tls = convoy_easy_tls(easy).flatMap { NegotiatedTLS(OpaquePointer($0)) } }
         clock.sendCount += 1
         clock.counters = counted

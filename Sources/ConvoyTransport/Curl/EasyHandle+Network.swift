@@ -13,7 +13,7 @@ extension EasyHandle {
 
     /// Replaces the route of the previous transfer; nil for a direct connection.
     ///
-    /// - Parameter isScoped: Whether the address has its own scope, which leaves no place for the route's key. The
+    /// - Parameter isScoped: Whether the address has its own scope, which leaves no room for the route's key. The
     ///   connection is then used only for this transfer.
     func set(_ route: Route?, before: Route?, isScoped: Bool) -> CURLcode {
         var codes = [convoy_easy_set_string(easy, CURLOPT_PROXY, route?.proxyText ?? "")]
@@ -267,7 +267,7 @@ extension EasyHandle {
         var isSecure = false
         /// The route to the server; nil for a direct connection.
         var route: Route?
-        /// Whether the address has a scope, which leaves no place for the route's key.
+        /// Whether the address has a scope, which leaves no room for the route's key.
         var isScoped = false
         /// Whether a proxy tunnel may be used, so that a response to CONNECT may precede the head.
         var mayTunnel = false

@@ -413,7 +413,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// The maximum number of immediate calls in one turn if libcurl keeps requesting them.
     private static let callsOfTurn = 8
-    /// The number of calls without an event after which calls are delayed.
+    /// The number of consecutive calls without an event after which further calls are delayed.
     private static let patience = 64
 
     /// Delays the next call. libcurl 8.14 repeatedly requests another call immediately while an HTTP/2 transfer whose

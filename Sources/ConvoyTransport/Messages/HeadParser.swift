@@ -230,8 +230,8 @@ struct HeadParser {
     }
 
     /// Returns the status code of a line that begins with `HTTP/`: a version of one or two digits, a space, and three
-    /// digits (RFC 9112, section 4). libcurl 7.88 assigns no status to a line with another version, so that a 304 would
-    /// have a body.
+    /// digits (RFC 9112, section 4). libcurl 7.88 assigns no status to a line with a different version, so that a 304
+    /// would have a body.
     private static func statusCode(of line: UnsafeRawBufferPointer) -> Int? {
         func isDigit(_ index: Int) -> Bool {
             index < line.count && line[index] >= UInt8(ascii: "0") && line[index] <= UInt8(ascii: "9")

@@ -89,7 +89,7 @@ public final class ResponseHead: Sendable {
     }
 
     /// Returns the value of a field in a form that can be sent back to the server; nil if the field is missing, cannot
-    /// be sent, or is repeated with another value.
+    /// be sent, or is repeated with a different value.
     package func echoedValue(of name: String) -> SafeFieldValue? {
         let values = bytes(of: name)
         guard let first = values.first, values.dropFirst().allSatisfy({ $0 == first }) else { return nil }

@@ -68,7 +68,7 @@ final class Route: @unchecked Sendable {
         return place.hasSuffix(":") ? "\(place)\(target.port)" : String(place)
     }
 
-    /// Whether libcurl assigns a scope to the address that is connected to, which leaves no place for a key's number.
+    /// Whether libcurl assigns a scope to the address that is connected to, which leaves no room for a key's number.
     /// (Zones follow a percent sign: RFC 6874.)
     func isScoped(_ target: Target) -> Bool {
         guard let proxy else { return target.zone != nil }
