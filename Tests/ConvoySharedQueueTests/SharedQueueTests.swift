@@ -146,7 +146,7 @@ import Testing
 
     /// The arguments are a length that a download usually keeps in memory, and a longer one.
     @Test(
-        "A download that has lost its lease does not write its file, even if its worker does not know yet",
+        "A download that has lost its lease does not write its file, even if its worker is not yet aware of it",
         arguments: StoreKind.available, [1000, 200_000])
     func lostLease(kind: StoreKind, length: Int) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()

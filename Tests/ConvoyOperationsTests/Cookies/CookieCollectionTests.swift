@@ -128,7 +128,7 @@ struct CookieCollectionTests {
         }
     }
 
-    @Test("over https, secure cookies are also sent back, and the others as over http")
+    @Test("over https, secure cookies are sent back in addition to those that are sent over http")
     func secure() async throws {
         let plain = try Origin(isSecure: false)
         let secure = try Origin(isSecure: true)

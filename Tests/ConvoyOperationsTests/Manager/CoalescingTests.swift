@@ -73,7 +73,7 @@ import Testing
         #expect(isWhole(next) && server.requests.count == 2)
     }
 
-    @Test func `a paused operation continues on its own`() async throws {
+    @Test func `a paused operation resumes with its own transfer`() async throws {
         server.removeRoute("/data")
         server.servePattern(count: 500_000, at: "/data", etag: "\"v1\"") { [gate] request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 100_000) : response

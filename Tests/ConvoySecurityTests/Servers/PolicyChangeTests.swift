@@ -49,7 +49,7 @@ import Testing
         #expect(server.requests.count == policies.count && server.statistics.resumedHandshakeCount == 0)
     }
 
-    @Test func `each operation keeps the policy of its manager from when it was created`() async throws {
+    @Test func `each operation keeps the policy that its manager had when the operation was created`() async throws {
         let manager = try HTTPRequestOperationManager(
             baseURL: server.url("/", host: "localhost"), securityPolicy: policy)
         let first = HTTPRequestOperation(request: URLRequest(url: server.url("/", host: "localhost")))

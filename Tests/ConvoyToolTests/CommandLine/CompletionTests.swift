@@ -29,7 +29,7 @@ import Testing
         (["queue", "list", "--state", "f"], ["failed"]), (["work", "--help", "se"], ["service"]),
     ]
 
-    @Test func `the completion command prints the script of each shell`() async throws {
+    @Test func `the completion command prints the script for each shell`() async throws {
         for shell in Completion.Shell.allCases {
             let result = try await ToolProcess.run(["completion", shell.rawValue], in: scratch.url)
             #expect(result.status == 0 && result.errors.isEmpty)

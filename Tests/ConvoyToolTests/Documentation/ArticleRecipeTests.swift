@@ -27,7 +27,7 @@ struct LibraryClient: Sendable {
 
     private let manager: HTTPRequestOperationManager
 
-    /// - Parameter directory: the directory of cached responses. Use one per user that may read them.
+    /// - Parameter directory: the directory of cached responses. Use a separate one for each user.
     init(url: URL, key: String, cachingIn directory: URL) throws {
         manager = HTTPRequestOperationManager(baseURL: url)
         manager.cache = try HTTPCache(directory: directory, diskCapacity: 256 << 20)
@@ -141,7 +141,7 @@ actor Dashboard {
 // Article: end
 
 // Article: Recipes
-/// Cancels all requests when the user presses Ctrl-C. Keep the returned source for as long as that should work.
+/// Cancels all requests when the user presses Ctrl-C. Keep the returned source alive.
 func cancelOnInterrupt(_ manager: HTTPRequestOperationManager) -> any DispatchSourceSignal {
     signal(SIGINT, SIG_IGN)
     let source = DispatchSource.makeSignalSource(signal: SIGINT, queue: .global())
