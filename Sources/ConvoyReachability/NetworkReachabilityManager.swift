@@ -59,7 +59,7 @@ public final class NetworkReachabilityManager: Sendable {
 
     /// Creates a manager for a host, which is reachable if there is a route to one of its addresses.
     ///
-    /// The name is resolved at the start and after each change of the network. While the resolver does not respond, the
+    /// The name is resolved at the start and after each network change. While the resolver does not respond, the
     /// addresses from the last lookup are used. If no addresses are known, the status becomes not reachable after the
     /// lookup has failed, and the lookup is retried several times, at increasing intervals of up to half a minute.
     ///
@@ -265,7 +265,7 @@ public final class ReachabilityObservation: Sendable {
     public func invalidate() { end.withLock { $0.take() }?() }
 }
 
-/// A change of an observed value, like `NSKeyValueObservedChange`.
+/// A change to an observed value, like `NSKeyValueObservedChange`.
 public struct ReachabilityChange<Value: Sendable>: Sendable {
     /// The value before the change.
     public let oldValue: Value

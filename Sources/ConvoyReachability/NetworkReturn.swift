@@ -43,9 +43,9 @@ package final class NetworkReturn: Sendable {
     ///
     /// - Parameters:
     ///   - isAfterLoss: Whether an existing route counts only after it has been lost and restored.
-    ///   - looksUp: Whether to resolve the name of the target, now and after each change of the network. A route to one
-    ///     of its addresses then counts as well as a route to the network as a whole: the name may be in a system file,
-    ///     or in a network without a default route. If false, a name waits for the network as a whole.
+    ///   - looksUp: Whether to resolve the name of the target, now and after each network change. A route to one of its
+    ///     addresses then counts as well as a route to the network as a whole: the name may be in a system file, or in
+    ///     a network without a default route. If false, a name waits for the network as a whole.
     ///   - block: Called on the watching thread. It must return quickly.
     /// - Throws: An error in `NSPOSIXErrorDomain` if listening to the kernel is impossible. The block is then not
     ///   called.

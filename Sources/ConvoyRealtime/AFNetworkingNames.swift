@@ -56,7 +56,7 @@ extension ServerSentEvent {
 // These names of AFNetworking's patches, from the betas of AFNetworking 2 and from AFRocketClient, let the compiler
 // suggest the replacement.
 
-/// A change of a JSON document (AFJSONPatchSerializer).
+/// A change to a JSON document (AFJSONPatchSerializer).
 @available(*, unavailable, renamed: "JSONPatch.Operation")
 public typealias AFJSONPatchOperation = JSONPatch.Operation
 

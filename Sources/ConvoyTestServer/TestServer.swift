@@ -120,7 +120,7 @@ protocol ServerEngine: Sendable {
     /// Closes all open connections and continues listening. Returns before the connections are closed.
     func dropConnections()
 
-    /// Wakes a caller that is waiting for a change of the `ServerState` at a deadline, unless it was woken before.
+    /// Wakes a caller that is waiting for a change in the `ServerState` at a deadline, unless it was woken before.
     func wake(waiter: UInt64, at deadline: MonotonicTime)
 }
 

@@ -225,7 +225,8 @@ final class CacheStorage: SaltSource {
     func invalidate(_ addresses: [String]) {
         let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
         memory.withLock { memory in
-            // Only running requests need the record. With many addresses, it is replaced by an invalidation of all.
+            // The record is needed only for requests in progress. If it has too many addresses, invalidate all
+            // addresses instead.
             if memory.invalidated.count + addresses.count > 4096 {
                 memory.invalidated = [:]
                 memory.allInvalidated = generation

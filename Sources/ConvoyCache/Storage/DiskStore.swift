@@ -285,7 +285,7 @@ final class DiskStore: @unchecked Sendable {
     }
 }
 
-/// A pending change of the index on disk.
+/// A pending change to the index on disk.
 enum DiskOperation: Sendable {
     /// Adds a response with a small body.
     case put(CacheRecord, [UInt8])

@@ -163,7 +163,7 @@ public final class DownloadQueue: Sendable {
     }
 
     private func only<Made>(_ operations: [any QueuedOperation]) throws(DownloadQueueError) -> Made {
-        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It is of an unexpected kind.") }
+        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It has an unexpected type.") }
         return operation
     }
 

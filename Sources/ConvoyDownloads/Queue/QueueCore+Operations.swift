@@ -124,7 +124,7 @@ extension QueueCore {
 
     // MARK: State changes
 
-    /// Handles a change of the operation's state; `proceed` continues the operation.
+    /// Handles a change in the operation's state; `proceed` continues the operation.
     func operation(
         _ operation: any QueuedOperation, _ id: UUID, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void

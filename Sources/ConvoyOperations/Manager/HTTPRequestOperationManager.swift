@@ -191,7 +191,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 struct ManagerState {
     /// The settings of the next operation.
     var settings: RequestSettings
-    /// The settings for async calls, by the type of their value. Each change of the state discards them.
+    /// The settings for async calls, by the type of their value. Each change in the state discards them.
     var awaiting: [ObjectIdentifier: RequestSettings] = [:]
     var operationQueue: OperationQueue
     var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()

@@ -68,7 +68,7 @@ struct OperationCore: ~Copyable {
         var traceContext: URLConnectionOperation.TraceContextProvider?
         /// The handler called with interim responses.
         var interim: (@Sendable (ResponseHead) -> Void)?
-        /// The interceptor called with changes of the lifecycle before anything else.
+        /// The interceptor called with lifecycle changes before anything else.
         var supervisor: (any TransitionInterceptor)?
         /// The delegate that makes the decisions that no handler makes.
         var delegate: (any OperationDelegate)?

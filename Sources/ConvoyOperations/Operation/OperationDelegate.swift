@@ -160,7 +160,7 @@ final class ForwardingDelegate: OperationDelegate {
     }
 }
 
-/// An observer that is called with each change of an operation's lifecycle before anything else, and that may delay the
+/// An observer that is called with each change to an operation's lifecycle before anything else, and that may delay the
 /// consequences.
 package protocol TransitionInterceptor: Sendable {
     /// Called with a change, on any thread. Must not block. `proceed` performs the consequences of the change, and must

@@ -17,7 +17,7 @@ public final class OperationObservation: Sendable {
     public func invalidate() { end.withLock { $0.take() }?() }
 }
 
-/// A change of an observed value, like `NSKeyValueObservedChange`.
+/// A change to an observed value, like `NSKeyValueObservedChange`.
 public struct OperationChange<Value: Sendable>: Sendable {
     /// The value before the change.
     public let oldValue: Value
@@ -87,7 +87,7 @@ extension URLConnectionOperation {
         return made
     }
 
-    /// Passes a change of the lifecycle to the log, if the log has been opened.
+    /// Passes a lifecycle change to the log, if the log has been opened.
     func note(_ transition: AtomicLifecycle.Transition) {
         guard let log, let number = transition.number else { return }
         let (hasEvents, new) = (log.hasEvents, transition.new)
@@ -155,7 +155,7 @@ protocol ActivityListener: AnyObject, Sendable {
     func activityDidChange(of operation: URLConnectionOperation)
 }
 
-/// The listeners of all operations. Without listeners, each change of an operation costs one atomic read.
+/// The listeners of all operations. Without listeners, each change to an operation costs one atomic read.
 enum ActivityListeners {
     private struct Listener {
         weak var object: (any ActivityListener)?
@@ -180,7 +180,7 @@ enum ActivityListeners {
         }
     }
 
-    /// Reports a change of an operation's activity, if there are listeners.
+    /// Reports a change to an operation's activity, if there are listeners.
     static func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
         guard areListening.load(ordering: .relaxed) else { return }
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }

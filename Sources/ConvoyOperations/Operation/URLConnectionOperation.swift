@@ -304,7 +304,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         if let transition = lifecycle.handle(event) { proceed(after: transition) }
     }
 
-    /// Performs the action that results from a change of the lifecycle. Tests override this method to run other threads
+    /// Performs the action that results from a lifecycle change. Tests override this method to run other threads
     /// between the change and the action.
     package override func proceed(after transition: AtomicLifecycle.Transition) {
         guard let supervisor else { return carryOut(transition) }

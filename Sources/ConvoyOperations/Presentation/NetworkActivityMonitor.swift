@@ -245,7 +245,7 @@ struct ActivityState: Equatable {
     private(set) var phase = Phase.notActive
     /// Whether there is any activity.
     private(set) var isOccurring = false
-    /// The number of the last delay. Earlier ones are ignored.
+    /// The number of the current delay. The ends of earlier delays are ignored.
     private var number: UInt = 0
 
     /// Whether the activity is shown.

@@ -49,7 +49,7 @@ struct ReadinessTracking: ~Copyable, Sendable {
         pthread_setspecific(Self.posted, outer)
     }
 
-    /// Whether this thread is posting a change of the operation, which makes Foundation evaluate `isReady`.
+    /// Whether this thread is posting a change to the operation, which makes Foundation evaluate `isReady`.
     private static func isPosting(_ operation: Operation) -> Bool {
         pthread_getspecific(posted) == Unmanaged.passUnretained(operation).toOpaque()
     }

@@ -191,7 +191,7 @@ extension ReadyLanes {
         return time == 0 ? nil : time
     }
 
-    /// Lets a host (nil for all hosts) start operations again, unless a change of the rate has postponed that time.
+    /// Lets a host (nil for all hosts) start operations again, unless a change to the rate has postponed that time.
     mutating func resumeStarts(of key: HostKey?, at now: UInt64) {
         guard let key else {
             if pacing.opensAt <= now { pacing.opensAt = 0 }

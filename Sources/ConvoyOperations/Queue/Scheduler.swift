@@ -117,7 +117,7 @@ final class Scheduler: @unchecked Sendable {
         if !turn.isFresh { catchUp(on: operation, since: snapshot) }
     }
 
-    /// Handles changes of an operation after its snapshot whose notifications arrived before its insertion.
+    /// Handles changes to an operation after its snapshot whose notifications arrived before its insertion.
     private func catchUp(on operation: ScheduledOperation, since snapshot: ReadinessSnapshot) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         if !snapshot.isReady || !snapshot.isCancelled && operation.endsWithoutWork {

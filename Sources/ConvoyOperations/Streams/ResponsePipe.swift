@@ -28,7 +28,7 @@ final class ResponsePipe: BodySink {
         var end: End?
         /// A closure that notifies the transfer that there is room.
         var room: (@Sendable () -> Void)?
-        /// The number of changes that concern the reader.
+        /// The number of changes after which waiting readers must check the state again.
         var changes: UInt64 = 0
         /// The readers waiting for the next change.
         var waiting: [CheckedContinuation<Void, Never>] = []

@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// A change of a JSON document, as a document with the new values (JSON Merge Patch, RFC 7396): its members are set,
+/// A change to a JSON document, as a document with the new values (JSON Merge Patch, RFC 7396): its members are set,
 /// except that `null` removes a member; all other members are unchanged.
 ///
 /// ```swift

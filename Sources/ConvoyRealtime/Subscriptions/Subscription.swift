@@ -96,7 +96,7 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
     public func resume() { source.resume() }
 }
 
-/// A change of a subscribed value.
+/// A change to a subscribed value.
 public enum SubscriptionChange: Sendable, Hashable {
     /// The whole value: the first one, one that was fetched again, one from a `put` event, or the newest instead of
     /// changes that a slow reader has missed.
@@ -137,7 +137,7 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
     }
 }
 
-/// The changes of a subscribed value as an asynchronous sequence; see ``ValueSubscription/changes``.
+/// The changes to a subscribed value as an asynchronous sequence; see ``ValueSubscription/changes``.
 public struct SubscriptionChanges: AsyncSequence, Sendable {
     /// A change.
     public typealias Element = SubscriptionChange

@@ -29,7 +29,7 @@ struct ChainVerifier {
     /// The host that the server's certificate must name; nil to skip this check.
     let host: HostName?
     let date: Date
-    /// The maximum number of certificates between the first and the last certificate of the chain.
+    /// The maximum number of certificates between the first and the last certificate in the chain.
     let depth: Int
     /// The revocation lists for all certificates except the last; nil to skip this check.
     let lists: RevocationLists?

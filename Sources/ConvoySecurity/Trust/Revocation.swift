@@ -92,7 +92,7 @@ enum StapledStatus {
     /// revocation would be valid forever.
     private static let maximumAge = 86_400
 
-    /// Checks whether a response confirms that the first certificate of a chain is good.
+    /// Checks whether a response confirms that the first certificate in a chain is good.
     ///
     /// - Parameters:
     ///   - response: the response in DER; nil if the server sent none.

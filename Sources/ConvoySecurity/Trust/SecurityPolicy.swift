@@ -55,7 +55,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Whether the certificate must name the host. True by default.
     public var validatesDomainName = true
 
-    /// Whether all certificates of the chain (in the mode `publicKey`, all keys) must be pinned, instead of at least
+    /// Whether all certificates in the chain (in the mode `publicKey`, all keys) must be pinned, instead of at least
     /// one. False by default.
     public var validatesCertificateChain = false
 
@@ -64,7 +64,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     public var requiresStapledStatus = false
 
     /// Files that contain certificate revocation lists (RFC 5280, section 5), in PEM, possibly several per file, or in
-    /// DER. Empty by default. If there are any, every certificate of a chain except the authority at its end requires a
+    /// DER. Empty by default. If there are any, every certificate in a chain except the authority at its end requires a
     /// valid list from its issuer that does not revoke it, as with curl's `--crlfile`. If a list is missing, expired or
     /// signed by another issuer, the server is refused (``ServerTrustFailure/Reason/noValidRevocationList``).
     ///

@@ -70,7 +70,7 @@ package struct WorkStanding: Sendable, Hashable {
         }
     }
 
-    /// Returns the changes of a dependent's counts when the outcome of an entry changes.
+    /// Returns the changes to a dependent's counts when the outcome of an entry changes.
     package static func counts(from old: Outcome?, to new: Outcome?) -> (open: Int, failed: Int) {
         (
             (new == nil ? 1 : 0) - (old == nil ? 1 : 0),

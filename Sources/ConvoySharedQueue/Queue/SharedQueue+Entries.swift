@@ -75,7 +75,7 @@ extension SharedQueue {
         public let errorDescription: String?
         /// The time of the `enqueue` call.
         public let enqueuedAt: Date
-        /// The time of the last change of the state.
+        /// The time of the last change in the state.
         public let changedAt: Date
 
         init(_ record: WorkRecord) {

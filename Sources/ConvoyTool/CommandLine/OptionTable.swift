@@ -157,7 +157,7 @@ enum OptionTable {
         .value(
             "mirror", nil, "URL", in: .files, of: [.get], repeats: true, once: true,
             "another URL of the same file (one URL)",
-            "It is used if the URL fails. With a checksum, segments are downloaded from all of them concurrently."),
+            "The mirror is used if the URL fails. With a checksum, segments are downloaded from all of them concurrently."),
         .value(
             "segments", "s", "N", in: .files, of: [.get], "download a file in N concurrent parts, 1 to 64",
             "The server must support ranges, and each part has at least 1 MiB. The default is 1."),
@@ -197,7 +197,7 @@ enum OptionTable {
             """),
         .value(
             "metadata", nil, "NAME=VALUE", in: .files, of: [.put], repeats: true, once: true,
-            "send this metadata of the upload (tus)", "filename and filetype are sent without it."),
+            "send this metadata of the upload (tus)", "filename and filetype are always sent."),
     ]
 
     private static let speed: [ToolOption] = [

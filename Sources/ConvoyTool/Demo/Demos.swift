@@ -154,7 +154,7 @@ enum PauseDemo {
             }
             let middle = Int64(DemoServer.fileSize) / 2
             if before < middle, total >= middle {
-                // Pause here rather than on the waiting thread, because the server does not wait.
+                // Pause here, because the download could finish before the waiting thread pauses it.
                 operation?.pause()
                 half.signal()
             }

@@ -123,7 +123,7 @@ enum QueueLimit {
             if let jobs { limits.maximumConcurrentRequests = jobs.map { Int($0) } }
             if let rate { limits.requestsPerSecond = rate }
             if let retries { limits.retryShare = retries }
-            // A host without limits of its own uses those of all other hosts again.
+            // If all limits of a host have been removed, the limits of all other hosts apply to it again.
             try await queue.setLimits(limits == HostLimits() ? nil : limits, host: name)
             return limits
         }

@@ -18,7 +18,7 @@ final class TransferBoard: Sendable {
 
     private struct Contents {
         var rows: [Row] = []
-        /// The time of the last change of the window size.
+        /// The time of the last change to the window size.
         var resized: ContinuousClock.Instant?
         /// The width of the longest name so far, so that columns do not jump when its transfer ends.
         var longestName = 0

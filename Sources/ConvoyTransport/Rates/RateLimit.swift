@@ -34,7 +34,7 @@ public final class RateLimit: Sendable {
     private struct State {
         var bucket: TokenBucket
         var line = WaitingLine()
-        /// The number of changes of the rate.
+        /// The number of changes to the rate.
         var rateNumber: UInt64 = 0
 
         /// Grants turns in order while there are enough bytes for one.

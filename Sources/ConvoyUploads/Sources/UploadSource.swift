@@ -20,7 +20,7 @@ struct SourceIdentity: Codable, Sendable, Hashable {
     let device: UInt64
     let inode: UInt64
     let size: Int64
-    /// The times of the last change of the file's contents and of its status, in nanoseconds since 1970.
+    /// The times of the last change to the file's contents and to its status, in nanoseconds since 1970.
     let modified: Int64
     let changed: Int64
 

@@ -21,7 +21,7 @@ enum CurlGlob {
                 continue
             }
             guard results.count * values.count <= 1000 else {
-                throw CurlCommandLine.Problem(description: "The URL stands for more than 1,000 URLs.")
+                throw CurlCommandLine.Problem(description: "The URL expands to more than 1,000 URLs.")
             }
             results = results.flatMap { result in
                 values.map { (url: result.url + $0, values: result.values + [$0]) }
@@ -60,7 +60,7 @@ enum CurlGlob {
         let values: [String]
         if let first = Int(bounds[0]), let last = Int(bounds[1]), first <= last, first >= 0 {
             guard (last - first) / step < 1000 else {
-                throw CurlCommandLine.Problem(description: "The URL stands for more than 1,000 URLs.")
+                throw CurlCommandLine.Problem(description: "The URL expands to more than 1,000 URLs.")
             }
             let width = bounds[0].hasPrefix("0") ? bounds[0].count : 0
             values = stride(from: first, through: last, by: step).map { number in

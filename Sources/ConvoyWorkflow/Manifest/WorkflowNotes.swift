@@ -3,7 +3,7 @@ import ConvoySerialization
 import Foundation
 
 extension Workflow {
-    /// Notes about parts of a manifest that probably lack the expected effect, with the line of the request.
+    /// Notes about parts of a manifest that probably do not have the intended effect, with the lines of their requests.
     package var notes: [String] {
         plan.requests.flatMap { request in request.notes.map { "\(name):\(request.line): \(request.id): \($0)" } }
     }
