@@ -147,8 +147,8 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     /// Enqueues operations, including those from `makeOperation`, in the given order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as HTTPRequestOperation in operations where !operation.isPaused && !operation.isCancelled {
-            guard TaskNotification.isObserved, let record = Session.record(of: operation) else { continue }
-            record.session.post(.resume, of: record.task(of: operation))
+            guard operation.postsNotifications, let record = Session.record(of: operation) else { continue }
+            record.session.post(.networkingTaskDidResume, of: record.task(of: operation))
         }
         operationManager.enqueue(operations)
     }

@@ -110,8 +110,8 @@ final class Session: TaskSession {
         }
     }
 
-    func post(_ notification: TaskNotification, of task: SessionTask) {
-        if TaskNotification.isObserved { post(notification.name, of: task, [:]) }
+    func post(_ name: Notification.Name, of task: SessionTask) {
+        if task.operation.postsNotifications { post(name, of: task, [:]) }
     }
 
     func post(_ name: Notification.Name, of task: SessionTask, _ userInfo: [String: any Sendable]) {
@@ -133,9 +133,9 @@ final class Session: TaskSession {
             let error = operation.error
             if let metrics = operation.metrics { handlers.get(\.didCollectMetrics)?(task, metrics) }
             handlers.get(\.didComplete)?(task, error)
-            if TaskNotification.isObserved {
+            if operation.postsNotifications {
                 NotificationCenter.default.post(
-                    name: TaskNotification.complete.name, object: task, userInfo: Self.userInfo(of: task, error))
+                    name: .networkingTaskDidComplete, object: task, userInfo: Self.userInfo(of: task, error))
             }
             let isOver: @Sendable () -> Void = { [self] in remove(record.identifier) }
             guard let download = operation as? DownloadOperation, let place = download.destination, files.contains(place),

@@ -30,7 +30,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
         // This has no effect if the operation is already in a queue.
         record.session.enqueue(operation)
         operation.resume()
-        if isChange, !operation.isCancelled { record.session.post(.resume, of: self) }
+        if isChange, !operation.isCancelled { record.session.post(.networkingTaskDidResume, of: self) }
     }
 
     /// Stops the transfer and keeps the received bytes. A task that has not started waits for ``resume()``. Has no
@@ -38,7 +38,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     public final func suspend() {
         guard !operation.isPaused, !operation.isFinished, !operation.isCancelled else { return }
         operation.pause()
-        if operation.isPaused { record.session.post(.suspend, of: self) }
+        if operation.isPaused { record.session.post(.networkingTaskDidSuspend, of: self) }
     }
 
     /// Ends the task with `URLError.cancelled`, even if it has not started. Has no effect if the task has ended.

@@ -6,7 +6,6 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// A delegate that calls a session's handlers for a task, on the session's serial queue.
 final class TaskDelegate: OperationDelegate {
@@ -174,19 +173,16 @@ extension Notification.Name {
     /// Posted when a task has been resumed. `object` is the task. Like all of these notifications, it is posted to
     /// `NotificationCenter.default` on the session's handler queue.
     ///
-    /// The raw values are those of AFNetworking. Sessions start posting this notification, ``networkingTaskDidSuspend``
-    /// and ``networkingTaskDidComplete`` as soon as the program reads one of the three names, as observers do when they
-    /// register. An observer that registers for all names, or that spells out the raw value, must read one of the names
-    /// first.
-    public static var networkingTaskDidResume: Notification.Name { TaskNotification.resume.read() }
+    /// The raw values are those of AFNetworking. This notification, ``networkingTaskDidSuspend`` and
+    /// ``networkingTaskDidComplete`` are posted only if the manager has `postsNotifications` set.
+    public static let networkingTaskDidResume = Notification.Name("com.alamofire.networking.task.resume")
 
-    /// Posted when a task has been suspended. `object` is the task. See ``networkingTaskDidResume`` for when sessions
-    /// start posting it.
-    public static var networkingTaskDidSuspend: Notification.Name { TaskNotification.suspend.read() }
+    /// Posted when a task has been suspended, if the manager has `postsNotifications` set. `object` is the task.
+    public static let networkingTaskDidSuspend = Notification.Name("com.alamofire.networking.task.suspend")
 
-    /// Posted when a task has ended and its own handlers have run. `object` is the task, and `userInfo` has the keys of
-    /// ``TaskNotificationKey``. See ``networkingTaskDidResume`` for when sessions start posting it.
-    public static var networkingTaskDidComplete: Notification.Name { TaskNotification.complete.read() }
+    /// Posted when a task has ended and its own handlers have run, if the manager has `postsNotifications` set.
+    /// `object` is the task, and `userInfo` has the keys of ``TaskNotificationKey``.
+    public static let networkingTaskDidComplete = Notification.Name("com.alamofire.networking.task.complete")
 
     /// Posted when a session has become invalid. `object` is its manager, unless it has been released.
     public static let networkingSessionDidInvalidate = Notification.Name("com.alamofire.networking.session.invalidate")
@@ -199,27 +195,6 @@ extension Notification.Name {
     /// Posted when the file of a download has been moved to its destination. `object` is the task.
     public static let networkingDownloadTaskDidMoveFile = Notification.Name(
         "com.alamofire.networking.session.download.file-manager-succeed")
-}
-
-/// The notifications for every task. Two posts take a tenth of all instructions of a small task, with or without an
-/// observer, so nothing is posted until the program has read one of the names.
-enum TaskNotification: String {
-    case resume = "com.alamofire.networking.task.resume"
-    case suspend = "com.alamofire.networking.task.suspend"
-    case complete = "com.alamofire.networking.task.complete"
-
-    private static let mayBeObserved = Atomic<Bool>(false)
-
-    /// Whether a notification may be observed.
-    static var isObserved: Bool { mayBeObserved.load(ordering: .relaxed) }
-
-    var name: Notification.Name { Notification.Name(rawValue) }
-
-    /// Returns the name, for a caller that may observe it.
-    fileprivate func read() -> Notification.Name {
-        Self.mayBeObserved.store(true, ordering: .sequentiallyConsistent)
-        return name
-    }
 }
 
 /// The keys of the `userInfo` of task notifications.

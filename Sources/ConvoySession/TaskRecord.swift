@@ -12,9 +12,9 @@ protocol TaskSession: AnyObject, Sendable {
     var handlerQueue: DispatchQueue { get }
     /// Adds an operation to the session's queue, unless it is in a queue.
     func enqueue(_ operation: HTTPRequestOperation)
-    /// Posts a notification for a task, if it may be observed.
-    func post(_ notification: TaskNotification, of task: SessionTask)
-    /// Forgets a task. Called when the record is released, and with it the task.
+    /// Posts a notification for a task, if its settings request them.
+    func post(_ name: Notification.Name, of task: SessionTask)
+    /// Called when the record is released, and with it the task.
     func forget(_ identifier: Int)
 }
 

@@ -46,7 +46,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.userInfo = newValue } }
     }
 
-    /// Whether operations post notifications. True by default.
+    /// Whether operations, or a session's tasks, post notifications. False by default.
     public var postsNotifications: Bool {
         get { settings.values.postsNotifications }
         set { updateSettings { $0.values.postsNotifications = newValue } }

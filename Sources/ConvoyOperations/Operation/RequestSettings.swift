@@ -152,12 +152,13 @@ extension RequestSettings {
         public var completionGroup: DispatchGroup?
         /// Values for your own use, ignored by the library.
         public var userInfo: [String: any Sendable] = [:]
-        /// Whether operations post `networkingOperationDidStart` and `networkingOperationDidFinish`. True by default. A
-        /// session's tasks post their own notifications instead.
-        public var postsNotifications = true
-        /// Monitors that observe the operations: the reasons for their waits, their requests, and their outcomes. Empty
-        /// by default, which costs nothing. Set this right after creating an operation: once an operation has a
-        /// monitor, changes have no effect.
+        /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. A session's tasks post
+        /// `networkingTaskDidResume`, `networkingTaskDidSuspend` and `networkingTaskDidComplete` instead. False by
+        /// default: with or without an observer, the posts cost a sixth of all instructions of a small request.
+        public var postsNotifications = false
+        /// Monitors that observe why operations wait, what their requests do, and how they end. Empty by default, which
+        /// costs nothing. Set this right after creating an operation: once an operation has a monitor, changes have no
+        /// effect.
         ///
         /// Requests are measured for monitors as they are for `URLConnectionOperation.metrics`. Operations with
         /// monitors share transfers (``coalescesIdenticalRequests``) only with others that are measured.

@@ -133,7 +133,7 @@ extension URLConnectionOperation {
         if start.isFirst {
             if settings.hasTotalTimeout { beginResourceTimeout() }
             if settings.hasRetryPolicy, let policy = retryPolicy { noteFirstAttempt(policy) }
-            if settings.postsNotifications { OperationNotifications.post(.start, of: self) }
+            if settings.postsNotifications { OperationNotifications.post(.networkingOperationDidStart, of: self) }
             if settings.dependencyFailurePolicy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
         if let request = start.request, AuthorizationMemory.shared.isEmpty {

@@ -45,7 +45,7 @@ extension URLConnectionOperation: HandoverTask {
         end.attempt?.discard()
         end.worker?.release(self)
         if has(.progress) { progressReport.finish(of: self) }
-        if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
+        if end.settings.postsNotifications { OperationNotifications.post(.networkingOperationDidFinish, of: self) }
         if end.hasHandlers {
             CompletionOutbox.post(self, to: end.settings.completionQueue ?? .mainForHandlers)
         } else {
@@ -158,55 +158,34 @@ extension Notification.Name {
     /// on an internal serial queue, before the finish of the same operation and after the finish of all operations that
     /// it depends on.
     ///
-    /// The raw value is that of AFNetworking's name. Operations post notifications only after the program has read this
-    /// name or ``networkingOperationDidFinish``, as observers do when they register for these names. An observer that
-    /// registers for all names or by raw value must first read one of the two names.
-    public static var networkingOperationDidStart: Notification.Name { OperationNotifications.read(.start) }
+    /// The raw value is that of AFNetworking's name. Posted only if the manager or the operation has
+    /// `postsNotifications` set.
+    public static let networkingOperationDidStart = Notification.Name("com.alamofire.networking.operation.start")
 
     /// Posted when an operation has finished, with final results and error; `object` is the operation. Posted on the
     /// same serial queue as the start, in the order in which the operations finished. The operation's handlers may run
     /// before or after the notification.
     ///
-    /// The raw value is that of AFNetworking's name. See ``networkingOperationDidStart`` for when operations start to
-    /// post it.
-    public static var networkingOperationDidFinish: Notification.Name { OperationNotifications.read(.finish) }
+    /// The raw value is that of AFNetworking's name. Posted only if the manager or the operation has
+    /// `postsNotifications` set.
+    public static let networkingOperationDidFinish = Notification.Name("com.alamofire.networking.operation.finish")
 }
 
 /// The notifications of all operations, in order.
 ///
 /// Observers are user code, and run neither on the network thread nor under a lock. The queue is woken once for all
 /// notifications that arrive before it has posted them, because waking it costs more than a post.
-///
-/// Even without an observer, a post costs as much as everything else that an operation does when it finishes. Therefore
-/// nothing is posted until the program has read one of the names.
 enum OperationNotifications {
-    /// The kind of notification.
-    enum Occasion: String {
-        case start = "com.alamofire.networking.operation.start"
-        case finish = "com.alamofire.networking.operation.finish"
-
-        fileprivate var name: Notification.Name { Notification.Name(rawValue) }
-    }
-
-    private typealias Entry = (occasion: Occasion, operation: URLConnectionOperation)
-
-    private static let mayHaveObservers = Atomic<Bool>(false)
+    private typealias Entry = (name: Notification.Name, operation: URLConnectionOperation)
 
     private static let waiting = ContendedLock<[Entry]>([])
     /// The number of notifications that are waiting or being posted.
     private static let count = Atomic<Int>(0)
     private static let poster = Poster()
 
-    /// Returns the name of a notification, and enables posting, because the caller may be an observer.
-    fileprivate static func read(_ occasion: Occasion) -> Notification.Name {
-        mayHaveObservers.store(true, ordering: .sequentiallyConsistent)
-        return occasion.name
-    }
-
-    /// Posts a notification after all earlier ones, if the program has read one of the names.
-    static func post(_ occasion: Occasion, of operation: URLConnectionOperation) {
-        guard mayHaveObservers.load(ordering: .relaxed) else { return }
-        waiting.withLock { $0.append((occasion, operation)) }
+    /// Posts a notification after all earlier ones.
+    static func post(_ name: Notification.Name, of operation: URLConnectionOperation) {
+        waiting.withLock { $0.append((name, operation)) }
         let isFirst = count.add(1, ordering: .sequentiallyConsistent).oldValue == 0
         if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
     }
@@ -225,7 +204,7 @@ enum OperationNotifications {
             var left = 0
             repeat {
                 waiting.withLock { swap(&$0, &taken) }
-                for (occasion, operation) in taken { center.post(name: occasion.name, object: operation) }
+                for (name, operation) in taken { center.post(name: name, object: operation) }
                 let posted = taken.count
                 if posted > Self.mostKept { taken = [] } else { taken.removeAll(keepingCapacity: true) }
                 left = count.subtract(posted, ordering: .sequentiallyConsistent).newValue

@@ -36,6 +36,7 @@ import Testing
             let events = Locked<[String]>([])
             let note: @Sendable (String) -> Void = { event in events.withLock { $0.append(event) } }
             let operation = try manager.makeOperation(.get, "fresh")
+            operation.postsNotifications = true
             let observation = operation.observe(.state, on: testQueue) { _, change in note("\(change.newValue)") }
             let posts = Locked<[String]>([])
             let observers = [Notification.Name.networkingOperationDidStart, .networkingOperationDidFinish].map { name in

@@ -89,6 +89,7 @@ import Testing
         let names: [Notification.Name] = [.networkingOperationDidStart, .networkingOperationDidFinish]
         let ended = Signal()
         let operation = try manager.makeOperation(.get, "x?own=s3cret")
+        operation.postsNotifications = true
         let observers = names.map { name in
             NotificationCenter.default.addObserver(forName: name, object: operation, queue: nil) { notification in
                 heard.withLock { $0 += ["\(notification)", String(reflecting: notification)] }

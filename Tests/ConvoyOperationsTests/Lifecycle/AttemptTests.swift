@@ -17,7 +17,6 @@ import Testing
     ) -> InterruptedOperation {
         let operation = InterruptedOperation(
             request: URLRequest(url: Self.url), transport: network, clock: ManualClock())
-        operation.postsNotifications = false
         operation.completionQueue = testQueue
         return operation
     }

@@ -68,7 +68,6 @@ import Testing
                 request: URLRequest(url: Self.url), transport: network, clock: clock)
             let held = HeldActions()
             if isLate { operation.interrupt { _, proceed in held.add(proceed) } }
-            operation.postsNotifications = false
             operation.completionQueue = queue
             let listener = StoryListener()
             operation.eventMonitors = [listener.monitor]

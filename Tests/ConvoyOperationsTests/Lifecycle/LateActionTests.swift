@@ -45,7 +45,6 @@ import Testing
             queue = place == .queue ? RequestOperationQueue() : nil
             queue?.maxConcurrentOperationCount = 1
             queue?.isSuspended = true
-            operation.postsNotifications = false
             operation.retryPolicy = RetryPolicy(maximumRetryCount: 100)
             operation.retryPolicy?.budget = nil
             operation.completionQueue = handlers

@@ -19,7 +19,6 @@ import Testing
 
         init(_ url: URL, completionQueue: DispatchQueue, observers: DispatchQueue) {
             operation = InterruptedOperation(request: URLRequest(url: url))
-            operation.postsNotifications = false
             operation.completionQueue = completionQueue
             operation.retryPolicy = RetryPolicy(maximumRetryCount: 2)
             operation.retryPolicy?.initialDelay = 0.002

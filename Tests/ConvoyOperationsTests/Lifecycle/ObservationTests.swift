@@ -31,7 +31,6 @@ import Testing
     private func operation() -> InterruptedOperation {
         let operation = InterruptedOperation(
             request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network)
-        operation.postsNotifications = false
         operation.completionQueue = testQueue
         return operation
     }

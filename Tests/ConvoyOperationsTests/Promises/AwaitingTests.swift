@@ -20,7 +20,6 @@ import Testing
         let operation = Made(request: URLRequest(url: URL(fileURLWithPath: "/simulated")))
         operation.change { $0.holder.transports = TransportPool([network]) }
         operation.completionQueue = testQueue
-        operation.postsNotifications = false
         return operation
     }
 

@@ -242,6 +242,7 @@ import Testing
         let chain = (0..<100).map { _ in operation(0, noting: Record(expecting: 0)) }
         let second = (0..<100).map { _ in operation(0, noting: Record(expecting: 0)) }
         for (index, operation) in second.enumerated() { operation.addDependency(chain[index]) }
+        for operation in chain + second { operation.postsNotifications = true }
         for (index, operation) in (chain + second).enumerated() where index % 2 == 0 { operation.fail(with: Refusal()) }
         var numbers: [ObjectIdentifier: Int] = [:]
         for index in 0..<100 {

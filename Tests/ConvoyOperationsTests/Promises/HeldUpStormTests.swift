@@ -101,7 +101,6 @@ import Testing
 
     private func probe(_ path: String, _ output: OutputStream? = nil) -> Probe {
         let probe = Probe(server.url(path), output: output)
-        probe.operation.postsNotifications = false
         return probe
     }
 

@@ -20,7 +20,6 @@ import Testing
     private func operation() -> HTTPRequestOperation {
         let operation = HTTPRequestOperation(
             request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network)
-        operation.postsNotifications = false
         operation.completionQueue = queue
         return operation
     }

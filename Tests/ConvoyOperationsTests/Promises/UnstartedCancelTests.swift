@@ -139,7 +139,6 @@ import Testing
         let failures = Counter()
         let position = Counter()
         for operation in pairs {
-            operation.postsNotifications = false
             operation.setCompletionHandler(
                 success: { _, _ in Issue.record("it was cancelled") },
                 failure: { _, _ in failures.value.add(1, ordering: .relaxed) })
@@ -214,7 +213,6 @@ import Testing
     @Test(.timeLimit(.minutes(2))) func `awaiting and enqueueing concurrently finishes a cancelled operation once`() async {
         for _ in 0..<2_000 {
             let operation = operation()
-            operation.postsNotifications = false
             let calls = Calls(of: operation)
             let queue = RequestOperationQueue()
             queue.isSuspended = true

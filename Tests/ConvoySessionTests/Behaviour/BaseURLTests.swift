@@ -102,7 +102,7 @@ import Testing
         server.route("/name", .json(text: "{}"))
         let session = HTTPSessionManager(baseURL: server.url)
         session.settings = RequestSettings()
-        #expect(session.postsNotifications)
+        session.postsNotifications = true
         let port = Int(server.port)
         let posted = Locked<[URLConnectionOperation]>([])
         let observer = NotificationCenter.default.addObserver(
@@ -115,6 +115,7 @@ import Testing
         _ = try await session.get("name")
         // The operation manager posts these, after all notifications of the session.
         let manager = HTTPRequestOperationManager(baseURL: server.url)
+        manager.postsNotifications = true
         let operation = try await manager.get("name")
         try await waitUntil("the end of the manager's operation") { posted.withLock { $0.last } === operation }
         #expect(posted.withLock { $0.count } == 1)

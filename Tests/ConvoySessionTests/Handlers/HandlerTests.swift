@@ -240,6 +240,7 @@ import Testing
     // MARK: Ends
 
     @Test func `the end of a task is reported after its own handlers, with its results`() async throws {
+        manager.postsNotifications = true
         manager.taskDidCompleteHandler = { [fixture] task, error in
             fixture.note("did complete \(task.taskIdentifier) \(error == nil)")
         }
@@ -266,6 +267,7 @@ import Testing
     }
 
     @Test func `the start notification of a request's task is posted once`() async throws {
+        manager.postsNotifications = true
         let observer = NotificationCenter.default.addObserver(
             forName: .networkingTaskDidResume, object: nil, queue: nil
         ) { [fixture] notification in
@@ -282,7 +284,8 @@ import Testing
         #expect(fixture.notes == ["/text", "/echo"])
     }
 
-    @Test func `resuming and suspending a task each post one notification`() async throws {
+    @Test func `resuming and suspending are each posted once`() async throws {
+        manager.postsNotifications = true
         let names: [Notification.Name] = [.networkingTaskDidResume, .networkingTaskDidSuspend]
         let observers = names.map { name in
             NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { [fixture] notification in

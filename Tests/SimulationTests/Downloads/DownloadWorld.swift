@@ -74,7 +74,6 @@ final class DownloadWorld: World, TransitionInterceptor, @unchecked Sendable {
         let clock = machine.clock
         operation.downloadSettings.withLock { $0.clock = { clock.now } }
         operation.completionQueue = handlers
-        operation.postsNotifications = false
         recorder = EventRecorder(of: operation)
         operation.segmentCount = scenario.segments
         operation.minimumSegmentLength = 8

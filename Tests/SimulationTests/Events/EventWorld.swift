@@ -83,7 +83,6 @@ final class EventWorld: World, TransitionInterceptor, @unchecked Sendable {
             values.holder.clock = machine.clock
         }
         operation.completionQueue = handlers
-        operation.postsNotifications = false
     }
 
     private func addDependents(of source: EventSource) {

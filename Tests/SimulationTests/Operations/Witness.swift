@@ -77,7 +77,6 @@ final class Witness: @unchecked Sendable {
         if request.method == "POST" { urlRequest.httpBody = Data("body".utf8) }
         let operation = HTTPRequestOperation(request: urlRequest, transport: world.network, clock: world.machine.clock)
         operation.completionQueue = world.handlers
-        operation.postsNotifications = false
         if request.retries {
             var policy = RetryPolicy()
             (policy.initialDelay, policy.budget) = (0, nil)
