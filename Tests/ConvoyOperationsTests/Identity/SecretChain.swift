@@ -10,11 +10,13 @@ import FoundationNetworking
 
 /// A generated operation, and the responses of the servers that it is sent to.
 struct SecretChain: Sendable {
-    enum Kind: CaseIterable { case plain, token, credential }
+    /// `answered`: a token, a handler that answers challenges with a credential, and a proxy.
+    enum Kind: CaseIterable { case plain, token, credential, answered }
 
     enum Answer: Sendable {
         case redirect(status: Int, location: String, server: Int)
-        case challenge
+        /// By the server, or by the proxy if there is one.
+        case challenge(ofProxy: Bool)
         case unavailable
         case lost
         case success
@@ -71,7 +73,7 @@ struct SecretChain: Sendable {
         let part = chance(5, &random) ? server(&random) : nil
         let answers = (0..<Int.random(in: 1...8, using: &random)).map { number -> Answer in
             switch Int.random(in: 0..<10, using: &random) {
-            case 0, 1: return .challenge
+            case 0, 1: return .challenge(ofProxy: chance(2, &random))
             case 2: return chance(2, &random) ? .unavailable : .lost
             case 3, 4:
                 let status = [301, 302, 303, 307, 308].randomElement(using: &random) ?? 302
@@ -250,6 +252,9 @@ final class SecretConnection: Connection, @unchecked Sendable {
         case .success: receive(ResponseHead(url: url, statusCode: 200, headers: []))
         case .unavailable: receive(ResponseHead(url: url, statusCode: 503, headers: []))
         case .lost: end { $0.connection(self, didFailWith: URLError(.networkConnectionLost)) }
+        case .challenge(ofProxy: true)
+        where Target(url).flatMap(rules.configuration.proxyServer) != nil && url.scheme == "http":
+            receive(ResponseHead(url: url, statusCode: 407, headers: [("Proxy-Authenticate", "Basic realm=\"p\"")]))
         case .challenge:
             let methods = ["Basic realm=\"r\"", "Bearer realm=\"r\""]
             receive(ResponseHead(url: url, statusCode: 401, headers: methods.map { ("WWW-Authenticate", $0) }))

@@ -84,11 +84,17 @@ import Testing
         switch chain.kind {
         case .plain: break
         case .credential: manager.credential = credential
-        case .token:
+        case .token, .answered:
             let number = Locked(0)
             manager.authenticator = Authenticator(token: AccessToken("token0"), limit: 50) { _ in
                 number.withLock { $0 += 1 }
                 return AccessToken("token\(number.withLock { $0 })")
+            }
+            guard chain.kind == .answered else { break }
+            manager.connectionConfiguration.proxy = .proxy(
+                try Proxy(.http, host: "proxy.test", credential: ProxyCredential(user: "proxy", password: "pw")))
+            manager.authenticationChallengeHandler = { _, challenge, answer in
+                answer(challenge.previousFailureCount == 0 ? .useCredential(credential) : .performDefaultHandling)
             }
         }
         let operation = try manager.makeOperation(
@@ -153,7 +159,8 @@ import Testing
             let authorization = request.fields[SecretChain.authorization]
             switch chain.kind {
             case .plain: #expect(authorization == nil, "\(chain)")
-            case .token:
+            case .answered where authorization == basic: break
+            case .token, .answered:
                 note(
                     "token", chain.hasCredentials && survives(SecretChain.authorization),
                     authorization?.hasPrefix("Bearer token") == true)
@@ -170,7 +177,7 @@ import Testing
             refusedToken = nil
             challenger = nil
             if case .challenge = request.answer {
-                refusedToken = authorization
+                refusedToken = chain.kind == .token ? authorization : nil
                 // A token that was not sent is not refreshed.
                 if chain.kind == .token, authorization == nil { #expect(number + 1 == sent.count, "\(chain)") }
                 let isAnswered = chain.kind == .credential && chain.hasCredentials && isSameRecipient(last, as: start)
