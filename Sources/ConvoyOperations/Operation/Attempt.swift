@@ -150,7 +150,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
         reportToEventLog(of: operation, response, connection)
-        if state.isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
+        if state.isAuthorized, let error = operation.proofFailure(of: response) {
+            return stop(connection, then: .fail(error))
+        }
         // A 429 or 503, which asks the client to wait, is handled with the retry. A cached response does not show that
         // the host is reachable.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
