@@ -154,58 +154,6 @@ extension ThrottledBodyStream {
     }
 }
 
-// MARK: The cache
-
-extension URLConnectionOperation {
-    /// A closure that decides whether a response is stored. It returns the response, possibly modified, or nil to store
-    /// nothing.
-    public typealias CacheResponseHandler =
-        @Sendable (_ operation: URLConnectionOperation, _ candidate: CacheCandidate) -> CacheCandidate?
-
-    /// The handler called before a complete response is stored in `cache`. The counterpart of `setCacheResponseBlock:`.
-    /// It runs on an internal thread, which it may block; the operation waits for its result.
-    ///
-    /// An operation with this handler does not share its transfer with others (`coalescesIdenticalRequests`).
-    public final var cacheResponseHandler: CacheResponseHandler? {
-        get { handler(\.cache) }
-        set {
-            if newValue != nil { reportLateChange(of: "cacheResponseHandler") }
-            setHandler(\.cache, newValue)
-        }
-    }
-
-    /// The way in which the cache served the response; nil for a response from the network, or before a response has
-    /// arrived.
-    public final var cacheUse: CacheUse? { currentHead?.cacheUse }
-}
-
-/// A cache that calls one operation's `cacheResponseHandler`.
-final class HandledCache: ResponseCache {
-    private let base: HTTPCache
-    private let handler: @Sendable (CacheCandidate) -> CacheCandidate?
-
-    init(_ base: HTTPCache, handler: @escaping @Sendable (CacheCandidate) -> CacheCandidate?) {
-        self.base = base
-        self.handler = handler
-    }
-
-    func begin(_ request: CacheRequest) -> any ResponseCacheExchange { base.exchange(for: request, handler: handler) }
-
-    var salt: String { base.salt }
-}
-
-// MARK: Handler types
-
-/// The reaction of an operation to a failed or cancelled dependency.
-public enum DependencyFailurePolicy: Sendable, Hashable {
-    /// The operation runs, as in AFNetworking and in Foundation. If this policy was set explicitly, an operation that
-    /// takes a value from the dependency is sent without that value.
-    case run
-    /// The operation is cancelled: it finishes with `URLError.cancelled`, with the dependency's error as the underlying
-    /// error.
-    case cancel
-}
-
 extension URLConnectionOperation {
     /// A closure called with the number of bytes transferred since the last call, the total so far, and the expected
     /// total if known.
@@ -225,40 +173,4 @@ extension URLConnectionOperation {
     ///
     /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
-}
-
-/// The total time limit.
-extension URLConnectionOperation {
-    /// Starts the timer of `totalTimeout`, if set. Only the first call has an effect.
-    package final func beginResourceTimeout() {
-        let values = settings.values
-        let clock = values.holder.clock
-        guard let interval = values.totalTimeout, interval > 0, interval.isFinite else { return }
-        let deadline = Nanoseconds.deadline(interval, after: clock.now)
-        let isFirst = core.withLock { core in
-            let isFirst = core.deadline == nil
-            if isFirst { core.deadline = deadline }
-            return isFirst
-        }
-        guard isFirst else { return }
-        let timer = clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) }
-        let isOver = core.withLock { core in
-            if !core.isFinished { core.expiryTimer = timer }
-            return core.isFinished
-        }
-        if isOver { timer.cancel() }
-    }
-
-    /// Returns the number of seconds left until `totalTimeout` expires; nil without a timeout.
-    func timeLeft(at now: UInt64) -> TimeInterval? {
-        extra(\.deadline).map { $0 > now ? Nanoseconds.seconds(from: now, to: $0) : 0 }
-    }
-
-    /// The error of an operation whose `totalTimeout` has expired.
-    var resourceTimeoutError: URLError {
-        let error = URLError(
-            .timedOut, url: request.url,
-            "The operation did not finish within its totalTimeout.")
-        return error.hiding(connectionConfiguration.secrets)
-    }
 }

@@ -1,0 +1,186 @@
+import ConvoyCache
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// Opening what an attempt needs, and its connection.
+extension URLConnectionOperation {
+    /// The way in which the work of an attempt is performed.
+    private enum ConnectPlan {
+        /// The work is not performed, because the attempt must stop.
+        case none
+        case worker(any AttemptRunner)
+        /// The work requires a token, which must be obtained first.
+        case token
+        case connection(TransferRequest)
+    }
+
+    /// Opens the connection of an attempt or starts a worker, unless the attempt must stop.
+    func connect(_ attempt: Attempt, withToken hasToken: Bool = false) {
+        let interests = delegate.map { $0.interests(in: self) } ?? []
+        var delegatedCaching: CacheResponseHandler?
+        if interests.contains(.caching) {
+            delegatedCaching = { operation, candidate in
+                guard let delegate = operation.delegate else { return candidate }
+                return delegate.operation(operation, willCache: candidate)
+            }
+        }
+        // The old settings may hold the last reference to a user's object, so they are released outside the lock.
+        let outdated = attempt.settings
+        defer { withExtendedLifetime(outdated) {} }
+        var rare: OperationCore.ConnectionExtras?
+        let work = core.withLock { core -> ConnectPlan in
+            if let worker = core.worker { return .worker(worker) }
+            let isRead = core.place?.sink.isPaced == true
+            if attempt.transport == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
+                core.isDecidedUpon = true
+            }
+            attempt.settings = core.common.prepared
+            if !hasToken, attempt.settings.hasAuthenticator { return .token }
+            // Check this before anything is opened, so that a stopped attempt leaves the output unchanged.
+            guard attempt.phase.advance(to: .preparing(nil), unless: self.mustStop(attempt)) else {
+                return .none
+            }
+            let transport = core.openTransport(for: attempt)
+            if !attempt.body.hasPlace {
+                let sink = core.place?.sink
+                attempt.body.place(
+                    in: sink.map { sink in
+                        SinkQueue(sink, url: core.request.url, on: transport)
+                    })
+            }
+            var request = core.requestWithTimeout(under: attempt.settings)
+            rare = core.addRareParts(to: &request, of: attempt, hasToken: hasToken, delegatedCaching)
+            return .connection(request)
+        }
+        switch work {
+        case .none: decide(.stopped, after: attempt)
+        case .worker(let worker): worker.begin(AttemptContext(attempt, of: self), of: self)
+        case .token: if obtainToken(for: attempt) { connect(attempt, withToken: true) }
+        case .connection(var request):
+            if rare != nil || !AuthorizationMemory.shared.isEmpty {
+                do {
+                    try authorize(&request, rare, for: attempt)
+                } catch {
+                    return decide(.settled(error), after: attempt)
+                }
+            }
+            open(attempt, request, rare?.cacheHandler)
+        }
+    }
+
+    /// Adds authentication to an attempt, the answer to a challenge or the access token, and the trace context.
+    private func authorize(
+        _ request: inout TransferRequest, _ rare: OperationCore.ConnectionExtras?, for attempt: Attempt
+    ) throws {
+        if let token = rare?.token { request = try authorized(request, with: token) }
+        if rare?.isTraced == true { request = traced(request) }
+        let remembered = rare?.record ?? rememberingRecord(for: request, over: attempt.configuration)
+        attempt.state.isAuthorized = remembered != nil
+        guard let record = remembered else { return }
+        attempt.configuration.authorizer = AuthorizerReference(record)
+        if record.mayBlock(request, over: attempt.configuration), attempt.transport?.isOfLibrary == true {
+            let transport = NetworkThread.blocking
+            attempt.body.sink?.transport = transport
+            core.withLock { _ in attempt.transport = transport }
+        }
+    }
+
+    /// Renews the body stream if it was read, opens the sink, then connects. Calls that may block run on a worker
+    /// thread.
+    private func open(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
+        guard attempt.body.mayHaveSentBody, request.bodyStream != nil else {
+            return openSink(of: attempt, request, cacheHandler)
+        }
+        let isCalled = callUserCode(for: attempt) { [self] () -> Result<TransferRequest, URLError> in
+            do throws(URLError) {
+                // Replace only the body, because `request` may contain a token that the operation's own request lacks.
+                var again = request.urlRequest
+                again.httpBodyStream = try replayedRequest().httpBodyStream
+                return .success(.foundation(again))
+            } catch {
+                return .failure(error)
+            }
+        } then: { [self] result in
+            switch result {
+            case .success(let request): openSink(of: attempt, request, cacheHandler)
+            case .failure(let error): decide(.failed(error, nil), after: attempt)
+            }
+        }
+        if !isCalled { decide(.stopped, after: attempt) }
+    }
+
+    private func openSink(of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
+        guard let sink = attempt.body.sink, !sink.isOpen else { return connect(attempt, request, cacheHandler) }
+        guard sink.sink.opensFile else { return open(sink, of: attempt, request, cacheHandler) }
+        if let claim = NetworkThread.claimDescriptors(1) {
+            sink.claim = claim
+            open(sink, of: attempt, request, cacheHandler)
+        } else {
+            awaitDescriptor(of: sink, attempt, request, cacheHandler)
+        }
+    }
+
+    private func awaitDescriptor(
+        of sink: SinkQueue, _ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?
+    ) {
+        let earlier = sink.claim.take()
+        sink.transport?.awaitDescriptors(1, after: earlier, while: { [self] in isRunning(attempt) }) { [self] claim in
+            guard let sink = attempt.body.sink else { return }
+            sink.claim = claim
+            open(sink, of: attempt, request, cacheHandler)
+        }
+    }
+
+    private func open(
+        _ sink: SinkQueue, of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?
+    ) {
+        let call = BlockingCall()
+        sink.willOpen(as: call)
+        guard advance(attempt, to: .preparing(call)) else {
+            sink.willOpen(as: nil)
+            sink.claim = nil
+            return decide(.stopped, after: attempt)
+        }
+        sink.open(as: call) { [self] failure in
+            if failure?.lacksDescriptor == true, let sink = attempt.body.sink, sink.claim?.isLast == false {
+                awaitDescriptor(of: sink, attempt, request, cacheHandler)
+            } else if let failure {
+                decide(.failed(failure, nil), after: attempt)
+            } else {
+                connect(attempt, request, cacheHandler)
+            }
+        }
+    }
+
+    func connect(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
+        guard let transport = attempt.transport else { return }
+        let limit = serializesResponse ? attempt.settings.parsedBodyLimit : attempt.settings.bodyLimit
+        let request = attempt.begin(of: self, sending: request, memoryLimit: limit)
+        if let cacheHandler, let cache = attempt.configuration.cache?.cache as? HTTPCache {
+            attempt.configuration.cache = ResponseCacheReference(HandledCache(cache) { cacheHandler(self, $0) })
+        }
+        // A body written to a file is probably large, so use a large buffer. Bytes that the reader of a paced sink has
+        // not read should stay on the server.
+        if let sink = attempt.body.sink?.sink {
+            if sink.isPaced {
+                attempt.configuration.closesWhenStopped = true
+            } else {
+                attempt.configuration.receiveBufferSize = 512 << 10
+            }
+        }
+        if let stream = request.bodyStream, let limit = (stream as? any ThrottledBodyStream)?.rateLimit {
+            attempt.configuration.sendRateLimits.append(limit)
+        }
+        let connection = transport.connection(for: request, configuration: attempt.configuration, delegate: attempt)
+        // From now on, a stop finds the connection, which may be cancelled before it is started.
+        if advance(attempt, to: .connected(connection)) { return connection.start() }
+        attempt.abandon()
+        decide(.stopped, after: attempt)
+    }
+
+}

@@ -1,0 +1,199 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// The object that reports transferred bytes to the user's handlers and to the operation's `Progress`, only as often as
+/// they can process the reports.
+///
+/// Thousands of blocks may arrive per second, so the bytes are accumulated until the handler's queue is free.
+final class ProgressReport: Sendable {
+    private struct State {
+        var download = ProgressAccumulator()
+        var upload = ProgressAccumulator()
+        var progress: Progress?
+        var isProgressWaiting = false
+        /// The followers of the progress, until the operation finishes.
+        var followers: [Int: ProgressFollower] = [:]
+        var nextKey = 0
+        var body: (@Sendable (() -> Data) -> Void)?
+    }
+
+    private let state = Locked(State())
+    private let hasProgress = Atomic<Bool>(false)
+    private let hasFollowers = Atomic<Bool>(false)
+    private let hasBodyFollower = Atomic<Bool>(false)
+
+    deinit {
+        // The operation was released without finishing.
+        for follower in state.withLock({ $0.followers }).values { follower.end() }
+    }
+
+    func noteDownload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
+        if let handler = operation.downloadProgressHandler {
+            note(\.download, bytes, total, expected, handler, operation)
+        }
+        if hasProgress.load(ordering: .acquiring) { move(to: total, of: expected) }
+        tellFollowers(of: operation)
+    }
+
+    func noteUpload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
+        if let handler = operation.uploadProgressHandler { note(\.upload, bytes, total, expected, handler, operation) }
+        tellFollowers(of: operation)
+    }
+
+    private func note(
+        _ flow: WritableKeyPath<State, ProgressAccumulator> & Sendable, _ bytes: Int64, _ total: Int64, _ expected: Int64?,
+        _ handler: @escaping URLConnectionOperation.ProgressHandler, _ operation: URLConnectionOperation
+    ) {
+        let mustTell = state.withLock { $0[keyPath: flow].add(bytes, total: total, expected: expected) }
+        guard mustTell else { return }
+        (operation.completionQueue ?? .mainForHandlers).submit { [self] in
+            let latest = state.withLock { $0[keyPath: flow].take() }
+            // The handler may use the operation, so keep it alive.
+            withExtendedLifetime(operation) { handler(latest.bytes, latest.total, latest.expected) }
+        }
+    }
+
+    // MARK: Followers
+
+    /// Adds a follower of the progress.
+    ///
+    /// - Returns: A closure that stops following early.
+    func follow(_ operation: URLConnectionOperation, with follower: ProgressFollower) -> @Sendable () -> Void {
+        // Called before any newer value can arrive.
+        follower.move(operation.transferProgress)
+        let key = state.withLock { state in
+            state.nextKey += 1
+            state.followers[state.nextKey] = follower
+            return state.nextKey
+        }
+        hasFollowers.store(true, ordering: .sequentiallyConsistent)
+        // Either the finishing operation finds the follower, or this check finds the operation finished.
+        if operation.core.withLock({ $0.isFinished }) { endFollowing(operation) }
+        return { [weak self] in
+            let left = self?.state.withLock { $0.followers.removeValue(forKey: key) }
+            withExtendedLifetime(left) {}
+        }
+    }
+
+    private func tellFollowers(of operation: URLConnectionOperation) {
+        guard hasFollowers.load(ordering: .acquiring) else { return }
+        let progress = operation.transferProgress
+        for follower in state.withLock({ $0.followers }).values { follower.move(progress) }
+    }
+
+    private func endFollowing(_ operation: URLConnectionOperation) {
+        guard hasFollowers.load(ordering: .sequentiallyConsistent) else { return }
+        let followers = state.withLock { state in
+            defer { state.followers = [:] }
+            return state.followers
+        }
+        let progress = operation.transferProgress
+        for follower in followers.values {
+            follower.move(progress)
+            follower.end()
+        }
+    }
+
+    func followBody(with handler: @escaping @Sendable (() -> Data) -> Void) {
+        state.replace(\.body, by: handler)
+        hasBodyFollower.store(true, ordering: .releasing)
+    }
+
+    func noteBody(_ body: () -> Data) {
+        guard hasBodyFollower.load(ordering: .acquiring) else { return }
+        state.withLock { $0.body }?(body)
+    }
+
+    // MARK: Foundation's Progress
+
+    func progress(of operation: URLConnectionOperation) -> Progress {
+        let fresh = Progress(totalUnitCount: -1)
+        fresh.isPausable = true
+        fresh.cancellationHandler = { [weak operation] in operation?.cancel() }
+        fresh.pausingHandler = { [weak operation] in operation?.pause() }
+        fresh.resumingHandler = { [weak operation] in operation?.resume() }
+        let progress = state.withLock { state in
+            let progress = state.progress ?? fresh
+            state.progress = progress
+            return progress
+        }
+        hasProgress.store(true, ordering: .releasing)
+        // Report the received bytes now, because the server may not send more for a while.
+        let received = operation.transferProgress
+        if received.bytesReceived > 0 {
+            move(to: received.bytesReceived, of: received.bytesExpectedToReceive, isFirst: true)
+        }
+        if operation.isFinished { finish(of: operation) }
+        return progress
+    }
+
+    /// - Parameter isFirst: Whether to report only if no bytes have been reported yet.
+    private func move(to total: Int64, of expected: Int64?, isFirst: Bool = false) {
+        let mustTell = state.withLock { state in
+            if isFirst, state.download.total > 0 { return false }
+            state.download.set(total: total, expected: expected)
+            defer { state.isProgressWaiting = true }
+            return !state.isProgressWaiting
+        }
+        guard mustTell else { return }
+        OperationQueues.progress.submit { [self] in
+            let (progress, flow) = state.withLock { state in
+                state.isProgressWaiting = false
+                return (state.progress, state.download)
+            }
+            progress?.totalUnitCount = flow.expected ?? -1
+            progress?.completedUnitCount = flow.total
+        }
+    }
+
+    /// Ends the reports: completes the `Progress` of a successful operation, and releases the handlers of every
+    /// `Progress`.
+    func finish(of operation: URLConnectionOperation) {
+        endFollowing(operation)
+        if hasBodyFollower.load(ordering: .acquiring) { state.replace(\.body, by: nil) }
+        guard hasProgress.load(ordering: .acquiring) else { return }
+        let isSuccess = operation.error == nil
+        OperationQueues.progress.submit { [self] in
+            let (progress, total) = state.withLock { ($0.progress, $0.download.total) }
+            guard let progress else { return }
+            if isSuccess {
+                progress.totalUnitCount = max(total, 1)
+                progress.completedUnitCount = max(total, 1)
+            }
+            progress.cancellationHandler = nil
+            progress.pausingHandler = nil
+            progress.resumingHandler = nil
+        }
+    }
+}
+
+/// The bytes transferred since the last report. They are accumulated until the receiver is free, because thousands of
+/// blocks may arrive per second.
+package struct ProgressAccumulator: Sendable {
+    /// The number of bytes transferred since the last report.
+    package private(set) var bytes: Int64 = 0
+    package private(set) var total: Int64 = 0
+    package private(set) var expected: Int64?
+    private var isWaiting = false
+
+    package init() {}
+
+    /// Adds bytes. Returns whether the caller must schedule a report, which then calls ``take()``; false if a report is
+    /// already scheduled.
+    package mutating func add(_ bytes: Int64, total: Int64, expected: Int64?) -> Bool {
+        self.bytes += bytes
+        (self.total, self.expected) = (total, expected)
+        defer { isWaiting = true }
+        return !isWaiting
+    }
+
+    /// Sets the totals without scheduling a report.
+    package mutating func set(total: Int64, expected: Int64?) { (self.total, self.expected) = (total, expected) }
+
+    /// Returns the values to report, and resets the count.
+    package mutating func take() -> ProgressAccumulator {
+        defer { (bytes, isWaiting) = (0, false) }
+        return self
+    }
+}

@@ -1,0 +1,47 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// A listener that is called when any operation of the process becomes active or inactive.
+protocol ActivityListener: AnyObject, Sendable {
+    /// Called when an operation has begun, stopped, resumed or ended. The operation's state shows the current activity,
+    /// and may be newer than this change. Called on any thread; must return quickly.
+    func activityDidChange(of operation: URLConnectionOperation)
+}
+
+/// The listeners of all operations. Without listeners, each change to an operation costs one atomic read.
+enum ActivityListeners {
+    private struct Listener {
+        weak var object: (any ActivityListener)?
+    }
+
+    private static let areListening = Atomic<Bool>(false)
+    private static let all = Locked<[ObjectIdentifier: Listener]>([:])
+
+    /// Adds a listener for all later changes, without retaining it.
+    static func add(_ listener: any ActivityListener) {
+        all.withLock { all in
+            all[ObjectIdentifier(listener)] = Listener(object: listener)
+            areListening.store(true, ordering: .sequentiallyConsistent)
+        }
+    }
+
+    /// Removes a listener. Call this before the listener is released.
+    static func remove(_ listener: any ActivityListener) {
+        all.withLock { all in
+            all[ObjectIdentifier(listener)] = nil
+            areListening.store(!all.isEmpty, ordering: .sequentiallyConsistent)
+        }
+    }
+
+    /// Reports a change to an operation's activity, if there are listeners.
+    static func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
+        guard areListening.load(ordering: .relaxed) else { return }
+        guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }
+        // The activity of a part is that of its parent operation, and an operation without a slot is idle most of the
+        // time.
+        guard !operation.core.withLock({ $0.common.values.holder.isPart || $0.worker?.takesSlot == false }) else { return }
+        let listeners = all.withLock { all in all.values.compactMap(\.object) }
+        for listener in listeners { listener.activityDidChange(of: operation) }
+    }
+}
