@@ -4,10 +4,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The way of an outcome: it is decided upon, and performed or stored; the operation then finishes.
+/// Deciding what follows an attempt, storing its results, and finishing the operation.
 extension URLConnectionOperation {
-    /// Decides what follows an attempt that has an outcome, and performs that. Only the first outcome of an attempt
-    /// counts. May be called on any thread.
+    /// Decides what follows an attempt, and performs the decision. Only the first outcome of an attempt counts. May be
+    /// called on any thread.
     func decide(_ outcome: AttemptOutcome, after attempt: Attempt) {
         switch outcome {
         case .stopped where isRunning(attempt) && !core.withLock({ _ in attempt.phase.isPreparing }):

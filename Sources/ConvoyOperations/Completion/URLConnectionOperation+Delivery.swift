@@ -79,7 +79,7 @@ extension URLConnectionOperation: HandoverTask {
     }
 
     package func runHandedOver() {
-        // When `callHandlers` returns, the operation has also released the closures.
+        // Record the step only now that the operation has released the closures.
         let isFirst = callHandlers()
         if isFirst { didDeliver(.handlersRan) }
     }
