@@ -90,6 +90,8 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) var refusal: RefusedStreams.Reason?
     /// Whether libcurl is waiting for bytes of the request's body.
     @exclusivity(unchecked) var isSendingPaused = false
+    /// Whether libcurl may pass several lines of a head in one call, because receiving has been paused.
+    @exclusivity(unchecked) var mayMergeLines = false
     private let errorText: UnsafeMutablePointer<CChar>
 
     /// - Parameters:
@@ -253,6 +255,7 @@ final class EasyHandle: RestingTransfer {
     /// lines that it reads, and passes all of them in a single call on the next resumption.
     private func take(_ lines: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
+        guard mayMergeLines else { return take(line: lines) }
         var rest = lines
         while let start = rest.baseAddress, let end = memchr(start, 0x0A, rest.count) {
             let length = end - start + 1
@@ -356,6 +359,7 @@ final class EasyHandle: RestingTransfer {
         tlsOfConnection = nil
         socket = -1
         isSendingPaused = false
+        mayMergeLines = false
         refusal = nil
         addresses = ConnectAttempts()
         self.trace = trace

@@ -301,6 +301,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         handle.holdsBytes = receiving
         if handle.isResting { endRest(of: handle) }
         handle.isSendingPaused = sending
+        if receiving { handle.mayMergeLines = true }
         noteEvent()
         depth += 1
         let code = curl_easy_pause(handle.easy, (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0))
