@@ -84,6 +84,8 @@ import Testing
         let operations = try (0..<5).map { _ in try manager.makeOperation(.get, "held") }
         async let batch = manager.enqueueBatch(of: operations)
         try await server.waitForRequests(count: 2, timeout: 100)
+        // The operations are added one after the other, and the first two may be sent before the others are added.
+        #expect(eventually { operations.allSatisfy(\.isScheduled) })
         manager.operationQueue.cancelAllOperations()
         let members = try await batch
         #expect(members == operations)
