@@ -226,7 +226,7 @@ struct CurlReader {
 
     /// Splits a client certificate at the first colon, which precedes its passphrase. As in curl, a backslash escapes a
     /// colon or a backslash of the path.
-    private static func certificate(_ value: String) -> (path: String, hasPassphrase: Bool) {
+    static func certificate(_ value: String) -> (path: String, hasPassphrase: Bool) {
         var path = "", rest = value[...]
         while let character = rest.popFirst() {
             if character == ":" { return (path, true) }
