@@ -5,11 +5,11 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The way from the end of the connection to the outcome of the attempt.
+/// Methods that derive the outcome of the attempt from the end of its connection.
 extension Attempt {
     /// Records that the connection has ended. If the operation is ending, the end is processed immediately. Otherwise
-    /// it is processed when no decision about the response is pending and the sink is idle, so that the offset is
-    /// correct.
+    /// the end is processed as soon as no decision about the response is pending and the sink is idle, so that the
+    /// offset is correct.
     func connectionDidEnd(_ end: AttemptState.End) {
         guard state.finish(end) else { return }
         rare.waiting = nil
@@ -26,7 +26,7 @@ extension Attempt {
 
     /// Ends the attempt of an ending operation without waiting for user code. Called on the network thread.
     func giveUp() {
-        // If the connection is being cancelled, its end will find the operation ending.
+        // If the connection has not ended yet, `connectionDidEnd` will end the attempt.
         guard state.hasEnded else { return }
         if let operation = rare.finishing.take() {
             operation.decide(.stopped, after: self)
@@ -72,7 +72,7 @@ extension Attempt {
     /// Reports the outcome to the operation, once.
     func report(_ outcome: AttemptOutcome) {
         guard let operation = operation.take() else { return }
-        // A file that waits for the next attempt needs no file descriptor.
+        // Until the next attempt, the file does not need its descriptor.
         body.sink?.claim = nil
         operation.decide(outcome, after: self)
     }
@@ -82,8 +82,8 @@ extension Attempt {
         if state.decide(intent) { connection.cancel() }
     }
 
-    /// Finishes the body in its sink, which is closed, or synchronized if it is provisional until the response is
-    /// accepted. Then passes the response on.
+    /// Closes the sink of the body, or synchronizes it if the body is provisional until the response is accepted. Then
+    /// lets the operation process the response.
     func finishBody(_ head: ResponseHead?, of operation: URLConnectionOperation) {
         if body.cut != nil, let head, operation.belongsIntoOutput(head) {
             // The body was truncated because the challenge could have been answered. It was not answered, so the

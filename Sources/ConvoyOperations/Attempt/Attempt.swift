@@ -13,7 +13,7 @@ import Synchronization
 /// that begins it, the network thread, and the thread that begins the next attempt. The lifecycle guarantees this
 /// order.
 final class Attempt: URLConnectionDelegate, @unchecked Sendable {
-    /// Identifies the attempt in the lifecycle.
+    /// The number that identifies the attempt in the lifecycle.
     let number: Lifecycle.AttemptNumber
 
     // MARK: Guarded by the operation's lock
@@ -61,7 +61,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     enum PresetOutcome {
         case failure(any Error)
-        /// The response with the challenge is the result.
+        /// The result is the response that contains the challenge.
         case heldResponse
     }
 
@@ -75,7 +75,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if let earlier { swap(&body, &earlier.body) }
     }
 
-    /// The configuration of the connection: the one in `settings`, unless the attempt has modified it.
+    /// The configuration of the connection, which is that of `settings` unless the attempt has modified it.
     var configuration: ConnectionConfiguration {
         get { ownConfiguration ?? settings.configuration }
         set { ownConfiguration = newValue }
@@ -117,18 +117,18 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func deliverHeldResponse(of operation: URLConnectionOperation) {
         self.operation = operation
         _ = state.finish(.finished)
-        // A stop requested earlier found nothing to cancel.
+        // An earlier stop had no connection to cancel.
         if operation.lifecycle.value.isEnding { return carryOut(state.flow.handle(.stop)) }
         report(receivedOutcome(isFinal: true))
     }
 
-    /// Records the call that is about to commit the sink. Called under the operation's lock, so that discarding the
-    /// attempt finds the call.
+    /// Records the call that is about to commit the sink. Called under the operation's lock, so that an attempt
+    /// discarded afterwards can abandon the call.
     func willCommit(as call: BlockingCall) { body.sink?.willCommit(as: call) }
 
     /// Moves the bytes of the sink to their final destination. May be called on any thread.
     ///
-    /// - Parameter then: Called on a worker thread, unless the call is abandoned.
+    /// - Parameter then: The closure called with the result on a worker thread, unless the call is abandoned.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
         body.sink?.commit(as: call, then: then)
     }

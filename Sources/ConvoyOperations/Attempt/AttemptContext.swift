@@ -41,8 +41,8 @@ package struct AttemptContext: Sendable {
     }
 
     /// Sets the closure that stops the attempt. `stop` is called at most once, on any thread; afterwards `didStop()`
-    /// must be called unless the attempt has ended. Returns false if the attempt must already stop. In that case too,
-    /// `didStop()` must be called, and the next attempt may begin before that call returns.
+    /// must be called unless the attempt has ended. Returns false if the attempt must already stop. In that case,
+    /// `didStop()` must be called as well, and the next attempt may begin before that call returns.
     package func begin(stop: @escaping @Sendable () -> Void) -> Bool { operation.advance(attempt, to: .working(stop: stop)) }
 
     /// Whether the operation has been cancelled or has expired, so that no further attempt follows.
@@ -88,7 +88,7 @@ package struct AttemptContext: Sendable {
         operation.decide(.succeeded(object, data: data), after: attempt)
     }
 
-    /// Reports the number of bytes received since the last call, in total, and expected.
+    /// Reports the number of bytes received since the last call, the total number received, and the number expected.
     package func report(bytes: Int64, total: Int64, expected: Int64?) {
         attempt.report(total: total, expected: expected)
         guard bytes > 0 else { return }
@@ -100,7 +100,7 @@ package struct AttemptContext: Sendable {
 
     /// Reports the number of upload bytes confirmed by the server.
     ///
-    /// - Parameter bytes: The change since the last call; negative if the server has lost some.
+    /// - Parameter bytes: The change since the last call; negative if the server has lost bytes.
     package func reportSent(bytes: Int64, total: Int64, expected: Int64?) {
         attempt.report(sent: total, expected: expected)
         guard bytes != 0 else { return }
@@ -110,7 +110,7 @@ package struct AttemptContext: Sendable {
         operation.progressReport.noteUpload(bytes, total: total, expected: expected, of: operation)
     }
 
-    /// Reports that the body continues after the first `offset` bytes, which already exist.
+    /// Reports that the body continues after the first `offset` bytes, which are already stored.
     package func didResume(at offset: Int64, expected: Int64?) {
         operation.delegate(interestedIn: .progress)?.operation(operation, didResumeAt: offset, expected: expected)
     }

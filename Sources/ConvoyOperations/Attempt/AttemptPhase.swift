@@ -1,7 +1,7 @@
 import ConvoySupport
 import ConvoyTransport
 
-/// The phase of an attempt, which determines how to stop it. Guarded by the operation's lock.
+/// The phase of an attempt, which determines how to stop it. The operation's lock guards it.
 ///
 /// The lifecycle decides whether an attempt must stop, and changes before the attempt is stopped. Each step of an
 /// attempt checks the lifecycle under the lock, so a step observes an earlier stop, and a later stop observes the step.

@@ -1,8 +1,8 @@
 import ConvoyTransport
 import Foundation
 
-/// The state of an attempt's connection: what holds it, how it ended, and what the attempt has decided before its end. A
-/// value without I/O, used on the network thread.
+/// The state of an attempt's connection: its holds, its end, and the decision that the attempt made before the end.
+/// This value type performs no I/O and is used on the network thread.
 struct AttemptState {
     /// A decision of the attempt itself, which then cancels its connection.
     enum Intent {
@@ -17,25 +17,25 @@ struct AttemptState {
         case cut(URLError)
     }
 
-    /// How a connection ends.
+    /// The ways in which a connection can end.
     enum End: Sendable {
         case finished
         case failed(URLError)
         case cancelled
     }
 
-    /// What the end of the connection means.
+    /// The consequence of the end of a connection.
     enum Conclusion {
-        /// The response has arrived, except for a rest that was not awaited for this reason.
+        /// The response has arrived. If its body was truncated, `cut` is the reason.
         case received(cut: URLError?)
         case failed(URLError)
         case stopped
-        /// The next attempt requests the complete body, if `whole` is true, or the same bytes again.
+        /// The next attempt requests the complete body if `whole` is true; otherwise, it requests the same bytes again.
         case repeated(whole: Bool)
     }
 
     private(set) var intent: Intent?
-    /// How the connection ended, possibly while it was held; nil while it is open.
+    /// The end of the connection, which can occur while it is held; nil while it is open.
     private(set) var end: End?
     /// The holds of the transfer.
     var flow = TransferState()
@@ -50,17 +50,17 @@ struct AttemptState {
     /// Whether the connection is open and nothing has been decided, so that its callbacks count.
     var isReceiving: Bool { end == nil && intent == nil }
 
-    /// Records a decision. Returns false if there is an earlier one, which stays.
+    /// Records a decision. Returns false if an earlier decision exists, which remains in effect.
     mutating func decide(_ intent: Intent) -> Bool {
         guard self.intent == nil else { return false }
         self.intent = intent
         return true
     }
 
-    /// Withdraws a decision, because the connection goes on.
+    /// Withdraws a decision, because the connection continues.
     mutating func withdraw() { intent = nil }
 
-    /// Records that received bytes were lost, which no earlier decision outweighs.
+    /// Records that received bytes were lost, which overrides any earlier decision.
     mutating func loseBytes(_ failure: URLError) { intent = .fail(failure) }
 
     /// Records the end of the connection. Returns false if it had already ended.
@@ -70,7 +70,7 @@ struct AttemptState {
         return true
     }
 
-    /// What follows from the end. A decision takes precedence, even if the connection ended before it was cancelled.
+    /// The consequence of the end. A decision takes precedence, even if the connection ended before it was cancelled.
     var conclusion: Conclusion {
         switch (intent, end ?? .finished) {
         case (.askForWhole, _): .repeated(whole: true)

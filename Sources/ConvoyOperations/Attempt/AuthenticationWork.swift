@@ -4,8 +4,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The authentication state of an operation, created only for the few operations that need it. Guarded by the
-/// operation's lock.
+/// The authentication state of an operation, created only for the few operations that need it. The operation's lock
+/// guards it.
 final class AuthenticationWork: @unchecked Sendable {
     /// The challenges and answers; nil before the first challenge.
     var record: AuthenticationRecord?

@@ -12,7 +12,7 @@ enum AttemptOutcome {
     case stopped
     /// The received bytes are unusable: the complete body must be requested again.
     case unusable
-    /// A response has arrived, whose head is nil if the transport does not provide it.
+    /// A response has arrived. Its head is nil if the transport does not provide one.
     ///
     /// - Parameter isFinal: Whether an earlier decision made this response the result.
     case received(ResponseHead?, isFinal: Bool)
@@ -26,24 +26,25 @@ enum AttemptOutcome {
     case succeeded(Any?, data: Data?)
 }
 
-/// What follows an attempt that was not stopped. ``decide(after:_:_:_:random:)`` is the only place that
-/// chooses it; `URLConnectionOperation.perform(_:after:)` performs it.
+/// The step that follows an attempt that was not stopped. Only ``decide(after:_:_:_:random:)`` chooses a step;
+/// `URLConnectionOperation.perform(_:after:)` performs it.
 enum NextStep {
     /// The outcome of the attempt becomes the operation's.
     case finish
-    /// The next attempt begins immediately and keeps the slot of this one.
+    /// The next attempt begins immediately and keeps the slot of the current attempt.
     case repeatNow
-    /// The next attempt begins after a delay in seconds, or when a lost network returns, without a slot.
+    /// The next attempt begins after a delay in seconds, or when a lost network returns. The operation waits without a
+    /// slot.
     case retry(after: TimeInterval, orWhen: NetworkCondition? = nil)
-    /// The next attempt begins when there is a route to the target again, without a slot.
+    /// The next attempt begins as soon as a route to the target exists. The operation waits without a slot.
     case awaitNetwork(NetworkTarget)
-    /// The next attempt begins when there is an answer, without a slot.
+    /// The next attempt begins as soon as the question is answered. The operation waits without a slot.
     case ask(Question)
 
     enum Question {
-        /// The credential for one of these challenges, asked from a handler or a delegate.
+        /// The credential for one of the challenges, requested from a handler or a delegate.
         case credential([AuthenticationQuestion])
-        /// A newer token than this one.
+        /// A newer token than the rejected one.
         case token(RejectedToken)
     }
 
@@ -60,26 +61,27 @@ enum NextStep {
     fileprivate static let lookupDelays: [TimeInterval] = [1, 3, 9]
 }
 
-/// What is known about an attempt that has ended, apart from its outcome. Each value is read before the decision.
+/// The known facts about an attempt that has ended, apart from its outcome. Each value is read before the decision.
 struct AttemptFacts {
     /// The challenges of a response, or of a proxy that refused a tunnel.
     enum Challenge {
-        /// There are none, or they cannot be answered.
+        /// The response has no challenges, or none that can be answered.
         case none
-        /// A known credential, or a new nonce, answers them.
+        /// A known credential or a new nonce answers the challenges.
         case answered
-        /// A handler or a delegate must be asked.
+        /// A handler or a delegate must provide the answer.
         case open([AuthenticationQuestion])
     }
 
     var method = "GET"
     /// The host that the attempt contacted last; nil if no limit and no gate applies to it.
     var host: HostKey?
-    /// Whether redirects were followed. The request was then sent and answered, even if the last redirect leads back.
+    /// Whether redirects were followed. If so, the request was sent and answered, even if the last redirect leads back
+    /// to its URL.
     var isRedirected = false
-    /// Whether the request has no body, or one that can be read again.
+    /// Whether the request has no body, or its body can be read again.
     var canSendBodyAgain = true
-    /// Whether the server certainly received nothing of the request.
+    /// Whether the server certainly received no part of the request.
     var nothingWasSent = false
     /// Whether the next attempt resumes where this one ended, so that nothing is done twice.
     var isResumable = false
@@ -89,11 +91,12 @@ struct AttemptFacts {
     var challenge = Challenge.none
     /// The token that the response rejects, if it can be replaced.
     var rejectedToken: RejectedToken?
-    /// Whether the operation waits for a network when there is none.
+    /// Whether the operation waits for a network if none is available.
     var waitsForConnectivity = false
     /// Whether the URL of the failure is that of the request.
     var isOwnURL = true
-    /// The network that the request needs; nil if it needs none, or if neither the settings nor the policy asks.
+    /// The network that the request needs; nil if it needs none, or if neither the settings nor the policy waits for
+    /// it.
     var network: NetworkCondition?
     /// The current time on the operation's clock, in nanoseconds.
     var now: UInt64 = 0
@@ -102,33 +105,33 @@ struct AttemptFacts {
 }
 
 extension NextStep {
-    /// A step, and what changes with it.
+    /// A step, and the changes that it entails.
     struct Decision {
         var step = NextStep.finish
-        /// The retries so far, including the one that the step makes.
+        /// The retries so far, including the retry that the step makes.
         var record: RetryRecord
         /// The event to report.
         var event: RetryEvent?
-        /// Whether the step answers a challenge, so that it continues where redirects have led.
+        /// Whether the step answers a challenge, so that the next attempt continues at the target of the redirects.
         var answersChallenge = false
         /// Whether the policy makes the retry, which then counts towards its limit.
         var isCounted = false
-        /// The gate that closes after a failure that other requests would also meet.
+        /// The gate to close, after a failure that would affect other requests as well.
         var gate: GateClosure?
     }
 
     /// The closing of a host's gate.
     struct GateClosure {
         let host: HostKey
-        /// How long it stays closed, in seconds.
+        /// The time for which the gate stays closed, in seconds.
         let duration: TimeInterval
-        /// How long, in seconds, operations wait for a host that has refused a connection, while one of them at a time
-        /// probes it; nil for a host that has asked for time.
+        /// The maximum time that operations wait for a host that has refused a connection, in seconds, while one
+        /// operation at a time probes the host; nil if the host has answered with a 429 or 503.
         let patience: TimeInterval?
     }
 
-    /// Decides what follows an attempt, from top to bottom. Pure, except that a retry withdraws from the policy's
-    /// budget.
+    /// Decides what follows an attempt. The first applicable rule determines the decision. The only side effect is that
+    /// a retry withdraws from the policy's budget.
     ///
     /// - Parameter random: A number from 0 to 1, for the delay of a retry.
     static func decide(
@@ -173,7 +176,7 @@ extension NextStep.Decision {
         return true
     }
 
-    /// Waits for the network after a failure without one.
+    /// Waits for the network if the attempt failed for lack of one.
     fileprivate mutating func awaitNetwork(_ failure: URLError, _ facts: AttemptFacts) -> Bool {
         guard facts.waitsForConnectivity, !facts.isRedirected, facts.isOwnURL, facts.canSendBodyAgain,
             let network = facts.network
@@ -185,7 +188,7 @@ extension NextStep.Decision {
         default: return false
         }
         guard network.isGone else { return retryLookup(failure, facts) }
-        // There was a route to the host each time.
+        // A route to the host existed at the start of each of these attempts.
         guard record.returnsToHost <= NextStep.lookupDelays.count else { return false }
         repeatRequest(after: failure, .awaitNetwork(network.target), .waitForNetwork)
         return true
@@ -213,7 +216,7 @@ extension NextStep.Decision {
         return true
     }
 
-    /// Sends a request of which nothing was sent again, without a policy.
+    /// Repeats a request if no part of it was sent, even without a policy.
     fileprivate mutating func sendUnsent(_ failure: URLError, _ facts: AttemptFacts, hasPolicy: Bool) -> Bool {
         guard facts.nothingWasSent, failure.isMarkedAsUnsent else {
             record.immediateInARow = 0
@@ -288,14 +291,14 @@ extension NextStep.Decision {
 }
 
 extension RetryRecord {
-    /// Whether the network returned so recently that its name servers may still be unknown.
+    /// Returns whether the network returned so recently that its name servers may still be unknown.
     fileprivate func isSoonAfterNetworkReturned(_ now: UInt64) -> Bool {
         networkReturned.map { Nanoseconds.seconds(from: $0, to: now) < NextStep.lookupLag } ?? false
     }
 
     /// Records that the network returned, and returns the delay before the next attempt, in seconds; nil for none.
     ///
-    /// - Parameter isHostAlone: Whether there is a route to the host, but not to the network as a whole. If attempts
+    /// - Parameter isHostAlone: Whether a route exists to the host, but not to the network as a whole. If attempts
     ///   still fail, they must not follow each other without a delay.
     mutating func noteNetworkReturn(at now: UInt64, isHostAlone: Bool) -> TimeInterval? {
         returnsToHost = isHostAlone ? (isSoonAfterNetworkReturned(now) ? returnsToHost : 0) + 1 : 0

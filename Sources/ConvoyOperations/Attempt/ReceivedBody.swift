@@ -96,7 +96,7 @@ struct ReceivedBody: ~Copyable {
         total = hasBody && !response.isEncoded ? response.contentLength ?? knownTotal : nil
     }
 
-    /// Discards all bytes in memory, for a body of the declared length.
+    /// Discards all bytes in memory, and prepares for a body of the declared length.
     mutating func startOverInMemory() { memory.startOver(expecting: total) }
 
     /// Keeps the bytes that follow apart from those already received.

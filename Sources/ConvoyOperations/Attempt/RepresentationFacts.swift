@@ -51,14 +51,14 @@ package struct RepresentationFacts: Sendable, Equatable {
         /// Bytes of this representation follow, from the requested offset through the given position, of the given
         /// total length.
         case part(through: Int64, of: Int64)
-        /// The complete body of this or another representation follows, from its first byte.
+        /// The complete body of this or a different representation follows, from its first byte.
         case whole
         /// The representation ends where the range begins, so it is complete.
         case complete
         /// The response is unusable: it contains a part that was not requested, or indicates success without a usable
         /// body.
         case useless
-        /// The response describes another representation, or contradicts an earlier response.
+        /// The response describes a different representation, or contradicts an earlier response.
         case differs
         /// The response does not describe the representation, for example a server error.
         case unrelated

@@ -61,7 +61,7 @@ struct RequestPreparation: Sendable {
 }
 
 extension OperationCore {
-    /// Takes out the preparation and returns it; nil without closures to run.
+    /// Removes and returns the preparation; nil if it has no closures to run.
     mutating func takePreparation() -> RequestPreparation? {
         guard var preparation = handlers.state?.takePreparation() else { return nil }
         preparation.mayLackInputs = common.values.chosenDependencyFailurePolicy == .run
@@ -72,7 +72,7 @@ extension OperationCore {
 }
 
 extension OperationCore.OptionalHandlers {
-    /// Takes out the preparation and returns it; nil without closures to run.
+    /// Removes and returns the preparation; nil if it has no closures to run.
     func takePreparation() -> RequestPreparation? {
         guard prepare != nil || !inputs.isEmpty else { return nil }
         defer { inputs = [] }

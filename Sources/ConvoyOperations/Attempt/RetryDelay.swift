@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The wait between an attempt that has ended and the next one. Guarded by the operation's lock.
+/// The wait between an attempt that has ended and the next attempt. The operation's lock guards it.
 final class RetryDelay: @unchecked Sendable {
     /// The time on the clock at which the next attempt is due; the maximum value if an answer ends the wait.
     let due: UInt64

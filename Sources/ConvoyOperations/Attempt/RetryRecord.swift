@@ -1,6 +1,6 @@
 import Foundation
 
-/// The retries of a request so far. A value, which `NextStep.decide` returns changed.
+/// The retries of a request so far, as a value of which `NextStep.decide` returns an updated copy.
 struct RetryRecord {
     /// The total number of retries.
     var count = 0

@@ -7,14 +7,13 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Performs the actions of an operation's lifecycle, and begins its attempts.
+/// Methods that perform the actions of an operation's lifecycle, and begin its attempts.
 extension URLConnectionOperation {
     /// Performs the action of a lifecycle change. In the meantime other threads may have made any number of changes and
-    /// performed their actions, so each action must be correct even if it is late. The comments below explain why it
-    /// is.
+    /// performed their actions, so each action must be correct even if it is late, as explained below.
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
-        // The log puts changes that are noted late in order.
+        // The log sorts changes that are recorded late.
         note(transition)
         ActivityListeners.note(transition, of: self)
         // Foundation reads `isExecuting` in response, and ignores the notification if the value has become false.
@@ -24,10 +23,10 @@ extension URLConnectionOperation {
         switch transition.action {
         case .nothing: break
         // The operation cannot finish or begin another attempt before this one has ended, and this one cannot end
-        // before it has begun here. `begin` finds an earlier stop in the lifecycle.
+        // before it has begun here. `begin` observes an earlier stop in the lifecycle.
         case .begin(let number): begin(number)
-        // A stop affects only its own attempt. An attempt that has not begun will find the stop in the lifecycle; for
-        // an attempt that has ended, the stop has no effect.
+        // A stop affects only its own attempt. An attempt that has not begun will observe the stop in the lifecycle;
+        // for an attempt that has ended, the stop has no effect.
         case .stop(let number): stop(number)
         // The freed slot is the one that the queue granted for this start. The queue grants no other slot until this
         // one is returned, so it cannot be confused with the slot of a later start. After taking the slot back, the
@@ -214,7 +213,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Finishes an attempt with a preset outcome, without sending a request. Returns false if that is not possible.
+    /// Finishes an attempt with a preset outcome, without sending a request. Returns false if the held response cannot
+    /// be delivered.
     private func finish(_ attempt: Attempt, with preset: Attempt.PresetOutcome) -> Bool {
         switch preset {
         case .failure(let error): decide(.settled(error), after: attempt)

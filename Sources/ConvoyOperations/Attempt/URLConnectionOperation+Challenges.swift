@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The challenges of servers and proxies: the facts that they add to a decision, and asking for an answer.
+/// Methods that evaluate the challenges of servers and proxies, and request the answers.
 extension URLConnectionOperation {
     /// A handler that answers a challenge by calling `answer` once, immediately or later, on any thread. Until then the
     /// operation holds no slot in its queue. If `answer` is released without being called, the default applies.
@@ -15,9 +15,9 @@ extension URLConnectionOperation {
         ) -> Void
 
     /// The handler called for each 401 and 407 with a supported method: Basic (RFC 7617), Digest (RFC 7616), Bearer
-    /// (RFC 6750), and NTLM and Negotiate (RFC 4559) if libcurl supports them. The strongest method comes first. The
-    /// exchange has already ended, and the answer begins another one, in which the body is sent again. A body stream
-    /// must be a `ReplayableBodyStream`; otherwise the operation fails with `URLError.requestBodyStreamExhausted`.
+    /// (RFC 6750), and NTLM and Negotiate (RFC 4559) if libcurl supports them. The strongest method comes first. By
+    /// then the exchange has ended. The answer begins a new exchange, which sends the body again. A body stream must be
+    /// a `ReplayableBodyStream`; otherwise the operation fails with `URLError.requestBodyStreamExhausted`.
     ///
     /// The handler is called on `completionQueue`, or on an internal queue if that is nil. Without a handler,
     /// challenges are answered from `credential` and the credential store, and a refused credential is not sent again.
@@ -79,8 +79,8 @@ extension URLConnectionOperation {
         authenticationChallengeHandler != nil || delegate(interestedIn: .challenges) != nil
     }
 
-    /// Returns how the challenges of a response can be answered. Records that the server has accepted earlier answers
-    /// if there are none.
+    /// Returns how the challenges of a response can be answered. If the response has no challenges, records that the
+    /// server has accepted earlier answers.
     func challenge(of head: ResponseHead) -> AttemptFacts.Challenge {
         // A 407 received through a tunnel does not come from the proxy.
         let isProxy = head.statusCode == 407 && Target(head.url).map(connectionConfiguration.tunnelsIfProxied) != true
@@ -157,7 +157,7 @@ extension URLConnectionOperation {
     ///
     /// - Parameters:
     ///   - head: The response with the challenges; nil if a tunnel was refused.
-    ///   - preset: The outcome of the operation if they are not answered.
+    ///   - preset: The outcome of the operation if the challenges are not answered.
     func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?, or preset: Attempt.PresetOutcome,
         _ attempt: Attempt

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Opening what an attempt needs, and its connection.
+/// Methods that open the connection of an attempt, and the resources that it needs.
 extension URLConnectionOperation {
     /// The way in which the work of an attempt is performed.
     private enum ConnectPlan {
@@ -73,7 +73,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Adds authentication to an attempt, the answer to a challenge or the access token, and the trace context.
+    /// Adds the trace context and the authentication to an attempt: the answer to a challenge, or the access token.
     private func authorize(
         _ request: inout TransferRequest, _ rare: OperationCore.ConnectionExtras?, for attempt: Attempt
     ) throws {
@@ -164,8 +164,8 @@ extension URLConnectionOperation {
         if let cacheHandler, let cache = attempt.configuration.cache?.cache as? HTTPCache {
             attempt.configuration.cache = ResponseCacheReference(HandledCache(cache) { cacheHandler(self, $0) })
         }
-        // A body written to a file is probably large, so use a large buffer. Bytes that the reader of a paced sink has
-        // not read should stay on the server.
+        // A body written to a file is probably large, so use a large buffer. For a paced sink, bytes that its reader
+        // has not read should stay on the server.
         if let sink = attempt.body.sink?.sink {
             if sink.isPaced {
                 attempt.configuration.closesWhenStopped = true
@@ -177,7 +177,7 @@ extension URLConnectionOperation {
             attempt.configuration.sendRateLimits.append(limit)
         }
         let connection = transport.connection(for: request, configuration: attempt.configuration, delegate: attempt)
-        // From now on, a stop finds the connection, which may be cancelled before it is started.
+        // From now on, a stop cancels the connection, possibly before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()
         decide(.stopped, after: attempt)

@@ -20,7 +20,7 @@ extension URLConnectionOperation {
         return core.withLock({ $0.request }).target.map(configuration.connectedHost).map { NetworkTarget(host: $0) }
     }
 
-    /// Ends the wait after an attempt when there is a route to the target.
+    /// Ends the wait after an attempt as soon as a route to the target exists.
     func awaitNetwork(_ target: NetworkTarget, after attempt: Attempt) {
         guard let wait = core.withLock({ _ in attempt.wait }) else { return }
         do {
@@ -43,7 +43,7 @@ extension URLConnectionOperation {
         let clock = retryClock
         let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) {
             [weak self, weak attempt] in
-            // Return from this callback first, because the next steps may take long.
+            // Return from this callback first, because the next steps may take a long time.
             clock.schedule(at: clock.now) { [weak self, weak attempt] in
                 if let attempt { self?.networkDidReturn(target, after: attempt) }
             }

@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Deciding what follows an attempt, storing its results, and finishing the operation.
+/// Methods that decide what follows an attempt, store its results, and finish the operation.
 extension URLConnectionOperation {
     /// Decides what follows an attempt, and performs the decision. Only the first outcome of an attempt counts. May be
     /// called on any thread.
@@ -33,7 +33,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Whether another attempt may follow a response. Most operations pay only for this check.
+    /// Returns whether another attempt may follow a response. This check is the only cost for most operations.
     private func mayRepeat(after head: ResponseHead?) -> Bool {
         has(.authentication) || has(.retryPolicy) || head?.asksForCredentials == true
     }
@@ -43,10 +43,10 @@ extension URLConnectionOperation {
 
     // MARK: Storing an outcome
 
-    /// Stores the outcome of an attempt that has ended as the operation's.
+    /// Stores the outcome of an ended attempt as the outcome of the operation.
     func store(_ outcome: AttemptOutcome, of attempt: Attempt) {
         switch outcome {
-        // A response is processed before it is stored, and the others have no result.
+        // A response is processed before it is stored, and the other outcomes have no result.
         case .stopped, .unusable, .received: break
         case .failed(let error, _): store(error: explained(error), of: attempt)
         case .refused(let error, _, let data, let object):
@@ -111,7 +111,7 @@ extension URLConnectionOperation {
                 core.object = isHead ? .none : .body
                 return (.stored, commits, phase)
             }
-            // A stop requested earlier found nothing to cancel; a later stop finds the `processing` phase.
+            // An earlier stop had nothing to cancel; a later stop observes the `processing` phase.
             if lifecycle.value.isEnding { return (.stopped, false, phase) }
             attempt.phase = .processing
             return (.serialize(isHead: isHead), commits, phase)
@@ -151,7 +151,7 @@ extension URLConnectionOperation {
 
     // MARK: Finishing
 
-    /// Finishes the work of an attempt, whose results are stored. Every outcome leaves here.
+    /// Finishes the work of an attempt, whose results are stored. All outcomes pass through this method.
     ///
     /// - Parameter commits: Whether the sink first moves the bytes of an accepted response to their destination.
     private func finish(_ attempt: Attempt, committing commits: Bool = false) {

@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The gates of hosts: closing them, and waiting at one.
+/// Methods that close the gate of a host, and report waits at a closed gate.
 extension URLConnectionOperation {
     /// The handler called when the operation waits at the closed gate of its host, on the queue of the `retryHandler`.
     package final var closedGateHandler: (@Sendable () -> Void)? {
@@ -10,7 +10,7 @@ extension URLConnectionOperation {
         set { setHandler(\.closedGate, newValue) }
     }
 
-    /// Closes the gate of a host, as decided.
+    /// Closes the gate of a host.
     func closeGate(_ gate: NextStep.GateClosure) {
         let deadline = Nanoseconds.deadline(gate.duration, after: retryClock.now)
         if let patience = gate.patience {

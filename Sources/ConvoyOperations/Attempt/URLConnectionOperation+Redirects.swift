@@ -8,7 +8,7 @@ import FoundationNetworking
 extension URLConnectionOperation {
     /// The handler that decides about each redirect. It is called on `completionQueue` or, if that is nil, on an
     /// internal thread, which it may block. The transfer waits for the decision. Without a handler, redirects are
-    /// followed, except for those that would send the request body to another origin: see
+    /// followed, except for redirects that would send the request body to another origin: see
     /// `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
     public final var redirectHandler: RedirectHandler? {
         get { handler(\.redirect) }
@@ -16,7 +16,7 @@ extension URLConnectionOperation {
     }
 
     /// The redirects of the latest attempt so far, in order, with the decision about each. If a redirect made the
-    /// attempt fail, it is the last one.
+    /// attempt fail, that redirect is the last element.
     public final var redirects: [RedirectEvent] { extra(\.redirects) ?? [] }
 
     /// Adds the result of a redirect.
@@ -75,7 +75,7 @@ extension URLConnectionOperation {
         scheduler.redirect(self, to: redirect.host, if: { [self] in isRunning(attempt) }) { redirect.answer() }
     }
 
-    /// Waits again for the slot of a redirect that a pause has released while the transfer was held.
+    /// Waits again for the slot of a redirect, after a pause released the slot while the transfer was held.
     func waitAgainAfterRedirect(of attempt: Attempt) {
         guard let scheduler = scheduler.object, let redirect = core.withLock({ _ in attempt.unansweredRedirect }),
             !redirect.isAnswered

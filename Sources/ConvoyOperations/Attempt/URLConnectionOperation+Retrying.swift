@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Collecting the facts for `NextStep.decide`, and performing the step that it returns.
+/// Methods that collect the facts for `NextStep.decide`, and perform the step that it returns.
 extension URLConnectionOperation {
     /// A handler called with each retry decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
@@ -74,7 +74,7 @@ extension URLConnectionOperation {
             if facts.rejectedToken == nil { facts.challenge = challenge(of: head) }
         case .refused(_, let head, _, _): facts.host = contactedHost(head.url)
         case .failed(let failure as URLError, _):
-            // If another URL failed, there was a redirect.
+            // If a different URL failed, a redirect was followed.
             let failed = failure.userInfo[NSURLErrorFailingURLErrorKey] as? URL
             facts.isOwnURL = failed == nil || failed == url?.withoutUserInfo
             facts.host = contactedHost(failed)
@@ -89,7 +89,7 @@ extension URLConnectionOperation {
         return facts
     }
 
-    /// The last host that an attempt contacted, after redirects; nil if no limit and no gate applies.
+    /// Returns the last host that an attempt contacted, after redirects; nil if no limit and no gate applies.
     ///
     /// - Parameter url: The URL of the response or the failure, if known.
     private func contactedHost(_ url: URL?) -> HostKey? {
@@ -108,7 +108,7 @@ extension URLConnectionOperation {
 
     // MARK: Performing
 
-    /// Begins the next attempt after one that has ended, as decided; or finishes the operation.
+    /// Performs the decision about an attempt that has ended: begins the next attempt, or finishes the operation.
     func perform(_ decision: NextStep.Decision, after outcome: AttemptOutcome, _ attempt: Attempt) {
         if decision.answersChallenge { continueBehindRedirects(of: attempt, after: outcome) }
         if decision.isCounted, let event = decision.event { noteRetry(event, decision.record) }
@@ -138,8 +138,8 @@ extension URLConnectionOperation {
         supervisor?.operation(self, willRetry: event, countedRetries: record.counted)
     }
 
-    /// Begins the next attempt immediately, with the slot of the previous attempt. If redirects have moved it to
-    /// another host, the operation releases its slot and waits for a slot of the new host.
+    /// Begins the next attempt immediately, with the slot of the previous attempt. If redirects have led to a different
+    /// host, the operation releases its slot and waits for a slot of the new host.
     func repeatNow(after attempt: Attempt) {
         guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
             scheduler.host(of: self) !== host
@@ -149,7 +149,7 @@ extension URLConnectionOperation {
 
     /// Begins the next attempt when an answer has arrived.
     ///
-    /// - Parameter ask: Requests the answer, after the slot was released.
+    /// - Parameter ask: A closure that requests the answer, called after the slot was released.
     func wait(for reason: WaitReason, after attempt: Attempt, _ ask: () -> Void) {
         eventLog?.note(.delay(for: reason))
         delay(RetryDelay(until: .max), after: attempt)
@@ -226,7 +226,7 @@ extension URLError {
     /// Returns whether this error shows that the server received nothing of the request, because it was not sent or no
     /// connection was established.
     func provesThatNothingWasSent(of url: URL?) -> Bool {
-        // If a different URL failed, there was a redirect, so the request was sent and answered.
+        // If a different URL failed, a redirect was followed, so the request was sent and answered.
         if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != url { return false }
         return isMarkedAsUnsent
             || [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .notConnectedToInternet].contains(code)

@@ -11,7 +11,7 @@ struct RejectedToken {
     let grant: Authenticator.Grant
 }
 
-/// The token of an `Authenticator`: waiting for it, sending it, and replacing it after a 401.
+/// Methods that obtain the token of an `Authenticator`, add it to requests, and replace it after a 401.
 extension URLConnectionOperation {
     /// Obtains the token for a starting attempt. Returns false if the attempt has ended, because the next attempt waits
     /// for the refresh or because the operation fails.

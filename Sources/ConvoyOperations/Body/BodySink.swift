@@ -27,8 +27,8 @@ package protocol BodySink: AnyObject, Sendable {
     /// Prepares the sink for a body, without changing existing contents. Called before the request is sent.
     func open() throws(URLError)
 
-    /// Returns whether the body of a response is written to the sink; otherwise the body is kept as `responseData`.
-    /// With nil, the default, the status code decides. Called on the network thread, possibly twice.
+    /// Returns whether the body of a response is written to the sink; otherwise the body is kept as `responseData`. If
+    /// the result is nil, which is the default, the status code decides. Called on the network thread, possibly twice.
     func accepts(_ response: ResponseHead) -> Bool?
 
     /// Begins the body of an accepted response.

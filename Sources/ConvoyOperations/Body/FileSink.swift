@@ -184,7 +184,7 @@ extension FileWritingError {
 }
 
 extension URLError {
-    /// Creates the error for a file that cannot be written. Its text contains the path of the file.
+    /// Creates the error for a file that cannot be written. Its description contains the path of the file.
     ///
     /// - Parameter url: The URL from which the bytes were received.
     package init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {

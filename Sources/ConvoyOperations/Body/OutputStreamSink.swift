@@ -47,8 +47,8 @@ final class OutputStreamSink: BodySink, @unchecked Sendable {
             }
             furthest = 0
         } else {
-            // Move the stream back to position 0 if it has a position, which an appending stream has not. `close()`
-            // checks that no old bytes remain.
+            // Move the stream back to position 0 if it has a position. An appending stream has none. `close()` checks
+            // that no old bytes remain.
             guard type(of: stream) == OutputStream.self, stream.property(forKey: .fileCurrentOffsetKey) != nil,
                 stream.setProperty(NSNumber(value: 0), forKey: .fileCurrentOffsetKey)
             else {
@@ -91,7 +91,7 @@ final class OutputStreamSink: BodySink, @unchecked Sendable {
     func discard() { stream.close() }
 
     private var failure: URLError {
-        // Foundation's `streamError` getter crashes if there is no error.
+        // Foundation's `streamError` getter crashes if the stream has no error.
         let cause = stream.streamStatus == .error ? stream.streamError ?? POSIXError(.EIO) : POSIXError(.EIO)
         return URLError(
             .cannotWriteToFile, url: nil, "The output stream failed: \((cause as NSError).localizedDescription)",

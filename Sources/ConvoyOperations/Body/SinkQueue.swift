@@ -164,7 +164,7 @@ final class SinkQueue {
     /// Closes the sink after all earlier commands, then calls `then` with the first failure, if any.
     func close(then: @escaping (URLError?) -> Void) {
         guard isOpen, failure == nil else { return then(failure) }
-        // Closing may fail, because a stream that compresses or encrypts writes its last bytes then.
+        // Closing may fail, because a stream that compresses or encrypts writes its last bytes when it is closed.
         let close: Job = { (sink, offset) throws(URLError) in
             try sink.close()
             return offset
@@ -189,7 +189,7 @@ final class SinkQueue {
     private func discardUnused() {
         guard isOpen else { return }
         isOpen = false
-        // Closing a user's stream or a file may take long.
+        // Closing a user's stream or a file may take a long time.
         if sink.closesImmediately { sink.discard() } else { BlockingWorkers.shared.perform { [sink] in sink.discard() } }
     }
 

@@ -10,7 +10,7 @@ extension Notification.Name {
     /// on an internal serial queue, before the finish of the same operation and after the finish of all operations that
     /// it depends on.
     ///
-    /// The raw value is that of AFNetworking's name. Posted only if the manager or the operation has
+    /// The raw value is the same as in AFNetworking. Posted only if the manager or the operation has
     /// `postsNotifications` set.
     public static let networkingOperationDidStart = Notification.Name("com.alamofire.networking.operation.start")
 
@@ -18,7 +18,7 @@ extension Notification.Name {
     /// same serial queue as the start, in the order in which the operations finished. The operation's handlers may run
     /// before or after the notification.
     ///
-    /// The raw value is that of AFNetworking's name. Posted only if the manager or the operation has
+    /// The raw value is the same as in AFNetworking. Posted only if the manager or the operation has
     /// `postsNotifications` set.
     public static let networkingOperationDidFinish = Notification.Name("com.alamofire.networking.operation.finish")
 }
@@ -44,8 +44,8 @@ enum OperationNotifications {
 
     /// The object that posts the notifications on their queue.
     private final class Poster: @unchecked Sendable {
-        /// The entries being posted, whose memory is reused so that most posts allocate nothing. Used only on the
-        /// queue.
+        /// The entries being posted, whose memory is reused so that most posts allocate nothing. The array is used only
+        /// on the queue.
         @exclusivity(unchecked) private var taken: [Entry] = []
 
         /// The maximum number of entries for which memory is kept.

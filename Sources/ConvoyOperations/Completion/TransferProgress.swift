@@ -7,7 +7,7 @@ public struct TransferProgress: Sendable, Hashable {
     /// The number of bytes of the response body received, including the bytes kept across a pause.
     public var bytesReceived: Int64 = 0
     /// The total number of bytes expected. nil while unknown: before the head of the response arrives, and for a body
-    /// that is encoded or has no length. After success, the number of bytes received.
+    /// that is encoded or has no length. After success, this is the number of bytes received.
     public var bytesExpectedToReceive: Int64?
     /// The number of bytes of the request body sent in the current or last attempt.
     public var bytesSent: Int64 = 0
@@ -30,7 +30,7 @@ public struct TransferProgress: Sendable, Hashable {
     init() {}
 }
 
-/// Transfer progress as values.
+/// Properties and methods that report the progress of a transfer.
 extension URLConnectionOperation {
     /// The current progress of the transfer. Available before, during and after the transfer, from any thread.
     public final var transferProgress: TransferProgress {
@@ -94,7 +94,7 @@ extension TransferProgress {
     public typealias Handler = @Sendable (TransferProgress) -> Void
 
     /// The progress handler of an async call. It is not a closure, so that a trailing closure after a call is always
-    /// `success` or the parts of a form, whatever the number of its parameters.
+    /// `success` or the parts of a form, regardless of the number of its parameters.
     ///
     /// ```swift
     /// let film: Data = try await manager.get("film", progress: .to { print($0.fractionCompleted ?? 0) })

@@ -7,7 +7,7 @@ import Synchronization
 
 /// Methods that finish an operation: they call its handlers and release its resources.
 extension URLConnectionOperation: HandoverTask {
-    /// Runs the block once the operation has finished, the notification was posted, and the handlers have run;
+    /// Runs the block once the operation has finished, the notification has been posted, and the handlers have run;
     /// immediately if all of this has already happened. For internal use only: the block must return quickly, and may
     /// run on the network thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
@@ -41,7 +41,7 @@ extension URLConnectionOperation: HandoverTask {
         }
         end.expiryTimer?.cancel()
         end.wait?.cancel()
-        // Close the open file of the sink now.
+        // Discard the attempt now, because its sink may keep a file open.
         end.attempt?.discard()
         end.worker?.release(self)
         if has(.progress) { progressReport.finish(of: self) }
@@ -62,7 +62,7 @@ extension URLConnectionOperation: HandoverTask {
         let phase: AttemptPhase?
         let worker: (any AttemptRunner)?
         let expiryTimer: (any ClockTimer)?
-        /// Handlers that are never called, unless a completion handler is pending.
+        /// The handlers to release uncalled; nil if a completion handler is pending.
         let handlers: OperationCore.OptionalHandlers?
 
         init(_ core: inout OperationCore) {

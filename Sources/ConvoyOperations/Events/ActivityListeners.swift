@@ -34,7 +34,7 @@ enum ActivityListeners {
         }
     }
 
-    /// Reports a change to an operation's activity, if there are listeners.
+    /// Reports a change to an operation's activity to the listeners, if any.
     static func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
         guard areListening.load(ordering: .relaxed) else { return }
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }

@@ -85,7 +85,7 @@ public final class EventMonitor: Sendable {
         queue.submit(after: interval) { self.deliver() }
     }
 
-    /// Delivers the waiting events. If another delivery is running, that delivery takes care of them.
+    /// Delivers the waiting events. If a delivery is already running, it delivers these events as well.
     private func deliver() {
         let batch = state.withLock { state -> Intake? in
             guard !state.isRunning else { return nil }
@@ -154,7 +154,7 @@ public enum EventLogLevel: Int, Sendable, Comparable, CaseIterable {
 }
 
 extension EventMonitor {
-    /// A closure that receives the level, the text and the metadata of a message.
+    /// A closure that receives the level, the message, and the metadata of a log entry.
     public typealias Log = @Sendable (_ level: EventLogLevel, _ message: String, _ metadata: [String: String]) -> Void
 
     /// Creates a monitor that writes to a log, without secrets.

@@ -4,14 +4,14 @@ import Foundation
 import Synchronization
 
 /// The events of one operation: the sequencer that creates them, and their readers, which are the metrics and the
-/// monitors. A value in the operation's ``OperationLog``, whose lock preserves the order.
+/// monitors. This value is stored in the operation's ``OperationLog``, whose lock preserves the order of the events.
 struct EventRecord {
     /// The values that all events of an operation share.
     struct Source {
         /// The number of the operation, unique in the process.
         let operationNumber = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
         let origin = StartMoment.now
-        /// Decides what is secret in cached responses.
+        /// The rules for secrets in cached responses.
         var secrets: ResponseSecrets?
 
         private static let count = Atomic<UInt64>(0)
@@ -30,7 +30,7 @@ struct EventRecord {
     private var metrics: MetricsFold
     private(set) var monitors: [EventMonitor]
 
-    /// Begins with the operation's current state.
+    /// Creates a record that begins with the operation's current state.
     init(after number: UInt32, isFinished: Bool, monitors: [EventMonitor]) {
         begun = number
         metrics = MetricsFold(from: source.origin)
@@ -43,7 +43,7 @@ struct EventRecord {
         for monitor in monitors { monitor.gather { $0.append(source.event(.made, at: source.origin.time)) } }
     }
 
-    /// Adds the monitors, if there are none yet. They do not receive earlier events.
+    /// Adds the monitors, unless the record already has monitors. The new monitors do not receive earlier events.
     mutating func add(_ monitors: [EventMonitor]) {
         guard self.monitors.isEmpty, !sequencer.isOver else { return }
         self.monitors = monitors
@@ -81,12 +81,12 @@ struct EventRecord {
 
     /// Returns the final metrics of a finished operation.
     ///
-    /// An earlier change may be recorded late, or the caller may be ahead of the thread that made the last one. The
-    /// metrics do not wait for them, and no longer change afterwards.
+    /// Some changes may not have been recorded yet, for example if the caller is ahead of the thread that made the last
+    /// change. The metrics do not wait for these changes, and are not updated afterwards.
     ///
     /// - Parameters:
-    ///   - changes: The changes that were not reported yet, in order.
-    ///   - reports: The reports that follow them, by the number of the change.
+    ///   - changes: The changes that have not been reported yet, in order.
+    ///   - reports: The reports that follow the changes, keyed by the number of the change.
     mutating func finalMetrics(
         after changes: [OperationLog.Change], _ reports: [UInt32: [OperationLog.PendingReport]]
     ) -> OperationMetrics {

@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Creates ordered events from the changes and reports of one operation. A value.
+/// A value that creates ordered events from the changes and reports of one operation.
 ///
 /// The sequencer guarantees that each attempt and each request that has started also ends, and that no event follows
 /// the end of the operation.
@@ -18,7 +18,7 @@ struct EventSequencer {
     private var open = OpenRequests()
     /// The current request of an operation that performs a single transfer itself, if any.
     private var current: Int?
-    /// The reason why the operation waits; nil while it works, is paused, or the reason is unknown.
+    /// The reason why the operation waits; nil while it works or is paused, or if the reason is unknown.
     private var waiting: WaitReason?
     /// Whether a queue may report the reason why the operation waits.
     private var isInQueue = true

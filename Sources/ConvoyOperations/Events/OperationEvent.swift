@@ -17,14 +17,15 @@ public struct OperationEvent: Sendable {
         /// The operation waits, for example for a slot, its dependencies or a retry. The event is sent again when the
         /// reason changes.
         case waiting(WaitReason)
-        /// An attempt begins. Attempts are numbered from 1; each retry and each resumption after a pause is another
+        /// An attempt begins. Attempts are numbered from 1; each retry and each resumption after a pause is a new
         /// attempt.
         case attemptStarted(Int)
         /// A request is about to be sent, possibly after waiting for a connection. Each redirect and each part of a
-        /// download is another request. Requests are numbered from 1.
+        /// download is a separate request. Requests are numbered from 1.
         indirect case requestStarted(request: Int, RequestHead)
         /// A phase of a request has ended. The event is sent together with the next event, but has the time at which
-        /// the phase ended. It is not sent for phases that did not occur, such as those of an existing connection.
+        /// the phase ended. It is not sent for phases that did not occur, such as `connect` if an existing connection
+        /// was reused.
         case phaseEnded(TransactionPhase, request: Int)
         /// The head of the response has arrived.
         case responded(request: Int, ResponseHead)
@@ -39,8 +40,8 @@ public struct OperationEvent: Sendable {
         indirect case retryDecided(RetryEvent)
         /// An attempt has ended.
         case attemptEnded(Int)
-        /// The operation is executing again after a pause that has not ended its attempt: a request that must not be
-        /// sent twice is only held.
+        /// The operation is executing again after a pause that did not end its attempt, because the attempt's request
+        /// must not be sent twice and was only held.
         case continued
         /// The operation was paused. Its attempt ends after this event.
         case paused
@@ -72,7 +73,7 @@ public struct OperationEvent: Sendable {
     /// The date of the event, computed from the date of ``Kind/made`` and a monotonic clock.
     public var date: Date { origin.date.addingTimeInterval(time) }
 
-    /// Returns another event of the same operation at the same time.
+    /// Returns an event of the given kind for the same operation, at the same time.
     func with(_ kind: Kind) -> OperationEvent {
         OperationEvent(
             kind: kind, moment: moment, origin: origin, secrets: nil, operationNumber: operationNumber)

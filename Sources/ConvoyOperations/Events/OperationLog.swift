@@ -47,7 +47,7 @@ final class OperationLog: Sendable {
     }
 
     private struct State {
-        /// The number of the last delivered change; nil until there is a reader.
+        /// The number of the last delivered change; nil until a reader is added.
         var last: UInt32?
         /// The number of the latest change that was recorded.
         var latest: UInt32 = 0
@@ -57,12 +57,12 @@ final class OperationLog: Sendable {
         var held: [UInt32: [PendingReport]] = [:]
         var observers: [Int: Observer] = [:]
         var nextKey = 0
-        /// The operation's events, if there are readers and it is not a part of another operation.
+        /// The operation's events, if the log has readers and the operation is not a part of another operation.
         var events: EventRecord?
-        /// The number of a part's request in the log of the whole operation, if there is one.
+        /// The number of a part's request in the log of the whole operation, if any.
         var partRequest: Int?
 
-        /// Begins with the operation's current state, unless another reader already has.
+        /// Begins the log with the operation's current state, unless an earlier reader has already begun it.
         mutating func begin(with operation: ScheduledOperation) -> (life: Lifecycle, number: UInt32) {
             let current = operation.lifecycle.current
             if last == nil {
@@ -78,24 +78,24 @@ final class OperationLog: Sendable {
     /// The log of the operation that this one is a part of, if any. It receives the events of the part's requests.
     private let parent = AtomicOnce<OperationLog>()
 
-    /// Whether there are observers.
+    /// Whether the log has observers.
     var hasObservers: Bool { state.withLock { !$0.observers.isEmpty } }
 
     /// Whether a change was recorded but not delivered, because an earlier one is missing.
     var isChangeMissing: Bool { state.withLock { !$0.early.isEmpty } }
 
-    /// Whether one change was made after another. Numbers wrap around, so their distance is compared.
+    /// Returns whether one change was made after another. Numbers wrap around, so their distance is compared.
     static func comes(_ number: UInt32, after other: UInt32) -> Bool { Int32(bitPattern: number &- other) > 0 }
 
     // MARK: Events
 
-    /// Whether reports become events. Takes no lock.
+    /// Whether reports become events. Reading this property takes no lock.
     var hasEvents: Bool { eventsFlag.load(ordering: .sequentiallyConsistent) }
 
-    /// Starts to create events, if needed, and adds monitors if there are none yet.
+    /// Starts creating events, if necessary, and adds the monitors unless the log already has monitors.
     func beginEvents(of operation: ScheduledOperation, for monitors: [EventMonitor]) {
         guard !parent.isSet else { return }
-        // A concurrent change either is part of the current state or finds the flag.
+        // A concurrent change either is part of the current state or observes the flag.
         eventsFlag.store(true, ordering: .sequentiallyConsistent)
         state.withLock { state in
             guard state.events == nil else { return state.events?.add(monitors) ?? () }
@@ -126,7 +126,7 @@ final class OperationLog: Sendable {
         }
     }
 
-    /// Sets what is secret in a cached response, before the response is reported.
+    /// Sets the rules for secrets in a cached response. Called before the response is reported.
     func noteSecrets(of configuration: ConnectionConfiguration) {
         let secrets = ResponseSecrets(configuration.secrets)
         (parent.object ?? self).state.withLock { $0.events?.source.secrets = secrets }
@@ -137,7 +137,7 @@ final class OperationLog: Sendable {
     /// Records a change, and passes on the changes that follow in order.
     func note(_ change: Change, of operation: ScheduledOperation) {
         let released = state.withLock { state in
-            // The change was made before there was a reader.
+            // The change was made before a reader was added.
             guard let last = state.last, Self.comes(change.number, after: last) else { return [Int: Observer]() }
             if Self.comes(change.number, after: state.latest) { state.latest = change.number }
             guard change.number == last &+ 1 else {
@@ -159,8 +159,8 @@ final class OperationLog: Sendable {
         withExtendedLifetime(released) {}
     }
 
-    /// Called under the lock, which preserves the order. No reader calls user code here: handlers run later, on their
-    /// queues.
+    /// Passes a change to the readers. Called under the lock, which preserves the order. No reader calls user code
+    /// here: handlers run later, on their queues.
     private func pass(_ change: Change, of operation: ScheduledOperation, _ state: inout State) {
         state.events?.report(change)
         if change.transition.endsAttempt, let request = state.partRequest.take() {
@@ -207,8 +207,8 @@ final class OperationLog: Sendable {
         parent.report { $0.end(request, head, metrics, at: now, $1) }
     }
 
-    /// Reports after all changes that were recorded earlier: immediately if they have been delivered, or with the last
-    /// of them.
+    /// Passes on a report after all changes that were recorded earlier: immediately if they have been delivered, or
+    /// together with the last of these changes.
     private func take(
         _ report: @autoclosure () -> Report, at moment: MonotonicTime,
         _ tell: (inout EventSequencer, EventSequencer.Emit) -> Void
@@ -222,8 +222,8 @@ final class OperationLog: Sendable {
         }
     }
 
-    /// Reports about a part's request. It needs no ordering: the attempt of the whole operation has begun and not
-    /// ended.
+    /// Passes on a report about a part's request. The report needs no ordering, because the attempt of the whole
+    /// operation has begun and has not ended.
     private func report(_ tell: (inout EventSequencer, EventSequencer.Emit) -> Void) {
         state.withLock { state in state.events?.report(tell) ?? () }
     }

@@ -18,15 +18,15 @@ public struct OperationMetrics: Sendable, Hashable {
         public let duration: TimeInterval
     }
 
-    /// When the operation was created by a manager that collects metrics or has monitors; otherwise, when the first of
-    /// them was enabled.
+    /// The date at which the operation was created, if its manager collects metrics or has monitors; otherwise, the
+    /// date at which metrics or monitors were first enabled.
     public let creationDate: Date
     /// The time until the operation's work first began, in seconds; nil if it never began.
     public let start: TimeInterval?
     /// The time until the operation finished, in seconds.
     public let duration: TimeInterval
-    /// The operation's waits, in order. In the remaining time, it was working: sending requests, calling handlers, and
-    /// parsing responses.
+    /// The operation's waits, in order. In the remaining time, the operation was working: sending requests, calling
+    /// handlers, and parsing responses.
     public let waits: [Wait]
     /// The number of redirects followed in all attempts.
     public let redirectCount: Int
@@ -44,7 +44,7 @@ public struct OperationMetrics: Sendable, Hashable {
     public var endDate: Date { creationDate.addingTimeInterval(duration) }
     /// The total time that the operation waited, in seconds.
     public var waitDuration: TimeInterval { waits.reduce(0) { $0 + $1.duration } }
-    /// The total time that the operation did not wait, in seconds.
+    /// The total time during which the operation was not waiting, in seconds.
     public var workDuration: TimeInterval { duration - waitDuration }
 
     /// Returns the total time that the operation waited for the given reason, in seconds.
@@ -68,12 +68,12 @@ extension OperationMetrics: CustomStringConvertible {
     }
 }
 
-/// Computes the metrics of an operation from its events. A value.
+/// A value that computes the metrics of an operation from its events.
 struct MetricsFold {
     private let origin: StartMoment
-    /// Why the operation waits; nil while it works.
+    /// The reason why the operation waits; nil while it works.
     private var reason: WaitReason? = .start
-    /// When the current wait or work began.
+    /// The time at which the current wait or work began.
     private var since: MonotonicTime
     private(set) var isOver = false
     private var start: TimeInterval?

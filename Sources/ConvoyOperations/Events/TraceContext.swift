@@ -38,7 +38,7 @@ public struct TraceContext: Sendable, Hashable {
         TraceContext(traceID: random(16), parentID: random(8), sampled: isSampled, state: nil)
     }
 
-    /// Returns another span of the same trace, with a random identifier.
+    /// Returns the context of a new span in the same trace, with a random identifier.
     public func child() -> TraceContext {
         TraceContext(traceID: traceID, parentID: Self.random(8), sampled: isSampled, state: state)
     }

@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 
 extension URLConnectionOperation {
-    /// The log, or nil if it has no readers. Takes no lock.
+    /// The log; nil if it has no readers. Reading this property takes no lock.
     final var log: OperationLog? { logReference.object }
 
     /// The log, created if needed. From then on every change is recorded.
@@ -32,7 +32,7 @@ extension URLConnectionOperation {
     }
 }
 
-/// Metrics and events.
+/// The metrics and events of an operation.
 extension URLConnectionOperation {
     /// The metrics of the operation's waits and of all its requests. nil until the operation has finished, or if
     /// `collectsMetrics` is false. Like the results, the metrics are final when the finish of the operation is posted.
@@ -44,7 +44,7 @@ extension URLConnectionOperation {
     /// The number of the operation in the events of monitors; nil without monitors.
     public final var operationNumber: UInt64? { eventLog?.operationNumber }
 
-    /// The log, if it reports to metrics or monitors; nil without either. Takes no lock.
+    /// The log, if it reports to metrics or monitors; nil without either. Reading this property takes no lock.
     final var eventLog: OperationLog? { log.flatMap { $0.hasEvents ? $0 : nil } }
 
     /// Starts to report to the metrics and the monitors.

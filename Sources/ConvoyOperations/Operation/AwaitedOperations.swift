@@ -7,7 +7,7 @@ import Synchronization
 
 /// The internal queue for operations that are awaited without being in a queue.
 package enum AwaitedOperations {
-    /// The queue has the limits of a manager's queue, because a thousand awaited operations also need limits.
+    /// A queue with the limits of a manager's queue, because even awaited operations can number in the thousands.
     private static let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Awaited")
 
     /// Starts an operation and its direct and indirect dependencies, except those that are enqueued or started.

@@ -49,7 +49,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - operations: The members of the batch.
-    ///   - queue: The queue on which the handlers run; nil, as in AFNetworking, is the main queue.
+    ///   - queue: The queue on which the handlers run; nil for the main queue, as in AFNetworking.
     ///   - progress: The handler called for each member after the member's own handlers, with a count that increases by
     ///     one.
     ///   - completion: The handler called once, after the handlers of all members have run.

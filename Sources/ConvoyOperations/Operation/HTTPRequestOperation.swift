@@ -36,9 +36,9 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         }
     }
 
-    /// Sets the completion handlers, called on `completionQueue`: `success` if there is no error, otherwise `failure`.
-    /// A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier handlers that have not been
-    /// called yet. Handlers set after the operation has finished are also called once.
+    /// Sets the completion handlers, called on `completionQueue`: `success` if the operation has no error, otherwise
+    /// `failure`. A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier handlers that have
+    /// not been called yet. Handlers set after the operation has finished are also called once.
     public final func setCompletionHandler(success: Success? = nil, failure: Failure? = nil) {
         setFinalHandlers { ($0.success, $0.failure) = (success, failure) }
     }
@@ -59,8 +59,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// the final response, and not at all if the transfer failed.
     ///
     /// - Parameters:
-    ///   - response: The response; nil if the transport returned none.
-    ///   - data: The body; nil if it was written to `outputStream` or the request was a HEAD.
+    ///   - response: The response; nil if the transport provided no response.
+    ///   - data: The body; nil if it was written to `outputStream` or the request was a HEAD request.
     open func responseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? {
         try serializerWithDecoder.responseObject(for: response, data: data)
     }
@@ -141,8 +141,8 @@ extension HTTPRequestOperation {
 }
 
 extension RetryPolicy {
-    /// Evaluates the policy for a failed operation that has no policy of its own, because it is one attempt of a task
-    /// that outlives the operation.
+    /// Evaluates the policy for a failed operation that has no retry policy itself, because the operation is one
+    /// attempt of a task that outlives it.
     ///
     /// - Parameter retryCount: The number of earlier retries.
     /// - Returns: nil if the policy does not cover the failure.

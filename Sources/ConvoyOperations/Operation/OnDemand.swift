@@ -28,7 +28,7 @@ struct OnDemand<State: OnDemandState> {
         }
     }
 
-    /// Takes the object out, so that its members are released outside a lock.
+    /// Removes and returns the object, so that its members are released outside a lock.
     mutating func take() -> State? { state.take() }
 }
 

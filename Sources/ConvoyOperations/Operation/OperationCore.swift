@@ -156,8 +156,8 @@ struct OperationCore: ~Copyable {
 
     // MARK: Rarely used state
 
-    /// The state that few operations need, created when one of its members is first set. Guarded by the operation's
-    /// lock.
+    /// The state that few operations need, created when one of its members is first set. The operation's lock guards
+    /// it.
     final class Extras: OnDemandState, @unchecked Sendable {
         /// The destination of the body; nil to keep it in memory.
         var place: BodyDestination?
@@ -190,8 +190,8 @@ struct OperationCore: ~Copyable {
         set { extras[dynamicMember: member] = newValue }
     }
 
-    /// Takes out the last attempt of a finished operation and returns it. Keeps its progress if that cannot be derived
-    /// from the body.
+    /// Removes and returns the last attempt of a finished operation. Keeps the attempt's progress if it cannot be
+    /// derived from the body.
     mutating func takeAttempt() -> Attempt? {
         guard let attempt = attempt.take() else { return nil }
         var progress = attempt.progress

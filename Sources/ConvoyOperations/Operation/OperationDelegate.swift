@@ -48,13 +48,13 @@ package protocol OperationDelegate: AnyObject, Sendable {
         then: @escaping @Sendable () -> Void
     ) -> Bool
 
-    /// Reports the total number of body bytes received; `count` of them since the last call.
+    /// Reports the total number of body bytes received, including `count` bytes since the last call.
     func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?)
 
-    /// Reports the total number of request body bytes sent; `count` of them since the last call.
+    /// Reports the total number of request body bytes sent, including `count` bytes since the last call.
     func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?)
 
-    /// Reports that the body continues after the first `offset` bytes, which already exist.
+    /// Reports that the body continues after the first `offset` bytes, which are already stored.
     func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?)
 }
 

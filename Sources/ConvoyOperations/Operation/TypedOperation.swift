@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The result of a request method with handlers: an operation, or a task that has one.
+/// The result of a request method with handlers: an operation, or a task with an operation.
 public protocol HTTPRequestHandle: AnyObject, Sendable {
     /// The operation of the request, for access to its results, dependencies and settings.
     var operation: HTTPRequestOperation { get }

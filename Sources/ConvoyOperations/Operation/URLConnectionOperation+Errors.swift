@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The error of an operation, as its users see it.
+/// Methods that prepare the error of an operation for its users.
 extension URLConnectionOperation {
     /// Returns the error with marked secrets redacted and with the reason why the request was not retried, if any.
     func explained(_ error: any Error) -> any Error {

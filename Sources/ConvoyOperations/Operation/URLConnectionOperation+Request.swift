@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The request of an operation, and its body when it must be sent again.
+/// Methods that modify the request of an operation, and renew the stream of its body.
 extension URLConnectionOperation {
     /// Whether the request must not use a cellular network. Prepared requests have no such setting.
     package final var barsCellularAccess: Bool {

@@ -6,7 +6,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The total time limit.
+/// The total time limit of an operation.
 extension URLConnectionOperation {
     /// Starts the timer of `totalTimeout`, if set. Only the first call has an effect.
     package final func beginResourceTimeout() {

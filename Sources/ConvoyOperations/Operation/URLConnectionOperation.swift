@@ -32,11 +32,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// Creates an operation for a request. The transfer runs on the shared network thread.
     ///
-    /// A request that HTTP does not allow fails with `URLError.badURL` before anything is sent. Examples are a URL with
-    /// a user name or password and a header with a control character. On Linux, Foundation hides some of these
-    /// mistakes: `URLRequest.setValue` and `addValue` silently ignore a value with a line break or a NUL and keep the
-    /// earlier value. Set untrusted values through `allHTTPHeaderFields`, a request serializer or a manager's
-    /// `headers`, where invalid characters are detected.
+    /// An invalid HTTP request fails with `URLError.badURL` before anything is sent. Examples are a URL with a user
+    /// name or password and a header with a control character. On Linux, Foundation hides some of these mistakes:
+    /// `URLRequest.setValue` and `addValue` silently ignore a value with a line break or a NUL and keep the earlier
+    /// value. Set untrusted values through `allHTTPHeaderFields`, a request serializer or a manager's `headers`, where
+    /// invalid characters are detected.
     public required init(request: URLRequest) {
         core = Locked(OperationCore(.foundation(request), RequestSettings()))
         super.init()
@@ -199,9 +199,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// `outputStream`. The body of a response with an unacceptable status code is included.
     public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
 
-    /// The body as text; nil if the bytes cannot be decoded. It is decoded in `responseStringEncoding` if that was set,
-    /// otherwise as a `StringResponseSerializer` does: by its byte-order mark, the charset named by the response, or
-    /// the serializer's `stringEncoding`, which is UTF-8 by default.
+    /// The body as a string; nil if the bytes cannot be decoded. The body is decoded in `responseStringEncoding` if
+    /// that was set, otherwise as by a `StringResponseSerializer`: according to its byte-order mark, the charset named
+    /// by the response, or the serializer's `stringEncoding`, which is UTF-8 by default.
     public final var responseString: String? {
         guard let data = responseData else { return nil }
         return responseCharset(of: data).text(of: data)
@@ -323,7 +323,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package func makeResponseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? { nil }
 }
 
-/// Awaiting the end of an operation.
+/// Methods that await the end of an operation.
 extension URLConnectionOperation {
     /// Waits until the operation has finished and its handlers have run. Starts the operation if it is not in a queue.
     /// Cancelling the task cancels the operation.

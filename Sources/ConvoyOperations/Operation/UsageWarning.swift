@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 
 /// A warning, printed once per process on standard error, about a mistake that would otherwise go unnoticed: a wait
-/// that nothing in the program seems to end, or a setting that has no effect. The text includes the remedy.
+/// that nothing in the program seems to end, or a setting that has no effect. The warning includes the remedy.
 package final class UsageWarning: Sendable {
     /// The warning about handlers that wait for the main queue.
     package static let mainQueue = UsageWarning(
@@ -46,12 +46,12 @@ package final class UsageWarning: Sendable {
         (self.text, self.patience, self.warn) = (text, patience, warn)
     }
 
-    /// Whether the warning was printed.
+    /// Whether the warning has been printed.
     var wasGiven: Bool { hasWarned.load(ordering: .relaxed) }
 
     /// Prints the warning, unless it was printed before. May be called on any thread. Takes no lock.
     ///
-    /// - Parameter name: The name to append to the text of the warning.
+    /// - Parameter name: The name to append to the warning.
     func give(about name: String? = nil) {
         guard !hasWarned.exchange(true, ordering: .relaxed) else { return }
         warn(name.map { "\(text): \($0)." } ?? text)

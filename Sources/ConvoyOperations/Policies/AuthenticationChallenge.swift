@@ -24,8 +24,8 @@ public enum AuthenticationDisposition: Sendable {
     case useCredential(URLCredential)
     /// Send the request again with this token, if the method is `.bearer` (RFC 6750).
     case useToken(String)
-    /// Proceed as without a handler: send the proposed credential once. If there is none, or it was rejected, the
-    /// response is the result.
+    /// Proceed as without a handler: send the proposed credential once. If no credential is proposed, or it was
+    /// rejected, the response is the result.
     case performDefaultHandling
     /// Fail with `URLError.userCancelledAuthentication`.
     case cancel

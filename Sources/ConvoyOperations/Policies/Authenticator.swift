@@ -91,7 +91,7 @@ public final class Authenticator: Sendable {
 
     /// The current token. Setting it, for example after a login, resumes all waiting operations. After setting nil, the
     /// next request obtains a new token, or waits for a running refresh; two refreshes never run concurrently. To
-    /// revoke a user's access, give the manager another authenticator.
+    /// revoke a user's access, give the manager a different authenticator.
     public var token: AccessToken? {
         get { state.withLock { $0.token.token } }
         set {
@@ -118,7 +118,7 @@ public final class Authenticator: Sendable {
         take(waiter) { $0.refused(grant.generation, $1) }
     }
 
-    /// Whether a newer token than this one exists, or a running refresh will provide one.
+    /// Returns whether a newer token than the given one exists, or a running refresh will provide one.
     func isSuperseded(_ grant: Grant) -> Bool { state.withLock { $0.token.isNewer(than: grant.generation) } }
 
     private func take(_ waiter: @escaping Waiter, _ event: (inout TokenState, TimeInterval) -> TokenState.Step) -> Step {

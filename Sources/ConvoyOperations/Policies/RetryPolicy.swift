@@ -15,7 +15,7 @@ import FoundationNetworking
 /// as a retry; operations without a policy are not held back. When the gate opens after a refused connection,
 /// operations pass one by one until the host has answered.
 ///
-/// If the transport determines that nothing of a failed request was sent (`URLError.nothingWasSentKey`), the request is
+/// If the transport determines that no part of a failed request was sent (`URLError.nothingWasSentKey`), the request is
 /// sent again immediately even without a policy, at most three times in a row, regardless of its method. Such retries
 /// count neither against `maximumRetryCount` nor against the budget, because the server has not received anything.
 ///
@@ -50,20 +50,20 @@ public struct RetryPolicy: Sendable {
     /// failure while the network is lost is not a refusal by the host, and does not close its gate. An early retry
     /// counts like any other retry.
     ///
-    /// With the alternative, `URLConnectionOperation.waitsForConnectivity`, the request waits for the network for as
+    /// Alternatively, set `URLConnectionOperation.waitsForConnectivity`: the request then waits for the network for as
     /// long as necessary, without using a retry of the policy.
     public var retriesWhenNetworkReturns = false
     /// The status codes to retry; by default those of failures that are likely to be temporary.
     public var statusCodes = Self.temporaryStatusCodes
     /// The codes of transfer errors to retry; by default those of failures that are likely to be temporary.
     public var errorCodes = Self.temporaryErrorCodes
-    /// The methods that can be repeated without harm (RFC 9110, section 9.2.2). A request with another method is
-    /// retried only if nothing of it was sent, that is, if no connection could be established or the transport reports
+    /// The methods that can be repeated without harm (RFC 9110, section 9.2.2). A request with a different method is
+    /// retried only if no part of it was sent, that is, if no connection could be established or the transport reports
     /// that no byte was sent. A redirected request counts as sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
     /// A budget that keeps the retries of all requests to a host from making an outage worse. After a redirect, it
-    /// applies to the target host. With nil, the default, only `maximumRetryCount` limits the retries. If the budget
-    /// prevents a retry, the error's `userInfo` contains `RetryEvent.Refusal.budgetExhausted` under
+    /// applies to the target host. If this is nil, which is the default, only `maximumRetryCount` limits the retries.
+    /// If the budget prevents a retry, the error's `userInfo` contains `RetryEvent.Refusal.budgetExhausted` under
     /// `URLError.retryRefusalKey`.
     public var budget: RetryBudget?
 
@@ -96,7 +96,7 @@ public struct RetryPolicy: Sendable {
         /// The time left until the operation's `totalTimeout` expires, in seconds; nil for no limit.
         var timeLeft: TimeInterval?
         var canSendBodyAgain: Bool
-        /// Whether the server certainly received nothing of the request.
+        /// Whether the server certainly received no part of the request.
         var nothingWasSent: Bool
         /// Whether the next attempt resumes where this one ended, so that the server does not process anything twice.
         var isResumable = false
@@ -301,7 +301,7 @@ extension RetryEvent.Refusal {
     }
 }
 
-/// The text of an error for one line, without secrets.
+/// Single-line descriptions of errors, without secrets.
 enum ErrorText {
     static func shown(_ error: any Error) -> String { Redaction.text((error as NSError).localizedDescription) }
 }

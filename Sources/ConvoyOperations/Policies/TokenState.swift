@@ -27,7 +27,7 @@ struct TokenState: Sendable {
     var leeway: TimeInterval = 30
 
     enum Step {
-        /// Send this token.
+        /// Send the given token.
         case use(AccessToken, generation: Int)
         /// Wait for the refresh. If `begins` is not nil, begin a refresh with that number.
         case wait(begins: Int?)
@@ -39,9 +39,9 @@ struct TokenState: Sendable {
         set(token, at: date)
     }
 
-    /// Sets the token from outside. If the token is not nil, the result of a running refresh is ignored, because this
-    /// token is newer. If it is nil, the running refresh provides the next token, because a second refresh would
-    /// present the same refresh token again.
+    /// Sets a token that was not obtained by a refresh. If the token is not nil, the result of a running refresh is
+    /// ignored, because this token is newer. If it is nil, the running refresh provides the next token, because a
+    /// second refresh would present the same refresh token again.
     mutating func set(_ token: AccessToken?, at date: Date) {
         self.token = token
         generation += 1

@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Masking of secrets in displayed bodies: the values whose names ``SecretClassifier`` considers secret.
+/// Functions that mask secrets in displayed bodies: the values whose names ``SecretClassifier`` considers secret.
 package enum BodyRedaction {
     /// Returns the body of a form or of JSON with its secrets masked. Other bodies are returned unchanged.
     ///

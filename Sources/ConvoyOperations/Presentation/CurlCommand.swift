@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A request as a command for the `curl` tool, version 7.88 or later. A value without I/O.
+/// A request as a command for the `curl` tool, version 7.88 or later. This value type performs no I/O.
 struct CurlCommand {
     var request: URLRequest
     var configuration: ConnectionConfiguration
@@ -17,13 +17,13 @@ struct CurlCommand {
     var credential: URLCredential?
     var includesSecrets: Bool
 
-    /// The parts that the command cannot express, for a comment after it.
+    /// The parts that the command cannot express, which are listed in a comment after the command.
     var remarks: [String] = []
     var words: [String] = []
     /// The command whose output is piped to `curl` as the body, if any.
     var source: String?
 
-    /// Returns the command, on one line unless the body has several.
+    /// Returns the command, on one line unless the body has several lines.
     mutating func text() -> String {
         words = ["curl", "--globoff"]
         source = nil
@@ -95,7 +95,7 @@ struct CurlCommand {
         } else if request.cachePolicy.demandsValidation, !has("Cache-Control") {
             addField("Cache-Control: max-age=0")
         }
-        // Without these, curl would add fields of its own to a request with a body.
+        // Without these options, curl would add its own fields to a request with a body.
         if body != nil, !has("Content-Type") { addField("Content-Type:") }
         if let body, !body.isEmpty, !has("Expect") { addField("Expect:") }
     }
@@ -106,7 +106,7 @@ struct CurlCommand {
 
     // MARK: The body
 
-    /// The length beyond which the system rejects an argument.
+    /// The maximum length of a body that is passed as an argument, in bytes. It is below the limit of Linux, 128 KiB.
     private static let longestArgument = 100_000
 
     private mutating func addBody() {
@@ -115,7 +115,7 @@ struct CurlCommand {
         let type = request.value(forHTTPHeaderField: "Content-Type")
         let shown = includesSecrets ? body : BodyRedaction.shown(body, type: type, configuration.secrets)
         if shown.count <= Self.longestArgument, ShellText.isText(shown) {
-            // `--data` would read a file after an `@`.
+            // `--data` would interpret a body with a leading `@` as a file name.
             words += ["--data-raw", ShellText.quoted(String(decoding: shown, as: UTF8.self))]
         } else {
             source = ShellText.printf(shown)
@@ -205,7 +205,7 @@ extension CurlCommand {
         case .none: words += ["--noproxy", ShellText.word("*")]
         case .proxy(let proxy, let exceptions):
             words += ["--proxy", ShellText.word(proxy.description)]
-            // Without this, curl reads the exceptions from the environment.
+            // Without this option, curl reads the exceptions from the environment.
             words += ["--noproxy", ShellText.word(exceptions.joined(separator: ","))]
             if let credential = proxy.credential {
                 if proxy.kind.isHTTP { words.append("--proxy-anyauth") }
@@ -263,25 +263,27 @@ extension URLConnectionOperation {
 }
 
 extension CookieStorage {
-    /// Returns the `Cookie` field of a request; nil if it gets none or has its own.
+    /// Returns the `Cookie` field that the store adds to a request; nil if it adds none, for example because the
+    /// request has its own.
     fileprivate func field(for request: URLRequest) -> String? {
         guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,
             let target = request.url.flatMap({ HTTPAddress($0.absoluteString) }).flatMap({ CookieTarget($0) })
         else { return nil }
         let isSafe = RequestRules.isSafe(request.httpMethod ?? "GET")
-        // Bytes that are not text cannot be shown in a command.
+        // Bytes that are not valid UTF-8 cannot be shown in a command.
         return field(for: target, site: request.mainDocumentURL, isSafeMethod: isSafe)
             .flatMap { String(validating: $0, as: UTF8.self) }
     }
 }
 
-/// Quoting for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2) that preserves each byte of a
-/// string.
+/// Functions that quote strings for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2), preserving
+/// each byte.
 package enum ShellText {
     /// Returns a string as one word of a command.
     ///
-    /// Control characters, which a terminal would obey when the command is printed, are produced by `printf` inside a
-    /// command substitution. The substitution removes trailing line feeds, so the text must not end with one.
+    /// Control characters, which a terminal would interpret when the command is printed, are produced by `printf`
+    /// inside a command substitution. The substitution removes trailing line feeds, so the string must not end with a
+    /// line feed.
     package static func word(_ text: String) -> String {
         if !text.isEmpty, text.utf8.allSatisfy(isPlain) { return text }
         if text.unicodeScalars.contains(where: isControl) { return "\"$(\(printf(Data(text.utf8))))\"" }
@@ -307,13 +309,13 @@ package enum ShellText {
         return "printf '\(format)'"
     }
 
-    /// Whether a string can be a word, plain or quoted, and can be printed safely.
+    /// Returns whether a string can be a word, plain or quoted, and can be printed safely.
     static func isText(_ bytes: Data) -> Bool {
         guard let text = String(validating: bytes, as: UTF8.self) else { return false }
         return !text.unicodeScalars.contains { isControl($0) && $0 != "\n" && $0 != "\t" }
     }
 
-    /// Returns quoted text, including its line feeds and tabs.
+    /// Returns a string in quotes, with its line feeds and tabs unchanged.
     static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: #"'\''"#))'" }
 
     private static func isPlain(_ byte: UInt8) -> Bool {
@@ -325,7 +327,7 @@ package enum ShellText {
         }
     }
 
-    /// Whether a character is a control character or changes the direction of text.
+    /// Returns whether a character is a control character or changes the direction of text.
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: true

@@ -90,11 +90,11 @@ package struct HARRequest: Sendable, Hashable {
     package var headersSize: Int64
     /// The length of the body.
     package var bodySize: Int64
-    /// The media type of the body; nil without one.
+    /// The media type of the body; nil without a body.
     package var bodyType: String?
 }
 
-/// A response, or its absence.
+/// A response, or the reason why it is missing.
 package struct HARResponse: Sendable, Hashable {
     /// The status code; 0 without a response.
     package var status: Int
@@ -256,7 +256,7 @@ private struct HARObject: Encodable {
     }
 }
 
-/// A date format by RFC 3339, in UTC, with microseconds, which preserve the order of events within a millisecond.
+/// The date format of RFC 3339, in UTC, with microseconds, which preserve the order of events within a millisecond.
 enum HARDate {
     static func text(_ date: Date) -> String {
         let seconds = date.timeIntervalSince1970

@@ -51,7 +51,7 @@ public final class HARRecorder: Sendable {
         await withCheckedContinuation { done in log { done.resume(returning: $0) } }
     }
 
-    /// - Parameter completion: Called on the monitor's queue.
+    /// - Parameter completion: The closure called with the log, on the monitor's queue.
     package func log(completion: @escaping @Sendable (HARLog) -> Void) {
         monitor.whenCaughtUp { [recording] in completion(recording.log()) }
     }
@@ -138,12 +138,12 @@ private final class Recording: Sendable {
     }
 }
 
-/// The conversion of a request to an entry.
+/// A converter of requests to entries.
 struct HARMaker {
     let secrets: SecretClassifier
     let includesSecrets: Bool
 
-    /// - Parameter request: The request; nil for a cached response, for which none was sent.
+    /// - Parameter request: The request; nil for a cached response, for which no request was sent.
     func entry(
         _ request: RequestHead?, _ response: ResponseHead?, _ metrics: TransactionMetrics, page: String
     ) -> HARLog.Entry {
@@ -205,7 +205,7 @@ struct HARMaker {
         return field.value.utf8.split(separator: UInt8(ascii: ";")).map { cookie($0) }
     }
 
-    /// Returns the cookie in `name=value`.
+    /// Returns the cookie of a `name=value` pair.
     private func cookie(_ pair: Substring.UTF8View) -> HARCookie {
         let name = pair.prefix { $0 != UInt8(ascii: "=") }
         let value = pair.dropFirst(name.count + 1)

@@ -48,12 +48,13 @@ public final class NetworkActivityMonitor: Sendable {
 
     /// Creates a disabled monitor.
     ///
-    /// - Parameter queue: The queue of the handler; nil is the main queue.
+    /// - Parameter queue: The queue of the handler; nil for the main queue.
     public convenience init(queue: DispatchQueue? = nil) { self.init(queue: queue, clock: MonotonicClock()) }
 
-    /// Creates a monitor of some of the operations.
+    /// Creates a monitor for the operations that `counts` selects.
     ///
-    /// - Parameter counts: Returns whether an operation counts. Called on any thread; must return quickly.
+    /// - Parameter counts: A closure that returns whether an operation counts. It is called on any thread, and must
+    ///   return quickly.
     package init(
         queue: DispatchQueue?, clock: any SchedulingClock = MonotonicClock(),
         counts: @escaping @Sendable (URLConnectionOperation) -> Bool = { _ in true }
@@ -148,7 +149,7 @@ public final class NetworkActivityMonitor: Sendable {
             return state.nextKey
         }
         continuation.onTermination = { [weak self] _ in self?.removeStream(key) }
-        // Runs on the queue that reports the changes, so that no change precedes the current value.
+        // Use the queue that reports the changes, so that no change precedes the current value.
         ownQueue.async { [weak self] in
             guard let self else { return continuation.finish() }
             let isVisible = state.withLock { state in
@@ -216,19 +217,19 @@ extension NetworkActivityMonitor: ActivityListener {
     }
 }
 
-/// The rules for showing network activity: not for very short activities, and without flickering between requests. They
-/// are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
+/// The rules for showing network activity: not for very short activities, and without flickering between requests. The
+/// rules are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
 ///
 /// A plain value: it returns the action to perform, and has a method for the end of a delay.
 struct ActivityState: Equatable {
     enum Phase: Equatable {
-        /// Hidden, without activity.
+        /// No activity is in progress, and none is shown.
         case notActive
-        /// There is activity, which is shown if it lasts beyond the delay.
+        /// An activity is in progress. It is shown if it lasts beyond the delay.
         case delayingStart
-        /// Shown.
+        /// The activity is shown.
         case active
-        /// The activity has ended; it is hidden after the delay unless another one follows.
+        /// The activity has ended; it is hidden after the delay unless a new activity begins.
         case delayingEnd
     }
 
@@ -243,7 +244,7 @@ struct ActivityState: Equatable {
     }
 
     private(set) var phase = Phase.notActive
-    /// Whether there is any activity.
+    /// Whether any activity is in progress.
     private(set) var isOccurring = false
     /// The number of the current delay. The ends of earlier delays are ignored.
     private var number: UInt = 0
@@ -264,7 +265,7 @@ struct ActivityState: Equatable {
             phase = .active
             number &+= 1
             return .nothing
-        // A delay continues, whatever happens during it.
+        // A delay in progress continues, regardless of further changes.
         case (.delayingStart, _), (.notActive, false), (.active, true), (.delayingEnd, false): return .nothing
         }
     }

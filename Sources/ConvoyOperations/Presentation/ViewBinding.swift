@@ -37,7 +37,7 @@ public final class ViewBinding: Sendable {
     /// - Parameters:
     ///   - view: The view, which is not retained.
     ///   - queue: The queue on which `update` is called.
-    ///   - update: Shows the operation's current state. Released when the binding ends.
+    ///   - update: A closure that shows the operation's current state. It is released when the binding ends.
     init(of view: AnyObject, _ kind: Aspect, on queue: DispatchQueue, update: @escaping @Sendable () -> Void) {
         place = Place(view: ObjectIdentifier(view), kind: kind)
         self.queue = queue
@@ -110,7 +110,7 @@ public final class ViewBinding: Sendable {
     }
 }
 
-/// A view that is not retained, and used only on the queue of its binding.
+/// A weak reference to a view that is used only on the queue of its binding.
 struct WeakView<View>: @unchecked Sendable {
     private weak var object: AnyObject?
 
@@ -209,9 +209,9 @@ extension TransferProgressView {
     /// Shows in the view how much of the response body has been received. A view shows one transfer: an earlier binding
     /// ends.
     ///
-    /// The view is called with the current progress, as bytes are received, and once more when the operation has
-    /// finished, before the operation's handlers if they use the same serial queue. While the queue is busy,
-    /// intermediate values are skipped.
+    /// The view is called with the current progress, as bytes are received, and again when the operation has finished,
+    /// before the operation's handlers if they use the same serial queue. While the queue is busy, intermediate values
+    /// are skipped.
     ///
     /// - Parameters:
     ///   - operation: The operation, which the binding does not retain.
@@ -225,7 +225,7 @@ extension TransferProgressView {
         bind(to: operation, on: queue) { TransferProgress.share($0.bytesReceived, of: $0.bytesExpectedToReceive) }
     }
 
-    /// Shows in the view how much of the request body has been sent. Otherwise like
+    /// Shows in the view how much of the request body has been sent. Otherwise, this method behaves like
     /// `setProgressWithDownloadProgress(of:on:)`.
     @discardableResult
     public func setProgressWithUploadProgress(

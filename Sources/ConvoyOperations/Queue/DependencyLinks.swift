@@ -1,6 +1,7 @@
 import Foundation
 
-/// The dependencies of one operation: in order, without duplicates, each with a flag for whether it has finished.
+/// The dependencies of one operation: in order, without duplicates, each with a flag that shows whether it has
+/// finished.
 ///
 /// A plain value without locks, guarded by its owner. Every call takes amortized constant time. A single dependency,
 /// the common case, is stored inline; a short list is searched linearly; a longer one has an index. A removed
@@ -31,7 +32,7 @@ struct DependencyLinks {
         }
     }
 
-    /// The only dependency, at position 0, unless there are several.
+    /// The only dependency, at position 0, unless the list has several.
     private var only = Link()
     private var several: Several?
 
@@ -184,7 +185,7 @@ struct DependentList<Object: AnyObject> {
     private var others: ContiguousArray<Dependent> = []
     private var sweepAt = 64
 
-    /// - Parameter isGone: Returns whether a dependent has been released and need not be notified.
+    /// - Parameter isGone: A closure that returns whether a dependent has been released and need not be notified.
     mutating func append(_ object: Object, position: Int, isGone: (Object) -> Bool) {
         let dependent = Dependent(object: object, position: position)
         if first == nil {
@@ -259,7 +260,7 @@ struct PositionTable {
 
 /// The release of operations without recursion.
 ///
-/// An operation owns its dependencies. Releasing the end of a long chain would nest one `deinit` inside the other until
+/// An operation owns its dependencies. Releasing the end of a long chain would nest one `deinit` inside another until
 /// the stack overflows (with Foundation's own operations at about 50,000). Here the outermost release on a thread
 /// collects the operations that inner releases pass on, and releases them in a loop.
 enum DeferredRelease {
@@ -283,7 +284,7 @@ enum DeferredRelease {
         operations = []
     }
 
-    /// The operations still to be released by the outermost release on this thread.
+    /// The operations that the outermost release on this thread has yet to release.
     private static var outer: UnsafeMutablePointer<[Operation]>? {
         pthread_getspecific(key)?.assumingMemoryBound(to: [Operation].self)
     }

@@ -36,7 +36,7 @@ final class ExternalOperation: @unchecked Sendable {
     private let wasReady: Bool
     private let hooks = Locked(Hooks())
 
-    /// The index in the queue. Read and written only by the queue, under its lock.
+    /// The index in the queue. Only the queue accesses the index, under its lock.
     var queueIndex: Int32 = -1
 
     init(
@@ -137,9 +137,9 @@ final class ExternalOperation: @unchecked Sendable {
 /// The queue in which a foreign operation waits until it is ready, and then for a slot.
 ///
 /// Only a Foundation queue can detect that such an operation has become ready, because a dependency finished, because
-/// it was cancelled, or for reasons of its own. A Foundation queue with many waiting operations is slow, because it
-/// checks all of them at each event, so each operation gets its own queue. The underlying dispatch queue is inactive at
-/// first: Foundation submits the ready operation to it, where the operation stays until ``open()``.
+/// it was cancelled, or because its own condition changed. A Foundation queue with many waiting operations is slow,
+/// because it checks all of them at each event, so each operation gets its own queue. The underlying dispatch queue is
+/// inactive at first: Foundation submits the ready operation to it, where the operation stays until ``open()``.
 ///
 /// In the operation's code, `OperationQueue.current` is the readiness queue, which forwards added operations to the
 /// owner.
@@ -177,7 +177,7 @@ final class ExternalReadinessQueue: OperationQueue, @unchecked Sendable {
     /// Lets the operation start, now or as soon as it is ready.
     func open() {
         gate.activate()
-        // Foundation may have missed that the operation became ready, if the operation did not post it.
+        // Foundation may have missed that the operation became ready, if the operation did not post the change.
         probe.operation?.didChangeValue(forKey: "isReady")
     }
 

@@ -20,7 +20,7 @@ struct HostTable {
         var gateNumber: UInt32 = 0
         /// The time when the host began to refuse connections; 0 if it has not refused any.
         var refusedSince: UInt64 = 0
-        /// Whether the gate, after its deadline, lets operations through singly, until the host has answered.
+        /// Whether the gate, after its deadline, lets operations through one at a time, until the host has answered.
         var needsProbe = false
         /// Whether the gate's deadline has passed, so that a probe may pass.
         var isHalfOpen = false
@@ -29,7 +29,7 @@ struct HostTable {
 
         /// The state of the host's start rate; see ``StartRateLimiter``.
         var startDue: UInt64 = 0
-        /// The time when the rate lets the next operation start; 0 for now.
+        /// The time when the rate lets the next operation start; 0 if it may start now.
         var startsAt: UInt64 = 0
 
         /// Whether redirected operations wait for a slot.
@@ -202,7 +202,7 @@ package final class HostKey: Sendable {
 
     /// Returns the key of a URL's host; nil for a URL without a host or with a scheme other than HTTP or HTTPS.
     ///
-    /// - Parameter guess: The probable answer. If it is correct, no lock and no lookup is needed.
+    /// - Parameter guess: The probable result. If it is correct, no lock and no lookup is needed.
     package static func of(_ url: URL, guess: HostKey? = nil) -> HostKey? {
         enum Found {
             case guess(HostKey)
@@ -242,8 +242,9 @@ package final class HostKey: Sendable {
 
         /// Removes the keys that are not referenced elsewhere, because a program may contact any number of hosts.
         ///
-        /// Runs whenever the count has doubled, so that the cost per new key is low. A key that is not referenced
-        /// elsewhere can only be obtained here, under the lock, so no removed key can come into use during the sweep.
+        /// The sweep runs whenever the count has doubled, so that the cost per new key is low. A key that is not
+        /// referenced elsewhere can only be obtained here, under the lock, so no removed key can come into use during
+        /// the sweep.
         private mutating func sweep() {
             var unused: [String] = []
             var index = keys.startIndex
@@ -256,7 +257,7 @@ package final class HostKey: Sendable {
         }
     }
 
-    /// The number of keys, for tests.
+    /// The number of keys. Only tests use it.
     static var count: Int { known.withLock { $0.count } }
 }
 
@@ -284,7 +285,7 @@ extension ScheduledOperation {
         scheduler.object?.closeGate(of: host, until: deadline)
     }
 
-    /// Closes the gate of a host that has refused a connection; see `Scheduler.closeGateAfterRefusal` for when it
+    /// Closes the gate of a host that has refused a connection; `Scheduler.closeGateAfterRefusal` describes when it
     /// opens.
     package final func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
         scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)

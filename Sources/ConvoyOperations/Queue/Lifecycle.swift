@@ -2,8 +2,8 @@ import Synchronization
 
 /// The lifecycle of an operation as a value: its state, what it still waits for, and the effect of each event.
 ///
-/// It uses no locks and no I/O. Only `handle(_:)` changes it, and returns the action that the operation must perform.
-/// Every interleaving is a sequence of `handle(_:)` calls, and the tests run all of them.
+/// It uses no locks and no I/O. Only `handle(_:)` changes the lifecycle. It returns the action that the operation must
+/// perform. Every interleaving is a sequence of `handle(_:)` calls, and the tests run all of them.
 ///
 /// | from \ to | ready | executing | paused | finished |
 /// |---|---|---|---|---|
@@ -13,8 +13,8 @@ import Synchronization
 /// | finished | | | | |
 ///
 /// A change and the action that it requires are two steps, and other threads may make any number of changes in between.
-/// So each attempt has a number, and every call that begins, stops or ends work specifies its attempt. A call that
-/// comes too late or too early is recognized by the number and has no effect.
+/// So each attempt has a number, and every call that begins, stops or ends work specifies its attempt. A late or early
+/// call is recognized by its number, and has no effect.
 ///
 /// `pause` stops the work, and the next attempt repeats it. `hold` pauses work that must not be done twice: the work
 /// remains in progress while the operation is paused, and continues when the operation is started again.
@@ -28,15 +28,17 @@ package struct Lifecycle: Hashable, Sendable {
 
     /// The state of the current attempt's work: preparing the request, transferring it, and processing the response.
     package enum Work: UInt8, Sendable, CaseIterable {
-        /// Not begun, or stopped.
+        /// The work has not begun, or was stopped.
         case none
-        /// In progress. It ends with `workCompleted`. It is held while the operation is not executing.
+        /// The work is in progress. It ends with `workCompleted`. It is held while the operation is not executing.
         case running
-        /// In progress, with a stop requested. It ends with `workStopped`, or with `workCompleted` if that comes first.
+        /// The work is in progress, and a stop was requested. It ends with `workStopped`, or with `workCompleted` if
+        /// that event arrives first.
         case stopping
-        /// Complete. A paused operation holds the outcome back until it is resumed.
+        /// The work is complete. A paused operation withholds the outcome until it is resumed.
         case complete
-        /// Moving the bytes to their final destination. It ends with `workCompleted`, unless it is abandoned.
+        /// The bytes are being moved to their final destination. The work ends with `workCompleted`, unless it is
+        /// abandoned.
         case committing
 
         /// Whether the work has begun, and has neither stopped nor produced an outcome.
@@ -63,16 +65,16 @@ package struct Lifecycle: Hashable, Sendable {
         case commitTakesTooLong(AttemptNumber)
         /// The work has failed, and will be retried later.
         case workWillRetry(AttemptNumber)
-        /// The delay before the retry that follows that attempt is over.
+        /// The delay before the retry that follows the given attempt is over.
         case retryDue(AttemptNumber)
     }
 
     package enum Action: Hashable, Sendable {
         case nothing
-        /// Begin the work of that attempt.
+        /// Begin the work of the given attempt.
         case begin(AttemptNumber)
-        /// Stop the work of that attempt. If the operation is ending, do not wait for user code: a stop may already
-        /// have been requested for a pause, and the attempt may still be waiting for user code.
+        /// Stop the work of the given attempt. If the operation is ending, do not wait for user code: a stop may
+        /// already have been requested for a pause, and the attempt may still be waiting for user code.
         case stop(AttemptNumber)
         /// The state is `finished`: post the change, and call the handlers.
         case finish
@@ -82,17 +84,17 @@ package struct Lifecycle: Hashable, Sendable {
         case restart
         /// A queue has started an operation that cannot run now: release the slot.
         case slotFreed
-        /// A running operation was paused: stop the work of that attempt, and release the slot.
+        /// A running operation was paused: stop the work of the given attempt, and release the slot.
         case stopAndFreeSlot(AttemptNumber)
-        /// A running operation was paused: hold the work of that attempt, and release the slot.
+        /// A running operation was paused: hold the work of the given attempt, and release the slot.
         case holdAndFreeSlot(AttemptNumber)
-        /// Continue the held work of that attempt.
+        /// Continue the held work of the given attempt.
         case release(AttemptNumber)
         /// Release the slot, and send `retryDue` when the delay is over.
         case awaitRetry(AttemptNumber)
-        /// Commit the output stream of that attempt, then send `workCompleted`.
+        /// Commit the output stream of the given attempt, then send `workCompleted`.
         case commit(AttemptNumber)
-        /// The operation must end but is committing: send `commitTakesTooLong` if that takes too long.
+        /// The operation must end but is committing: send `commitTakesTooLong` if the commit takes too long.
         case awaitCommit(AttemptNumber)
     }
 
@@ -146,7 +148,7 @@ package struct Lifecycle: Hashable, Sendable {
         }
     }
 
-    /// Whether the given attempt is in progress.
+    /// Returns whether the given attempt is in progress.
     package func isUnderWay(_ number: AttemptNumber) -> Bool {
         number == attemptNumber && work.isUnderWay
     }
@@ -174,7 +176,8 @@ package struct Lifecycle: Hashable, Sendable {
             case .none: return begin()
             case .complete: return finish()
             case .running: return .release(attemptNumber)
-            // Resumed before the work has stopped or committed, which triggers the next step.
+            // The operation was resumed before its work has stopped or committed. The end of the work triggers the next
+            // step.
             case .stopping, .committing: return .nothing
             }
         }
@@ -319,7 +322,7 @@ extension Lifecycle {
 ///
 /// Changes are numbered, so that observers can restore their order.
 package struct AtomicLifecycle: ~Copyable, Sendable {
-    /// The lifecycle in the lower half, the number of its last change in the upper half.
+    /// The lifecycle in the lower half, and the number of its last change in the upper half.
     private let word = Atomic<UInt64>(UInt64(Lifecycle().bits))
 
     package init() {}

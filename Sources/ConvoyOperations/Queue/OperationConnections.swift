@@ -2,12 +2,13 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The connections of an operation to others: its dependencies and dependents. Most operations need no such object.
+/// The connections of an operation to other operations: its dependencies and dependents. Most operations need no such
+/// object.
 ///
 /// An operation's dependencies retain its connections, not the operation itself, which may be released without ever
 /// running. A weak reference to the operation would also work, but slows down every retain and release of the object,
-/// about fifty in an operation's life. Instead, the connections use a plain reference while a scheduler is certain to
-/// hold the operation.
+/// of which an operation has about fifty in its lifetime. Instead, the connections use a plain reference while a
+/// scheduler is certain to hold the operation.
 final class OperationConnections: @unchecked Sendable {
     private struct Lists {
         var dependencies = DependencyLinks()
@@ -86,7 +87,7 @@ final class OperationConnections: @unchecked Sendable {
         let (watcher, operation) = lists.withLock { lists -> (DependencyWatcher?, ScheduledOperation?) in
             guard let watcher = lists.dependencies.finish(dependency, near: position) else { return (nil, nil) }
             guard countAsFinished() else { return (watcher, nil) }
-            // Retained under the lock, which the scheduler must take before it releases the operation.
+            // The operation is retained under the lock, which the scheduler must take before it releases the operation.
             return (watcher, lists.held?.takeUnretainedValue() ?? lists.observed)
         }
         withExtendedLifetime(watcher) {}
@@ -110,13 +111,14 @@ final class OperationConnections: @unchecked Sendable {
         return operations
     }
 
-    /// The operation, while a scheduler holds it. Retained under the lock, which the scheduler must take before it
-    /// releases the operation.
+    /// The operation, while a scheduler holds it. The reference is retained under the lock, which the scheduler must
+    /// take before it releases the operation.
     private var heldOperation: ScheduledOperation? { lists.withLock { $0.held?.takeUnretainedValue() } }
 
     /// Adds a dependent. Returns false if this operation is over.
     ///
-    /// - Parameter isOver: Evaluated under the lock, because the operation may have ended before it had connections.
+    /// - Parameter isOver: A closure that returns whether this operation is over. It is evaluated under the lock,
+    ///   because the operation may have ended before it had connections.
     func addDependent(_ dependent: OperationConnections, position: Int, unless isOver: () -> Bool) -> Bool {
         lists.withLock { lists in
             guard !lists.isOver, !isOver() else { return false }
@@ -157,7 +159,7 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     private let watched: Operation
     private let whenFinished: @Sendable (Operation) -> Void
 
-    /// - Parameter whenFinished: Called once, on the thread on which `watched` finishes, or in ``watch()``.
+    /// - Parameter whenFinished: The closure called once, on the thread on which `watched` finishes, or in ``watch()``.
     init(watched: Operation, whenFinished: @escaping @Sendable (Operation) -> Void) {
         self.watched = watched
         self.whenFinished = whenFinished
@@ -213,8 +215,8 @@ final class FinishObserver: Sendable {
     }
 }
 
-/// The `completionBlock` of an operation. Foundation never releases its own, and does not call a block that is set
-/// late.
+/// The `completionBlock` of an operation. Foundation never releases its own block, and does not call a block that is
+/// set after the end.
 final class CompletionBlock: Sendable {
     /// A box for the closure. A closure stored directly would be wrapped again each time it is read.
     private struct Stored { let call: @Sendable () -> Void }

@@ -2,11 +2,11 @@ import Synchronization
 
 /// The state of an operation.
 public enum OperationState: UInt8, Sendable, CaseIterable {
-    /// Not started, or resumed after a pause and not yet started again.
+    /// The operation has not been started, or was resumed after a pause and has not been started again.
     case ready
     case executing
-    /// Held back by `pause()`, before it was started or while it was executing.
+    /// The operation was paused by `pause()`, before it was started or while it was executing.
     case paused
-    /// Succeeded, failed or cancelled. Final.
+    /// The operation has succeeded, failed, or been cancelled. This state is final.
     case finished
 }

@@ -5,8 +5,8 @@ struct OperationTraits: OptionSet, Sendable {
 
     // MARK: Relations to others
 
-    /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue, either
-    /// finds this trait or is early enough for `executionDidFinish()` to take it into account.
+    /// The end is being posted. A thread that connects the operation with another operation, or adds it to a queue,
+    /// either finds this trait or is early enough for `executionDidFinish()` to take it into account.
     static let over = OperationTraits(rawValue: 1 << 0)
     /// A queue has taken the operation, or is about to.
     static let claimed = OperationTraits(rawValue: 1 << 1)
@@ -17,7 +17,7 @@ struct OperationTraits: OptionSet, Sendable {
 
     // MARK: Facts that a class declares
 
-    // A queue reads these as stored values, instead of calling methods whose results are the same for nearly all
+    // A queue reads these facts as stored values, instead of calling methods whose results are the same for nearly all
     // operations.
 
     /// The class is the library's own, not a user's subclass, which may override `isReady`, `isFinished` or
@@ -27,10 +27,10 @@ struct OperationTraits: OptionSet, Sendable {
     static let startedDirectly = OperationTraits(rawValue: 1 << 5)
     /// The operation uses no slot; see ``ScheduledOperation/takesSlot``.
     static let slotless = OperationTraits(rawValue: 1 << 6)
-    /// The operation only has to finish when its lifecycle is ending, whatever a user's class returns from
+    /// The operation only has to finish when its lifecycle is ending, regardless of what a user's class returns from
     /// `isCancelled`.
     static let endsByLifecycle = OperationTraits(rawValue: 1 << 7)
-    /// The host must be looked up, because it may differ from the first one.
+    /// The host must be looked up, because it may differ from the first host.
     static let looksUpHost = OperationTraits(rawValue: 1 << 8)
     /// ``ScheduledOperation/didJoinQueue()`` must be called.
     static let hearsOfQueue = OperationTraits(rawValue: 1 << 9)
@@ -39,7 +39,7 @@ struct OperationTraits: OptionSet, Sendable {
 
     // MARK: Features in use
 
-    // Few operations use these, and the others skip a lookup under their lock.
+    // Few operations use these features, and the other operations skip a lookup under their lock.
 
     /// A progress handler is set, or `progress` was read.
     static let progress = OperationTraits(rawValue: 1 << 16)
@@ -62,8 +62,8 @@ struct OperationTraits: OptionSet, Sendable {
 
     /// The handlers have run, or none are set.
     static let handlersRan = OperationTraits(rawValue: 1 << 24)
-    /// The end has been posted, so that dependents and queues know about it.
+    /// The end has been posted, so that dependents and queues have been notified.
     static let endPosted = OperationTraits(rawValue: 1 << 25)
-    /// Both steps.
+    /// Both steps of the delivery.
     static let delivered: OperationTraits = [.handlersRan, .endPosted]
 }

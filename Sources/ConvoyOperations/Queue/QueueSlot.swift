@@ -40,15 +40,16 @@ struct QueueSlot {
         static let direct = Flags(rawValue: 1)
         static let exempt = Flags(rawValue: 2)
         static let barrier = Flags(rawValue: 4)
-        /// Counts towards the bounded length.
+        /// The operation counts towards the bounded length.
         static let counted = Flags(rawValue: 8)
-        /// Counts as running at its host.
+        /// The operation counts as running at its host.
         static let holdsHost = Flags(rawValue: 16)
-        /// Uses a reserved place. Has no meaning after the operation was added.
+        /// The operation uses a reserved place. The flag has no meaning once the operation has been added.
         static let reserved = Flags(rawValue: 32)
         /// The operation uses no slot.
         static let slotless = Flags(rawValue: 64)
-        /// Executes with a slot of the queue, and waits for one of the host that it was redirected to.
+        /// The operation executes with a slot of the queue, and waits for a slot of the host to which it was
+        /// redirected.
         static let redirected = Flags(rawValue: 128)
     }
 
@@ -85,7 +86,7 @@ struct BarrierEpochs {
     }
 
     private(set) var current: UInt32 = 0
-    /// Some past epochs, followed by those from the current one to the last.
+    /// Some past epochs, followed by the current epoch and all later ones.
     private var epochs: ContiguousArray<Epoch> = [Epoch()]
     private var over = 0
 

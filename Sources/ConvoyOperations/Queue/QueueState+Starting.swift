@@ -1,6 +1,6 @@
 import Foundation
 
-/// Granting slots to operations, and assigning operations to workers.
+/// Methods that grant slots to operations, and assign operations to workers.
 extension QueueState {
     private static let mostGrantsAtOnce = 64
 
@@ -13,7 +13,7 @@ extension QueueState {
             case signal(DispatchSemaphore)
             /// Report to the operation that it waits at a closed gate.
             case tell(ScheduledOperation, gateOpensAt: UInt64)
-            /// Let a host, or with nil all hosts, start operations again at the given time.
+            /// Let a host, or all hosts if nil, start operations again at the given time.
             case resumeStarts(HostKey?)
             /// Create more workers with the given numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
@@ -25,7 +25,7 @@ extension QueueState {
 
         /// An operation that was granted a slot, to be started by the caller.
         var grant = QueueSlot.Occupant.none
-        /// Whether the grant was ready a moment ago, so that it does not have to be checked again.
+        /// Whether the granted operation was found ready just now, so that it does not have to be checked again.
         var isFresh = false
         /// Whether more operations can be started now.
         var hasMore = false
@@ -39,7 +39,7 @@ extension QueueState {
     }
 
     /// Grants the free slots after a change, and records all further consequences. Operations that need a worker are
-    /// queued for one; the first operation that does not becomes the turn's grant.
+    /// queued for one; the first operation that needs none becomes the turn's grant.
     ///
     /// - Parameter mayStart: Whether the caller can start operations; if not, the start loop further up its stack
     ///   starts them.
@@ -82,7 +82,7 @@ extension QueueState {
         let slot = slots[Int(index)]
         if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
             slots[Int(index)].stage = .granted
-            // An operation that only has to finish precedes others, which may take long.
+            // An operation that only has to finish precedes others, which may take a long time.
             if slot.flags.contains(.exempt) {
                 lanes.laneLinks.prepend(index, to: &runnable)
             } else {
@@ -95,7 +95,7 @@ extension QueueState {
         }
     }
 
-    /// Whether only operations that just have to finish are started now.
+    /// Whether only operations that merely have to finish may start now.
     var isHeldBack: Bool { isSuspended || cancellations > 0 }
 
     /// Whether any operation could be granted a slot now.

@@ -231,7 +231,7 @@ struct QueueState: ~Copyable {
     ///
     /// A cancelled operation only has to finish, and is exempt from all limits.
     ///
-    /// - Parameter mayStart: Whether it may be granted a slot immediately, as the turn's grant.
+    /// - Parameter mayStart: Whether the operation may be granted a slot immediately, as the turn's grant.
     mutating func makeReady(
         _ index: Int32, _ snapshot: ReadinessSnapshot, mayStart: Bool, now: () -> UInt64, _ turn: inout Effects
     ) {
@@ -302,9 +302,9 @@ struct QueueState: ~Copyable {
 
     /// Moves an executing operation to the host that it was redirected to.
     ///
-    /// It releases the slot of its own host before it waits for one of the other host, so that no two operations wait
-    /// for each other. It keeps the slot of the queue, so that there are never more transfers than the queue has slots.
-    /// It precedes operations that have not been started.
+    /// It releases the slot of its own host before it waits for a slot of the other host, so that no two operations
+    /// wait for each other. It keeps the slot of the queue, so that the number of transfers never exceeds the number of
+    /// slots in the queue. It precedes operations that have not been started.
     ///
     /// - Returns: Whether the operation may continue now. If not, `goOn` is called when it has the slot, unless it
     ///   stops first.
@@ -359,7 +359,7 @@ struct QueueState: ~Copyable {
         length.bound(to: maximum, slots: waiting)
     }
 
-    /// Exempts the oldest operation that has not been started from all limits, and returns it.
+    /// Exempts from all limits the oldest operation that has not been started, and returns that operation.
     mutating func dropOldest() -> QueueSlot.Occupant? {
         guard let index = length.oldest else { return nil }
         uncount(index)

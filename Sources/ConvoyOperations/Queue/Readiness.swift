@@ -3,9 +3,9 @@ import Synchronization
 
 /// A record of whether an operation's `isReady` was evaluated, and whether a queue may have missed its last change.
 ///
-/// This serves two purposes. First, Foundation does not report which operations are in its queues. But it evaluates
-/// `isReady` of an operation while adding it, before the operation is in the queue. So an operation whose `isReady` was
-/// never evaluated is not in a Foundation queue.
+/// The record serves two purposes. First, Foundation does not report which operations are in its queues. But it
+/// evaluates `isReady` of an operation while adding it, before the operation is in the queue. So an operation whose
+/// `isReady` was never evaluated is not in a Foundation queue.
 ///
 /// Second, Foundation loses changes: it evaluates `isReady` and stores the answer in two steps. A change posted between
 /// them is overwritten by the old answer, and the operation waits forever. But a queue that considers an operation not
@@ -49,7 +49,7 @@ struct ReadinessTracking: ~Copyable, Sendable {
         pthread_setspecific(Self.posted, outer)
     }
 
-    /// Whether this thread is posting a change to the operation, which makes Foundation evaluate `isReady`.
+    /// Returns whether this thread is posting a change to the operation, which makes Foundation evaluate `isReady`.
     private static func isPosting(_ operation: Operation) -> Bool {
         pthread_getspecific(posted) == Unmanaged.passUnretained(operation).toOpaque()
     }
@@ -62,8 +62,8 @@ struct ReadinessTracking: ~Copyable, Sendable {
     }()
 }
 
-/// The properties of an operation that a queue needs before starting it. Created while no lock is held, because reading
-/// them calls the operation's code.
+/// The properties of an operation that a queue needs before starting it. The snapshot is created while no lock is held,
+/// because reading the properties calls the operation's code.
 struct ReadinessSnapshot {
     let isReady: Bool
     /// Whether the operation only has to finish.
@@ -78,7 +78,8 @@ struct ReadinessSnapshot {
         guard isReady else { return }
         isCancelled = operation.endsWithoutWork
         level = Int8(PriorityLevel.level(of: operation, inSerialQueue: isSerial))
-        // A cancelled operation that is not asynchronous finishes without doing its work, and needs no worker for that.
+        // A cancelled operation that is not asynchronous finishes without doing its work, and therefore needs no
+        // worker.
         isDirect = operation.isStartedDirectly || isCancelled && !operation.isAsynchronous
         // A cancelled operation only has to finish, and uses no host.
         guard !isCancelled else { return }
@@ -90,7 +91,8 @@ struct ReadinessSnapshot {
         self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: operation.isReady)
     }
 
-    /// Creates a snapshot of a foreign operation that is known to be ready, whatever `isReady` currently returns.
+    /// Creates a snapshot of a foreign operation that is known to be ready, regardless of what `isReady` currently
+    /// returns.
     init(ofReadyForeign operation: Operation, inSerialQueue isSerial: Bool) {
         self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: true)
     }

@@ -1,7 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// The gates of the hosts: which operations wait at a closed gate, and to which of them this has not been reported yet.
+/// Methods that manage the gates of the hosts, the operations that wait at a closed gate, and the reports to these
+/// operations.
 extension ReadyLanes {
     /// Sets whether an operation waits while its host's gate is closed. Called before it is added to a lane.
     mutating func setWaitsAtGate(_ waits: Bool, of slot: Int32) {
@@ -10,7 +11,7 @@ extension ReadyLanes {
         entries[Int(slot)].isRedirected = false
     }
 
-    /// Closes a host's gate until a time. Returns false if it was already closed for at least that long.
+    /// Closes a host's gate until the given time. Returns false if it was already closed for at least that long.
     mutating func closeGate(of key: HostKey, until deadline: UInt64) -> Bool {
         guard deadline > 0 else { return false }
         let host = hosts.index(of: key)
@@ -51,7 +52,7 @@ extension ReadyLanes {
 
     /// Closes the gate of a host that has refused a connection. Returns false if it was already closed for at least as
     /// long. Also returns false if the host has refused for longer than `patience` (nanoseconds): its gate then stays
-    /// open, and each operation fails on its own.
+    /// open, and each operation fails individually.
     mutating func closeGateAfterRefusal(
         of key: HostKey, until deadline: UInt64, patience: UInt64, now: UInt64
     ) -> Bool {
@@ -73,7 +74,7 @@ extension ReadyLanes {
         if hosts[host].needsProbe { openGate(host) }
     }
 
-    /// Whether an operation that is about to start must report an answer of its host.
+    /// Returns whether an operation that is about to start must report an answer of its host.
     func reportsAnswer(_ slot: Int32) -> Bool {
         entries[Int(slot)].waitsAtGate && hosts[entries[Int(slot)].host].refusedSince != 0
     }
@@ -89,7 +90,7 @@ extension ReadyLanes {
         for host in hosts.gated { openGate(host) }
     }
 
-    /// The closed gates. Takes time proportional to the number of hosts.
+    /// The closed gates. Reading this property takes time proportional to the number of hosts.
     var closedGates: [(host: String, deadline: UInt64)] {
         hosts.gated.compactMap { index in hosts[index].key.map { ($0.name, hosts[index].gate) } }
     }
@@ -101,7 +102,7 @@ extension ReadyLanes {
 
     // MARK: Notifying waiting operations
 
-    /// Records that a closed gate may have to be reported to an operation in a lane and to those after it.
+    /// Records that a closed gate may have to be reported to an operation in a lane and to the operations after it.
     mutating func noteUntold(_ slot: Int32, host: Int32, level: Int) {
         guard slot >= 0, hosts[host].gate > 0, hosts[host].untold[level] < 0 else { return }
         hosts[host].untold[level] = slot
@@ -110,14 +111,14 @@ extension ReadyLanes {
         hostsToTell.append(host)
     }
 
-    /// Returns the next operation to which the closed gate must be reported, and when that gate opens.
+    /// Returns the next operation to which the closed gate must be reported, and the time when that gate opens.
     mutating func nextToBeTold() -> (slot: Int32, deadline: UInt64)? {
         while let host = hostsToTell.last {
             for level in 0...PriorityLevel.redirected {
                 while hosts[host].untold[level] >= 0 {
                     let slot = hosts[host].untold[level]
                     hosts[host].untold[level] = laneLinks.next(after: slot)
-                    // The closing may have been reported already, while the operation was in another level.
+                    // The closing may have been reported already, while the operation was in a different level.
                     guard entries[Int(slot)].toldOfGate != hosts[host].gateNumber else { continue }
                     entries[Int(slot)].toldOfGate = hosts[host].gateNumber
                     return (slot, hosts[host].gate)
@@ -137,7 +138,7 @@ extension ReadyLanes {
     struct StartRateState {
         var overall: StartRateLimiter?
         var perHost: StartRateLimiter?
-        /// The state of the overall rate; see ``StartRateLimiter``. That of a host is stored with the host.
+        /// The state of the overall rate; see ``StartRateLimiter``. The state of a host's rate is stored with the host.
         var due: UInt64 = 0
         /// The time when the next operation may start; 0 if it may start now.
         var opensAt: UInt64 = 0
@@ -222,17 +223,17 @@ struct StartRateLimiter {
 
     /// Returns the state after a start.
     ///
-    /// - Parameter due: The state before; 0 for none.
+    /// - Parameter due: The state before the start; 0 for none.
     func due(after due: UInt64, startAt now: UInt64) -> UInt64 {
         guard rate.spread > 0 else { return Self.sum(max(due, now), interval) }
         let factor = Double.random(in: (1 - rate.spread)...(1 + rate.spread))
         return Self.sum(max(due, now), Nanoseconds.clamping(seconds: factor / rate.startsPerSecond))
     }
 
-    /// Returns the state for when this rate replaces another: at most the state after a full burst.
+    /// Returns the state to use when this rate replaces another: at most the state after a full burst.
     func due(limiting due: UInt64, at now: UInt64) -> UInt64 { min(due, Self.sum(Self.sum(now, slack), interval)) }
 
-    /// Returns the time when the next operation may start; 0 for now.
+    /// Returns the time when the next operation may start; 0 if it may start now.
     func nextStart(_ due: UInt64, at now: UInt64) -> UInt64 {
         let time = due > slack ? due - slack : 0
         return time > now ? time : 0

@@ -1,14 +1,14 @@
 import Foundation
 
-/// The ready operations that lack a slot, in the order in which they will get one.
+/// The ready operations that lack a slot, in the order in which they will be granted one.
 ///
-/// They are ordered by level. Within a level, the host with the fewest running operations comes first, then the one
-/// that was served longest ago; within a host, the order is first in, first out. So a slow host that holds many slots
-/// cannot delay a fast one. Every call takes O(log hosts).
+/// The operations are ordered by level. Within a level, the host with the fewest running operations comes first, then
+/// the host that was served longest ago; within a host, the order is first in, first out. So a slow host that holds
+/// many slots cannot delay a fast one. Every call takes O(log hosts).
 ///
 /// Each operation is in two lists: a lane of its host and level, and the list of its level by age, whose head is
 /// promoted to the next level first. A host has two lanes in each level: one for operations that wait while its gate is
-/// closed, and one for those that pass. Entries are numbered, which gives both lanes a common order.
+/// closed, and one for operations that pass it. Entries are numbered, which gives both lanes a common order.
 ///
 /// Members that are not private are used by `ReadyLanes+GatesAndRates.swift`.
 struct ReadyLanes: ~Copyable {
@@ -52,7 +52,7 @@ struct ReadyLanes: ~Copyable {
         didSet { for index in hosts.hosts.indices { update(Int32(index)) } }
     }
 
-    /// Whether any operation could start as far as its host, gate and rates are concerned.
+    /// Whether the lanes contain an operation that its host, gate and rates would let start.
     var hasStartable: Bool { firstStartableLevel != nil }
 
     /// The first level in which an operation could start. Rates do not apply to operations without a host.
@@ -170,7 +170,7 @@ struct ReadyLanes: ~Copyable {
         return distance > 0 ? passing : waiting
     }
 
-    /// Whether the limit and the rate of a host let another of its operations start.
+    /// Returns whether the limit and the rate of a host let another of its operations start.
     private func mayStartMore(_ host: Int32) -> Bool { hosts[host].running < limitPerHost && hosts[host].startsAt == 0 }
 
     /// Removes the next operation that may start, and counts it as running.
@@ -195,8 +195,8 @@ struct ReadyLanes: ~Copyable {
 
     // MARK: Redirects
 
-    /// Moves a running operation to the host that it was redirected to. Releases the slot of its own host, and takes
-    /// one of the other. Returns false if the operation has to wait for that slot.
+    /// Moves a running operation to the host that it was redirected to. Releases the slot of its own host, and takes a
+    /// slot of the other host. Returns false if the operation has to wait for that slot.
     mutating func redirect(_ slot: Int32, to key: HostKey) -> Bool {
         let host = hosts.index(of: key)
         guard entries[Int(slot)].host != host else { return true }
@@ -339,7 +339,7 @@ struct ReadyLanes: ~Copyable {
 
 /// The reasons why operations in lanes wait.
 extension ReadyLanes {
-    /// Returns what holds an operation back, apart from the queue's own limit.
+    /// Returns the reason why an operation is held back, apart from the queue's own limit.
     func waitReason(of slot: Int32) -> WaitReason {
         let entry = entries[Int(slot)]
         if entry.waitsAtGate, !hosts[entry.host].letsWaitingPass { return .closedGate }
@@ -390,7 +390,7 @@ struct PriorityLevels {
     var isEmpty: Bool { bits == 0 }
     /// The most urgent level.
     var first: Int? { bits == 0 ? nil : bits.trailingZeroBitCount }
-    /// Whether there is more than one level.
+    /// Whether the set contains more than one level.
     var isMixed: Bool { bits & (bits &- 1) != 0 }
 
     func contains(_ level: Int) -> Bool { bits & 1 << UInt8(level) != 0 }

@@ -8,7 +8,7 @@ extension RequestOperationQueue {
     public enum OverflowPolicy: Sendable {
         /// The new operation is not added.
         case refuse
-        /// The caller waits until there is room, first come, first served.
+        /// The caller waits until the queue has room. Callers are served in the order in which they arrived.
         case wait
         /// The oldest operation that has not been started is cancelled, and the new one is added.
         case dropOldest
@@ -51,8 +51,8 @@ extension RequestOperationQueue {
         }
     }
 
-    /// Adds an operation. If the queue is full and its policy is ``OverflowPolicy/wait``, it waits for room without
-    /// blocking a thread.
+    /// Adds an operation. If the queue is full and its policy is ``OverflowPolicy/wait``, this method waits for room
+    /// without blocking a thread.
     ///
     /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``, or `CancellationError` if the task is
     ///   cancelled while it waits. The operation is then left unchanged.
@@ -186,7 +186,7 @@ extension RequestOperationQueue {
 struct QueueCapacity {
     private(set) var maximum: Int?
     private(set) var length = 0
-    /// The operations waiting to be started, oldest first. Only maintained while a maximum is set.
+    /// The operations waiting to be started, oldest first. The list is maintained only while a maximum is set.
     private var counted = IndexLinkedLists.List()
     private var links = IndexLinkedLists()
     /// The number of places that are reserved but not used yet.
@@ -282,7 +282,7 @@ struct QueueCapacity {
 /// A caller that waits for room in a full queue.
 final class CapacityWaiter: Sendable {
     private let resumption: Locked<(@Sendable (Bool) -> Void)?>
-    /// The index in the queue's line of waiters, or -1. Read and written only by the queue, under its lock.
+    /// The index in the queue's list of waiters, or -1. Only the queue accesses the index, under its lock.
     nonisolated(unsafe) var place: Int32 = -1
 
     init(_ resumption: @escaping @Sendable (_ isAdmitted: Bool) -> Void) {
@@ -300,7 +300,7 @@ final class CapacityWaiter: Sendable {
     }
 }
 
-/// The connection of a task that waits for room with its cancellation, which may come before, during or after the wait.
+/// The link between a task that waits for room and its cancellation, which may occur before, during or after the wait.
 final class CancellableWait: Sendable {
     private struct Wait {
         var waiter: CapacityWaiter?
@@ -318,7 +318,7 @@ final class CancellableWait: Sendable {
         }
     }
 
-    /// Records the cancellation. Returns the waiter to resume, if there already is one.
+    /// Records the cancellation. Returns the waiter to resume, if it has already been stored.
     func cancel() -> CapacityWaiter? {
         wait.withLock { wait in
             wait.isCancelled = true

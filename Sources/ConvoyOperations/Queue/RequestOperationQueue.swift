@@ -12,7 +12,7 @@ import Synchronization
 /// ### Order
 /// Among ready operations, those with the higher `queuePriority` come first. Among equals, the host with the fewest
 /// running operations comes first, then the host that was served longest ago. Within a host, and among operations
-/// without one, the order is first in, first out.
+/// without a host, the order is first in, first out.
 ///
 /// ### Slots
 /// At most ``maxConcurrentOperationCount`` operations hold a slot at any moment. A paused operation releases its slot,
@@ -23,7 +23,8 @@ import Synchronization
 /// released its slot, finishes immediately: it needs no slot, and no limit, gate, barrier or suspension holds it back.
 /// An operation of another class also finishes immediately if it is waiting for dependencies when it is cancelled, if
 /// it was cancelled before it was added, or if ``cancelAllOperations()`` cancels it. If its own `cancel()` is called
-/// while it lacks only a slot, it finishes when it gets one, because Foundation does not report the cancellation.
+/// while it is waiting only for a slot, it finishes when it is granted one, because Foundation does not report the
+/// cancellation.
 ///
 /// ### Threads
 /// All members can be used from any thread. Request operations start inline, on the thread that made them ready. Other
@@ -31,8 +32,8 @@ import Synchronization
 /// operation's code runs.
 ///
 /// ### Cost
-/// A ``ScheduledOperation`` costs 1 to 2 microseconds in total, whatever their number. An operation of another class
-/// costs about 7 microseconds, plus about 15 microseconds and 2 KB if it is not ready when it is added.
+/// A ``ScheduledOperation`` costs 1 to 2 microseconds in total, regardless of the number of operations. An operation of
+/// another class costs about 7 microseconds, plus about 15 microseconds and 2 KB if it is not ready when it is added.
 ///
 /// ### Lifetime
 /// Operations keep their queue alive until they have finished, and the queue keeps its operations alive. If a suspended
@@ -79,7 +80,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     ///
     /// If the queue is full (``maximumLength``), ``overflowPolicy`` decides: the operation is cancelled with
     /// ``RequestOperationQueueError/refused(maximumLength:)`` and finishes immediately; or the calling thread blocks
-    /// until there is room; or the oldest waiting operation is cancelled.
+    /// until the queue has room; or the oldest waiting operation is cancelled.
     override open func addOperation(_ operation: Operation) {
         guard !operation.isFinished else { return }
         switch admit(operation) {
@@ -108,7 +109,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// starts. The block runs on the queue's dispatch queue, or not at all if ``cancelAllOperations()`` is called
     /// first.
     ///
-    /// It also waits for paused operations, and while the queue is suspended.
+    /// The block also waits for paused operations, and while the queue is suspended.
     override open func addBarrierBlock(_ barrier: @escaping @Sendable () -> Void) {
         scheduler.insertBarrier(ScheduledBlockOperation(barrier), into: self)
     }
@@ -159,7 +160,8 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         set { scheduler.change { $0.isSuspended = newValue } }
     }
 
-    /// The dispatch queue on which operations start, unless they start inline; nil, the default, for the queue's own.
+    /// The dispatch queue on which operations start, unless they start inline; nil, the default, for the queue's own
+    /// dispatch queue.
     ///
     /// - Precondition: The queue is empty when this is set.
     override open var underlyingQueue: DispatchQueue? {
@@ -176,10 +178,11 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
 
     /// The operations in the queue that have not finished, in the order in which they were added.
     ///
-    /// Takes time proportional to their number. They may have finished by the time the caller uses them.
+    /// Reading this property takes time proportional to the number of operations. The operations may have finished by
+    /// the time the caller uses them.
     public final var queuedOperations: [Operation] { state.withLock { $0.operations } }
 
-    /// The number of operations in the queue that have not finished. Takes constant time.
+    /// The number of operations in the queue that have not finished. Reading this property takes constant time.
     public final var queuedOperationCount: Int { state.withLock { $0.count } }
 
     /// Cancels all operations and all barriers. Operations that have not been started finish immediately; running
@@ -198,7 +201,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
             case .scheduled(let operation): operation.cancel()
             case .foreign(let member):
                 member.operation.cancel()
-                // Foundation does not report the cancellation of an operation that lacked only a slot.
+                // Foundation does not report the cancellation of an operation that was waiting only for a slot.
                 if member.operation.isCancelled { member.repeatReadiness() }
             }
         }
@@ -241,7 +244,7 @@ package protocol PausableOperation: AnyObject {
     func resume()
 }
 
-/// Pausing and resuming all operations.
+/// Methods that pause and resume all operations.
 extension RequestOperationQueue {
     /// Pauses all operations in the queue that can be paused. Operations added later are not paused.
     public final func pauseAll() {
@@ -254,13 +257,13 @@ extension RequestOperationQueue {
     }
 }
 
-/// Limits for the rate at which operations start.
+/// Limits on the rate at which operations start.
 ///
-/// Each start of an operation with a host counts: the first one, one after a pause, and a retry after a delay. (A
+/// Each start of an operation with a host counts: the first start, a start after a pause, and a retry after a delay. (A
 /// redirect, the answer to a challenge, and a request that is immediately sent again because nothing of it was sent are
 /// part of the same start.) Blocks, batches and operations of other classes are neither counted nor held back.
 ///
-/// An operation held back by a rate waits as for a slot, and in the same order: a higher priority comes first,
+/// An operation held back by a rate waits as if for a slot, and in the same order: a higher priority comes first,
 /// operations whose host may not start yet are skipped, and a cancelled operation finishes immediately.
 extension RequestOperationQueue {
     /// The rate at which operations with a host may start, across all hosts; nil, the default, for no limit.
@@ -273,7 +276,7 @@ extension RequestOperationQueue {
     }
 
     /// The rate at which operations may start per host, identified by name and port; nil, the default, for no limit.
-    /// Otherwise works like ``maximumStartRate``; both rates apply.
+    /// This limit works like ``maximumStartRate``, and both rates apply.
     public final var maximumStartRatePerHost: StartRate? {
         get { state.withLock { $0.lanes.pacing.perHost?.rate } }
         set { scheduler.changePace { $0.setStartRatePerHost(newValue, at: $1) } }
@@ -284,20 +287,20 @@ extension RequestOperationQueue {
 ///
 /// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, or refuses its connection, the gate of its
 /// host closes. Requests that have a policy and could only fail in the same way, and requests that are redirected to
-/// the host, wait until the gate opens. All others pass it. After a redirect, the gate of the host that answered
-/// closes.
+/// the host, wait until the gate opens. All other requests pass the gate. After a redirect, the gate of the host that
+/// answered closes.
 ///
-/// After a refused connection, the gate lets requests through singly, until the host has answered. A host that has
-/// refused connections for as long as all retries of the policy may take is considered gone: its gate opens, and each
-/// request fails on its own.
+/// After a refused connection, the gate lets requests through one at a time, until the host has answered. A host that
+/// has refused connections for as long as all retries of the policy may take is considered unavailable: its gate opens,
+/// and each request fails individually.
 extension RequestOperationQueue {
-    /// A host whose gate is closed, and the time when it opens.
+    /// A host whose gate is closed, and the time when the gate opens.
     public struct ClosedGate: Sendable, Hashable {
         /// The host's name in lower case, with its port unless it is the scheme's default: `example.com`,
         /// `127.0.0.1:8080`, `[::1]:8080`.
         public let host: String
         /// The time when the gate opens, unless it is closed for longer or opened earlier in the meantime. The time is
-        /// in the past if the gate lets requests through singly.
+        /// in the past if the gate lets requests through one at a time.
         public let opensAt: Date
     }
 
@@ -311,8 +314,8 @@ extension RequestOperationQueue {
             .sorted { $0.host < $1.host }
     }
 
-    /// Opens the gate of a host early. Operations that wait at it can start immediately; an operation that waits for
-    /// its own retry keeps waiting.
+    /// Opens the gate of a host early. Operations that wait at the gate can start immediately; an operation that waits
+    /// for its own retry keeps waiting.
     ///
     /// - Parameter host: A name as in ``closedGates``.
     /// - Returns: Whether the gate was closed.
@@ -352,7 +355,8 @@ extension RequestOperationQueue {
 public enum RequestOperationQueueError: Error, Hashable, Sendable {
     /// The queue was full, and its policy is ``RequestOperationQueue/OverflowPolicy/refuse``.
     case refused(maximumLength: Int)
-    /// The queue was full when another operation was added, and this one was the oldest waiting to start.
+    /// The queue was full when another operation was added, and this operation was the oldest that had not been
+    /// started.
     case dropped(maximumLength: Int)
     /// The operation is one of `count` operations that wait for each other in a dependency cycle. With a count of 1, it
     /// depends on itself.
@@ -360,7 +364,7 @@ public enum RequestOperationQueueError: Error, Hashable, Sendable {
 }
 
 extension RequestOperationQueueError: SelfDescribingError {
-    /// A sentence describing the error.
+    /// A description of the error.
     public var description: String {
         switch self {
         case .refused(let length): "The queue is full: at most \(length) operations can wait."

@@ -36,7 +36,7 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
     }
 }
 
-/// An operation that finishes when an event has occurred, so that others can wait for the event.
+/// An operation that finishes when an event has occurred, so that other operations can wait for the event.
 ///
 /// It needs no queue, and takes no slot. Do not add it to Foundation's queues: it may already have finished.
 package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
@@ -51,13 +51,13 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
 
     private var isAhead: Bool { lifecycle.value.state == .paused }
 
-    /// Records that the event has occurred. Only the first call of this or `cancel()` has an effect.
+    /// Records that the event has occurred. Only the first call of this method or `cancel()` has an effect.
     package func reach() { advance(by: .resume) }
 
     /// Records that the event will not occur.
     override package func cancel() { if isAhead { advance(by: .cancel) } }
 
-    /// Records that the event will not occur, unless it already has.
+    /// Records that the event will not occur, unless it has already occurred.
     package func end(because error: (any Error)?) {
         guard isAhead else { return }
         if let error { cancel(because: error) } else { cancel() }
@@ -66,7 +66,7 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     override package func start() { advance(by: .start) }
 
     override package func proceed(after transition: AtomicLifecycle.Transition) {
-        // No queue that would start the operation holds it.
+        // The operation is not in a queue that would start it.
         if transition.new.state == .ready, !mayBeEnqueued { return advance(by: .start) }
         super.proceed(after: transition)
     }

@@ -6,7 +6,7 @@ import Synchronization
 /// The base class of Convoy's operations: an `Operation` whose costs do not grow with the number of its dependencies
 /// and dependents.
 ///
-/// It can be used wherever Foundation takes an `Operation`. In a ``RequestOperationQueue``, adding, waiting and
+/// It can be used wherever Foundation accepts an `Operation`. In a ``RequestOperationQueue``, adding, waiting and
 /// finishing take constant time; in a plain `OperationQueue`, it behaves like any other operation. Unlike with
 /// Foundation's operations, dependencies can be removed before they have finished, and releasing a chain of any length
 /// does not recurse.
@@ -15,8 +15,8 @@ import Synchronization
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
 open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable {
-    /// The state of the operation, whatever its class. It is changed only by ``handle(_:)`` and read without a lock. If
-    /// a user's class overrides `start()`, it remains in the state before the start.
+    /// The state of the operation, regardless of its class. It is changed only by ``handle(_:)`` and read without a
+    /// lock. If a user's class overrides `start()`, it remains in the state before the start.
     let lifecycle = AtomicLifecycle()
 
     private let connections = AtomicOnce<OperationConnections>()
@@ -24,7 +24,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     let firstHostReference = AtomicOnce<HostKey>()
     private let completion = AtomicOnce<CompletionBlock>()
 
-    /// The index in the queue. Read and written only by the scheduler, under its lock.
+    /// The index in the queue. Only the scheduler accesses the index, under its lock.
     var queueIndex: Int32 = -1
 
     private let traits = Atomic<UInt32>(0)
@@ -46,7 +46,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         OperationTraits(rawValue: traits.load(ordering: .sequentiallyConsistent)).contains(wanted)
     }
 
-    /// Adds traits. Returns the traits from before.
+    /// Adds traits. Returns the previous traits.
     @discardableResult
     final func declare(_ added: OperationTraits) -> OperationTraits {
         OperationTraits(rawValue: traits.bitwiseOr(added.rawValue, ordering: .sequentiallyConsistent).oldValue)
@@ -100,7 +100,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             let watcher = DependencyWatcher(watched: operation) { operation in
                 connections.finish(operation, near: position)?.readinessDidChange()
             }
-            // Stored before it starts watching, so that a concurrent removal of the dependency can stop it.
+            // The watcher is stored before it starts watching, so that a concurrent removal of the dependency can stop
+            // the watcher.
             guard connections.attach(watcher, to: operation, near: position) else { return }
             watcher.watch()
         }
@@ -118,7 +119,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// The operations that this one waits for or has waited for, in the order in which they were added.
     ///
-    /// Finished operations stay in the list until the operation itself has finished; then it is empty.
+    /// Finished operations stay in the list until the operation itself has finished; then the list is empty.
     override open var dependencies: [Operation] { connections.object?.dependencies ?? [] }
 
     final var unfinishedDependencies: [Operation] { connections.object?.unfinishedDependencies ?? [] }
@@ -126,7 +127,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// The operations in queues that depend on this one.
     final var operationsThatWait: [ScheduledOperation] { connections.object?.dependentsInQueues ?? [] }
 
-    /// Whether all dependencies have finished. Takes no lock.
+    /// Whether all dependencies have finished. Reading this property takes no lock.
     package final var areDependenciesFinished: Bool { connections.object?.areDependenciesFinished ?? true }
 
     /// Adds a dependent. Returns false if this operation is over.
@@ -144,7 +145,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     override open var isReady: Bool { answer(isHeldByNobody && lifecycle.value.isStartable) }
 
     /// Returns the answer to `isReady` and records it. Every override of `isReady` in the library that does not call
-    /// `super` must call this.
+    /// `super` must call this method.
     package final func answer(_ isReady: @autoclosure () -> Bool) -> Bool {
         // The record is needed only to detect Foundation queues and to notify them of changes.
         guard !isScheduled else { return isReady() }
@@ -166,7 +167,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         (areDependenciesFinished || endsWithoutWork || lifecycle.value.hasBegun) && (isScheduled || super.isReady)
     }
 
-    /// Whether the operation only has to finish. Dependencies, barriers, limits and gates then no longer hold it back.
+    /// Whether the operation only has to finish. If so, dependencies, barriers, limits and gates no longer hold it
+    /// back.
     package var endsWithoutWork: Bool { has(.endsByLifecycle) ? lifecycle.value.isEnding : isCancelled }
 
     override open var isExecuting: Bool { lifecycle.value.state == .executing }
@@ -185,7 +187,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     }
 
     /// The quality of service. It is used instead of a priority that was not set, in a queue that runs several
-    /// operations concurrently. Read when the operation becomes ready.
+    /// operations concurrently. The queue reads it when the operation becomes ready.
     override open var qualityOfService: QualityOfService {
         get { QualityOfService(rawValue: Int(quality.load(ordering: .relaxed))) ?? .default }
         set {
@@ -263,7 +265,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Does the work of a single-attempt operation, and calls ``workDidEnd()`` when done, immediately or later.
+    /// Performs the work of a single-attempt operation, and calls ``workDidEnd()`` when done, immediately or later.
     func performWork() {
         // A subclass may override `isCancelled`, and a cancellation may have just arrived.
         if !isCancelled { main() }
@@ -295,8 +297,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     // MARK: For the queue
 
-    /// Whether the queue calls `start()` inline, on the thread that made the operation ready. `start()` must then never
-    /// block. Otherwise it is called on the queue's dispatch queue. Read once, when the operation becomes ready.
+    /// Whether the queue calls `start()` inline, on the thread that made the operation ready. If so, `start()` must
+    /// never block; otherwise it is called on the queue's dispatch queue. The queue reads this property once, when the
+    /// operation becomes ready.
     package var isStartedDirectly: Bool { has(.startedDirectly) }
 
     /// Whether the class calls ``executionDidFinish()`` at its end. A user's class that overrides `start()` cannot, so
@@ -310,26 +313,26 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     var worksInStart: Bool { true }
 
     /// Whether the operation uses a slot of its queue while it executes. An operation without a slot starts regardless
-    /// of limits and rates, but not while the queue is suspended or while a barrier added before it is pending. Read
-    /// once, when it is added.
+    /// of limits and rates, but not while the queue is suspended or while a barrier added before it is pending. The
+    /// queue reads this property once, when the operation is added.
     package final var takesSlot: Bool { !has(.slotless) }
 
     /// The host whose limit and gate apply to the operation, if any, and whether the operation waits while that gate is
-    /// closed. Read when the operation becomes ready.
+    /// closed. The queue reads this property when the operation becomes ready.
     package var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
         if !has(.looksUpHost), let host = firstHost { return (host, false) }
         return lookUpHostAndGate()
     }
 
     /// Returns the host and whether the operation waits at its gate, for an operation whose host was not recorded or
-    /// may have changed. Both are read together because both may be behind one lock.
+    /// may have changed. Both are read together because the same lock may guard them.
     func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) { (nil, false) }
 
     /// Called once for each wait when the closed gate of its host holds the ready operation back. Called on any thread,
     /// with no lock held.
     ///
-    /// - Parameter deadline: When the gate opens, in nanoseconds of the queue's clock. The gate may be closed for
-    ///   longer or opened earlier in the meantime.
+    /// - Parameter deadline: The time when the gate opens, in nanoseconds of the queue's clock. The gate may be closed
+    ///   for longer or opened earlier in the meantime.
     package func willWaitAtGate(until deadline: UInt64) {}
 
     /// Called when the ready operation begins to wait in its queue, if it has requested this. The queue's lock is held,
@@ -345,7 +348,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
     /// Claims the operation for the queue of awaited operations. Returns false if it may be in a queue or was started
-    /// manually: then it finishes without this queue.
+    /// manually, in which case it finishes without this queue.
     final func claimForAwaiting() -> Bool {
         !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(.claimed)
     }

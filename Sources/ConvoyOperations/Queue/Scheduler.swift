@@ -4,8 +4,9 @@ import Synchronization
 
 /// The engine of a ``RequestOperationQueue``, which handles an operation from its addition to its end.
 ///
-/// An operation retains its scheduler for its lifetime, and so reads it without a lock. It does not retain the queue,
-/// because users may expect the queue to be released; the scheduler retains the queue while it contains operations.
+/// An operation retains its scheduler for its lifetime, so the reference can be read without a lock. It does not retain
+/// the queue, because users may expect the queue to be released; the scheduler retains the queue while it contains
+/// operations.
 ///
 /// Every change takes the lock once, and grants the slots that it freed before it releases the lock. So whenever the
 /// lock is free, some thread is about to start each operation that could start.
@@ -63,7 +64,7 @@ final class Scheduler: @unchecked Sendable {
         guard let scheduled = operation as? ScheduledOperation else {
             return insertForeign(operation, flags: flags, into: queue)
         }
-        // From here on the operation's changes are reported to this scheduler. `catchUp` handles earlier ones.
+        // From here on the operation's changes are reported to this scheduler. `catchUp` handles earlier changes.
         let flags = scheduled.takesSlot ? flags : flags.union(.slotless)
         guard scheduled.join(self) else { return giveUpPlace(flags) }
         let snapshot = ReadinessSnapshot(of: scheduled, inSerialQueue: isOneAtATime)
@@ -150,7 +151,7 @@ final class Scheduler: @unchecked Sendable {
     /// Removes an operation that has finished, even if it never posts its end.
     private func letGo(of operation: ScheduledOperation) {
         operation.leave()
-        // Its dependents would not be notified otherwise.
+        // Otherwise, its dependents would not be notified.
         if !operation.reportsItsEnd { operation.executionDidFinish() }
         operationDidFinish(operation)
     }
@@ -165,12 +166,12 @@ final class Scheduler: @unchecked Sendable {
     // MARK: Redirects
 
     /// Moves an executing operation to the host that it was redirected to. If that host has no free slot, or its gate
-    /// is closed, the operation waits, with a slot of the queue but none of a host.
+    /// is closed, the operation waits, with a slot of the queue but without a host slot.
     ///
     /// - Parameters:
-    ///   - isCurrent: Whether the operation is still doing the work that was redirected. Evaluated under the lock: an
-    ///     operation that is paused or ends later releases the new slot.
-    ///   - goOn: Called on any thread once a slot is available; not called if the operation has stopped.
+    ///   - isCurrent: A closure that returns whether the operation is still doing the work that was redirected. It is
+    ///     evaluated under the lock: an operation that is paused or ends later releases the new slot.
+    ///   - goOn: The closure called on any thread once a slot is available; not called if the operation has stopped.
     func redirect(
         _ operation: ScheduledOperation, to host: HostKey, if isCurrent: () -> Bool,
         then goOn: @escaping @Sendable () -> Void
@@ -198,8 +199,8 @@ final class Scheduler: @unchecked Sendable {
     }
 
     /// Closes the gate of a host that has refused a connection. From the deadline on, the gate lets operations through
-    /// singly, until the host has answered. If the host has refused for longer than `patience` (nanoseconds), its gate
-    /// is opened.
+    /// one at a time, until the host has answered. If the host has refused for longer than `patience` (nanoseconds),
+    /// its gate is opened.
     func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
         let now = clock.now
         let deadline = max(deadline, now &+ 1)

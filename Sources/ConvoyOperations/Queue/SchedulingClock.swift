@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The monotonic clock of a queue, in nanoseconds. Replaced in tests.
+/// The monotonic clock of a queue, in nanoseconds. Tests replace it.
 package protocol SchedulingClock: Sendable {
     /// The time since a fixed moment in the past.
     var now: UInt64 { get }
@@ -20,7 +20,7 @@ package protocol ClockTimer: AnyObject, Sendable {
 }
 
 extension SchedulingClock {
-    /// Returns the date at which the clock reaches a time in nanoseconds; the current date if it has passed.
+    /// Returns the date at which the clock reaches a time in nanoseconds; the current date if that time has passed.
     func date(of deadline: UInt64) -> Date {
         let now = self.now
         return Date(timeIntervalSinceNow: deadline > now ? Double(deadline - now) / 1e9 : 0)
@@ -42,8 +42,8 @@ package struct MonotonicClock: SchedulingClock {
 /// The timers of the system's monotonic clock: a heap, and one Dispatch timer for the earliest of them.
 ///
 /// Dispatch's own `asyncAfter` cannot be cancelled, and would keep the timeout of each operation long after its end.
-/// Setting and cancelling a timer take O(log n), and rarely a call of Dispatch: its timer is set only for a deadline
-/// before all others, and left unchanged when that deadline is cancelled.
+/// Setting and cancelling a timer take O(log n), and rarely require a call to Dispatch: its timer is set only for a
+/// deadline before all others, and left unchanged when that deadline is cancelled.
 package final class TimerQueue: SchedulingClock, @unchecked Sendable {
     fileprivate static let shared = TimerQueue()
 

@@ -44,14 +44,14 @@ enum StartTrampoline {
 /// queue.
 ///
 /// One hop to the thread pool serves all waiting operations. A worker that blocks inside an operation does not delay
-/// others: the queue starts more workers as long as there are more operations with a slot than idle workers.
+/// others: the queue starts more workers as long as operations with a slot outnumber the idle workers.
 ///
 /// To Foundation, a worker is an operation of the queue, so that `OperationQueue.current` is correct in the code that
 /// it runs.
 final class QueueWorker: Operation, @unchecked Sendable {
     private let scheduler: Scheduler
 
-    /// The operation whose `start()` the worker is calling. Used only on the worker's own thread.
+    /// The operation whose `start()` the worker is calling. The property is used only on the worker's thread.
     var current: ScheduledOperation?
     let number: WorkerPool.Number
 
@@ -68,7 +68,7 @@ final class QueueWorker: Operation, @unchecked Sendable {
     }
 }
 
-/// The workers of a queue, and which of them are busy. A value, guarded by the queue.
+/// The workers of a queue, with a record of which are busy. This value is guarded by the queue.
 struct WorkerPool {
     /// The number of a worker, below 64.
     typealias Number = UInt8
@@ -80,8 +80,8 @@ struct WorkerPool {
 
     private var idleCount: Int { (present & ~busy).nonzeroBitCount }
 
-    /// Adds workers until there is an idle one for each waiting operation or the maximum is reached. Returns their
-    /// numbers, one bit each.
+    /// Adds workers until each waiting operation has an idle worker or the maximum is reached. Returns their numbers,
+    /// one bit each.
     mutating func hire(for waiting: Int) -> UInt64 {
         var lacking = min(waiting - idleCount, Self.most - present.nonzeroBitCount)
         var hired: UInt64 = 0

@@ -15,8 +15,8 @@ extension HTTPManager {
     ///   - parameters: The parameters by key, converted with `ParameterValue.converting(_:)`; nil omits a key. They
     ///     become the query of a GET, HEAD or DELETE request, and the body of other requests, encoded by the request
     ///     serializer as a form, or as JSON by a `JSONRequestSerializer`.
-    ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. The parameters then become the
-    ///     query.
+    ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. With a body, the parameters
+    ///     become the query.
     ///   - headers: Header fields that override the serializer's; nil removes a field.
     ///   - timeout: The time limits of this operation; a number is the total limit in seconds.
     ///   - responseSerializer: The serializer that validates and parses the response; nil for the manager's.
@@ -98,8 +98,8 @@ extension HTTPManager {
     ///   - url: An absolute URL, or a URL relative to `baseURL`.
     ///   - parameters: The parameters by key. They become the query of a GET, HEAD or DELETE request, and the body of
     ///     other requests.
-    ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. The parameters then become the
-    ///     query.
+    ///   - body: A value sent as JSON, encoded by ``encoder``; `Data` is sent unchanged. With a body, the parameters
+    ///     become the query.
     ///   - headers: Header fields that override the serializer's; nil removes a field.
     ///   - timeout: The time limits of this operation; a number is the total limit in seconds.
     ///   - type: The type of the value.

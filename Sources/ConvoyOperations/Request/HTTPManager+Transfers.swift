@@ -35,7 +35,7 @@ extension HTTPManager {
     }
 
     /// Uploads data, and returns the value of the response. The content type is `application/octet-stream`, unless a
-    /// header specifies another.
+    /// header specifies a different type.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,

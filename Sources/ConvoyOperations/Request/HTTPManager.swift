@@ -4,10 +4,10 @@ import FoundationNetworking
 
 /// A request manager: ``HTTPRequestOperationManager``, or the `HTTPSessionManager` of ConvoySession.
 ///
-/// Both have the same request methods, with the same arguments, in the same three forms: with completion handlers, with
-/// async/await, and as operations that are created first and enqueued later. They differ in ``Request``, which the
-/// methods with handlers return and pass to the handlers. A program can switch from one to the other by changing the
-/// name of the type, and a function that takes `some HTTPManager` works with both:
+/// Both managers have the same request methods, with the same arguments, in the same three forms: with completion
+/// handlers, with async/await, and as operations that are created first and enqueued later. They differ in ``Request``,
+/// which the methods with handlers return and pass to the handlers. A program can switch from one to the other by
+/// changing the name of the type, and a function that takes `some HTTPManager` works with both:
 ///
 /// ```swift
 /// func loadUsers(from manager: some HTTPManager) async throws -> [User] {

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Copies of managers.
+/// Methods that copy a manager.
 extension HTTPRequestOperationManager {
     /// Creates a manager with the settings of another manager, and with its own queue, which has the same limits.
     ///
@@ -35,8 +35,8 @@ extension HTTPRequestOperationManager {
     /// Returns a copy with the same settings, and with its own queue, which has the same limits; see
     /// ``init(copying:)``.
     ///
-    /// The copy is an `HTTPRequestOperationManager`, even if this manager is of a subclass. To copy a subclass, write
-    /// `MyManager(copying: manager)`.
+    /// The copy is an `HTTPRequestOperationManager`, even if this manager is an instance of a subclass. To copy a
+    /// subclass, write `MyManager(copying: manager)`.
     public final func makeCopy() -> HTTPRequestOperationManager { HTTPRequestOperationManager(copying: self) }
 
     private static func emptyQueue(like queue: OperationQueue) -> OperationQueue {

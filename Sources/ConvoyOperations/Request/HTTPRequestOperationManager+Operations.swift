@@ -65,7 +65,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Whether the manager's class is not a subclass, which may override `makeOperation(request:)`.
+    /// Whether the manager is not an instance of a subclass, which may override `makeOperation(request:)`.
     private var isPlain: Bool { type(of: self) == HTTPRequestOperationManager.self }
 
     /// Returns the request of a call as created by the request serializer.
@@ -109,7 +109,7 @@ extension HTTPRequestOperationManager {
 
 /// Methods for sessions and for operations of other classes.
 extension HTTPRequestOperationManager {
-    /// Gives a new operation the manager's settings and handlers.
+    /// Applies the manager's settings and handlers to a new operation.
     package final func adopt(_ operation: HTTPRequestOperation) {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
         operation.set(settings) { swap(&$0.common, &$1) }
@@ -148,8 +148,8 @@ extension HTTPRequestOperationManager {
         change { $0.settings.values.holder.allowsNotifications = posts }
     }
 
-    /// Creates a request without parameters with the manager's serializer. Secret fields that its origin must not
-    /// receive are removed.
+    /// Creates a request without parameters with the manager's serializer. Secret fields that the origin of the URL
+    /// must not receive are removed.
     package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
         withoutWithheldFields(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
     }

@@ -88,9 +88,9 @@ extension HTTPRequestOperationManager {
     /// URLs whose origins (scheme, host and port) receive credentials and secret fields in addition to the origin of
     /// `baseURL`. Empty by default. A URL whose scheme is neither HTTP nor HTTPS is ignored.
     ///
-    /// With a `baseURL`, only its origin and these receive the `credential`, the token of the `authenticator`, and
-    /// `Authorization` and other header fields of the ``requestSerializer`` whose names mark them as secrets, or that
-    /// are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
+    /// With a `baseURL`, only its origin and the origins of this set receive the `credential`, the token of the
+    /// `authenticator`, and `Authorization` and other header fields of the ``requestSerializer`` whose names mark them
+    /// as secrets, or that are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
     /// (`get("//other.example/")`) is sent without them. A call's own `headers` are always sent to the URL of the call.
     ///
     /// Without a base URL, credentials and secret fields are sent with every request to any host, and this list has no
@@ -106,7 +106,7 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// Returns which fields of a serializer or session a request must not send.
+    /// Returns the fields of a serializer or session that a request must not send.
     package final func withheldFields(_ names: some Sequence<String>, of request: URLRequest) -> [String] {
         let values = settings.values
         return values.holder.secretScope.withheld(names, from: request.url, values.connectionConfiguration.secrets)
@@ -163,10 +163,10 @@ extension HTTPRequestOperationManager {
     /// - Parameters:
     ///   - baseURL: The base of relative URLs; nil if all URLs are absolute.
     ///   - securityPolicy: The policy that decides which servers are trusted.
-    ///   - completionQueue: The queue on which handlers run; nil is the main queue.
+    ///   - completionQueue: The queue on which handlers run; nil for the main queue.
     ///   - configuration: The other connection settings; its security policy is replaced.
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL`
-    ///   that is not https.
+    ///   whose scheme is not https.
     public convenience init(
         baseURL: URL?, securityPolicy: SecurityPolicy, completionQueue: DispatchQueue? = nil,
         configuration: ConnectionConfiguration = .init()

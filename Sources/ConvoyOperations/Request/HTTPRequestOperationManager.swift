@@ -36,7 +36,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// The URL against which relative URLs are resolved. A slash is appended to its path if missing, so that `users`
     /// under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
-    /// The text of `baseURL` if most references can simply be appended to it; otherwise nil.
+    /// The string form of `baseURL`, if most references can simply be appended to it; otherwise nil.
     let base: SimpleURLBase?
     let baseHost: HostKey?
     /// The manager's initial queue, which is read without a lock until another queue is set.
@@ -47,7 +47,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - baseURL: The base of relative URLs; nil if all URLs are absolute.
-    ///   - completionQueue: The queue on which handlers run; nil is the main queue.
+    ///   - completionQueue: The queue on which handlers run; nil for the main queue.
     ///   - configuration: The connection settings.
     public init(
         baseURL: URL? = nil, completionQueue: DispatchQueue? = nil, configuration: ConnectionConfiguration = .init()
@@ -101,7 +101,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         withExtendedLifetime(old) {}
     }
 
-    /// The number of network threads over which operations are distributed in turn. 1 by default: the shared thread.
+    /// The number of network threads over which operations are distributed in turn. 1 by default, which is the shared
+    /// thread.
     ///
     /// One thread handles tens of thousands of requests per second. More threads help if TLS or decompression saturates
     /// a core. Each thread has its own connections.
@@ -117,7 +118,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// most `defaultMaxConcurrentOperationCount` (256) operations concurrently, and at most
     /// `defaultMaxConcurrentOperationCountPerHost` (64) per host.
     ///
-    /// The queue's `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
+    /// The queue's `maxConcurrentOperationCount` can be changed at any time. For a different limit per host, set a
     /// `RequestOperationQueue` with that limit. A queue that you create has no limits, like Foundation's.
     public final var operationQueue: OperationQueue {
         get { hasOtherQueue.load(ordering: .acquiring) ? state.withLock { $0.operationQueue } : firstQueue }
@@ -132,7 +133,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// percent-encoded according to the rules for their part of the URL. Existing percent-encodings (`%20`) are kept. A
     /// `\` is also encoded, and never treated as a `/`.
     ///
-    /// - Throws: `URLError.badURL` for a string that is not a URL, has no host or an ambiguous one, or is relative
+    /// - Throws: `URLError.badURL` for a string that is not a URL, has no host or an ambiguous host, or is relative
     ///   without a base.
     public final func url(for string: String) throws(URLError) -> URL {
         if let plain = SimpleURLReference(string, under: base)?.address(appending: ""), let url = URL(string: plain.text) {
@@ -191,7 +192,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 struct ManagerState {
     /// The settings of the next operation.
     var settings: RequestSettings
-    /// The settings for async calls, by the type of their value. Each change in the state discards them.
+    /// The settings for async calls, by the type of their value. Each change to the state discards these settings.
     var awaiting: [ObjectIdentifier: RequestSettings] = [:]
     var operationQueue: OperationQueue
     var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()

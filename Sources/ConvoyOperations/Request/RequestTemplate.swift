@@ -44,8 +44,8 @@ final class RequestTemplate: Sendable {
         }
     }
 
-    /// Creates a template. Returns nil for a serializer that must create each request itself: a serializer of another
-    /// type, or one that sets more than fields and the timeout, or fields that cannot be sent.
+    /// Creates a template. Returns nil for a serializer that must create each request itself: a serializer of a
+    /// different type, or a serializer that sets more than fields and the timeout, or sets fields that cannot be sent.
     init?(_ serializer: any URLRequestSerialization) {
         switch serializer {
         case let serializer as HTTPRequestSerializer: (http, json) = (serializer, nil)
@@ -100,7 +100,7 @@ final class RequestTemplate: Sendable {
         return try http.plainParts(call.method, parameters, body: body, json: json)
     }
 
-    /// Whether a field other than the call's own is secret.
+    /// Returns whether a field other than the call's own is secret.
     private func hasSecrets(_ contentType: String?, _ secrets: SecretClassifier) -> Bool {
         fields.keys.contains(where: secrets.contains) || contentType != nil && secrets.contains("Content-Type")
     }

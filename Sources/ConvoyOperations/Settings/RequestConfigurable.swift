@@ -28,7 +28,7 @@ public protocol RequestConfigurable: AnyObject, Sendable {
 
 /// The settings by name; see ``RequestSettings/Values`` for details.
 extension RequestConfigurable {
-    /// The queue on which handlers run; nil is the main queue.
+    /// The queue on which handlers run; nil for the main queue.
     public var completionQueue: DispatchQueue? {
         get { settings.values.completionQueue }
         set { updateSettings { $0.values.completionQueue = newValue } }
@@ -76,8 +76,8 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.waitsForConnectivity = newValue } }
     }
 
-    /// The maximum time without any bytes transferred, in seconds; with nil, the default, the request's own timeout
-    /// applies.
+    /// The maximum time without any bytes transferred, in seconds. If this is nil, which is the default, the request's
+    /// own timeout applies.
     public var idleTimeout: TimeInterval? {
         get { settings.values.idleTimeout }
         set { updateSettings { $0.values.idleTimeout = newValue } }
@@ -107,7 +107,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.securityPolicy = newValue } }
     }
 
-    /// The minimum speed of a transfer. With nil, the default, any speed is accepted.
+    /// The minimum speed of a transfer. nil, the default, means that any speed is accepted.
     public var stallLimit: StallLimit? {
         get { settings.values.stallLimit }
         set { updateSettings { $0.values.stallLimit = newValue } }
@@ -169,7 +169,8 @@ extension RequestConfigurable {
 
     /// The store of credentials by protection space, and of the answers of challenge handlers that servers have
     /// accepted. By default, each manager, and each operation without a manager, has its own store. Assign the same
-    /// store, such as `.shared`, to several of them to share the answers. A copy of a manager shares its store.
+    /// store, such as `.shared`, to several managers or operations to share the answers. A copy of a manager shares its
+    /// store.
     public var credentialStore: CredentialStore {
         get { settings.values.credentials ?? updateSettings { $0.values.credentials.made(by: CredentialStore()) } }
         set { updateSettings { $0.values.credentials = newValue } }

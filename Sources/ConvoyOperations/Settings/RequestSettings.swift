@@ -10,7 +10,7 @@ import FoundationNetworking
 /// The request settings shared by managers, sessions and operations. ``Values`` lists them.
 ///
 /// Settings are a value with copy-on-write semantics. An operation gets a copy of its manager's settings when it is
-/// created; later changes to one of them do not affect the other. Each setting is a member of this value and, under the
+/// created; later changes to either copy do not affect the other. Each setting is a member of this value and, under the
 /// same name, of every `RequestConfigurable` object:
 ///
 /// ```swift
@@ -141,7 +141,7 @@ extension RequestSettings {
     public struct Values: Sendable {
         // MARK: Handlers
 
-        /// The queue on which handlers run; nil, the default as in AFNetworking, is the main queue.
+        /// The queue on which handlers run; nil, the default as in AFNetworking, means the main queue.
         ///
         /// On a serial queue, the completion handlers of all operations run in the order in which the operations
         /// finish, so a dependency's handlers run before its dependent's. On a concurrent queue, they are submitted in
@@ -161,7 +161,7 @@ extension RequestSettings {
         /// effect.
         ///
         /// Requests are measured for monitors as they are for `URLConnectionOperation.metrics`. Operations with
-        /// monitors share transfers (``coalescesIdenticalRequests``) only with others that are measured.
+        /// monitors share transfers (``coalescesIdenticalRequests``) only with other operations that are measured.
         public var eventMonitors: [EventMonitor] = []
         /// Whether operations collect their `metrics`, which cover their waits and the duration of each phase of each
         /// request. False by default, which costs nothing. Set this right after creating an operation: earlier times
@@ -172,25 +172,26 @@ extension RequestSettings {
 
         // MARK: Failures
 
-        /// The policy that decides whether and when a failed request is retried. With nil, the default, a request is
-        /// retried only if provably nothing of it was sent.
+        /// The policy that decides whether and when a failed request is retried. If this is nil, which is the default,
+        /// a request is retried only if provably no part of it was sent.
         public var retryPolicy: RetryPolicy?
         /// Whether an operation waits for a network instead of failing without one. False by default. The counterpart
         /// of `URLSessionConfiguration.waitsForConnectivity`.
         ///
-        /// The operation waits if no connection could be made, so that nothing of the request was sent, and the kernel
+        /// The operation waits if no connection could be made, so that no part of the request was sent, and the kernel
         /// reports that no route exists. If the host or proxy is given by address, the route to that address is
-        /// checked; if by name, the route to the Internet. As soon as a route exists, the request is sent again,
-        /// whatever its method and its ``retryPolicy``. In the meantime, names are looked up: a route to one of the
-        /// resulting addresses is enough, because the host may be in a network without Internet access. While it waits,
-        /// the operation holds no slot of a `RequestOperationQueue` and can be paused and cancelled. It fails when its
-        /// ``totalTimeout`` expires; without one it may wait forever. The `retryHandler` is called for each wait.
+        /// checked; if it is given by name, the route to the Internet is checked. As soon as a route exists, the
+        /// request is sent again, regardless of its method and its ``retryPolicy``. In the meantime, names are looked
+        /// up: a route to one of the resulting addresses is enough, because the host may be in a network without
+        /// Internet access. While it waits, the operation holds no slot of a `RequestOperationQueue` and can be paused
+        /// and cancelled. It fails when its ``totalTimeout`` expires; without a time limit, it may wait forever. The
+        /// `retryHandler` is called for each wait.
         ///
         /// If the network is lost during a request, ``retryPolicy`` applies. On a machine that never has Internet
         /// access, operations also wait for names that cannot be resolved.
         public var waitsForConnectivity = false
-        /// The maximum time without any bytes transferred, in seconds. With nil, the default, the request's own timeout
-        /// applies: 60, or the `timeoutInterval` of the request serializer.
+        /// The maximum time without any bytes transferred, in seconds. If this is nil, which is the default, the
+        /// request's own timeout applies: 60, or the `timeoutInterval` of the request serializer.
         public var idleTimeout: TimeInterval?
         /// The maximum duration of an operation, in seconds, including retries, the waits before them, and pauses. nil
         /// by default. With nil, zero, a negative number, infinity or NaN, the duration is unlimited.
@@ -215,7 +216,7 @@ extension RequestSettings {
 
         /// Connection settings, such as certificates to trust and headers to remove on a redirect to another origin.
         public var connectionConfiguration = ConnectionConfiguration()
-        /// The policy that decides which servers are trusted: that of `connectionConfiguration`. Operations with
+        /// The policy that decides which servers are trusted, as in `connectionConfiguration`. Operations with
         /// different policies do not share connections.
         ///
         /// If the policy pins the host of a URL without TLS, the operation fails with
@@ -224,19 +225,20 @@ extension RequestSettings {
             get { connectionConfiguration.securityPolicy }
             set { connectionConfiguration.securityPolicy = newValue }
         }
-        /// The minimum speed of a transfer, below which the attempt fails with `URLError.timedOut`: that of
-        /// `connectionConfiguration`. With nil, the default, any speed is accepted.
+        /// The minimum speed of a transfer, below which the attempt fails with `URLError.timedOut`, as in
+        /// `connectionConfiguration`. nil, the default, means that any speed is accepted.
         public var stallLimit: StallLimit? {
             get { connectionConfiguration.stallLimit }
             set { connectionConfiguration.stallLimit = newValue }
         }
-        /// The operation's own rate limit for received bytes, in addition to those of `connectionConfiguration`.
+        /// The operation's own rate limit for received bytes, which applies in addition to the limits of
+        /// `connectionConfiguration`.
         var receiveRateLimit: RateLimit?
         var sendRateLimit: RateLimit?
         /// Whether a request may share one transfer with identical GETs that are in flight. False by default.
         ///
         /// Requests are identical if they have the same URL, headers, timeout, cache policy and configuration.
-        /// Cancelling or pausing one does not affect the others. An operation with a `redirectHandler` or an
+        /// Cancelling or pausing one operation does not affect the others. An operation with a `redirectHandler` or an
         /// `outputStream` does not share transfers.
         public var coalescesIdenticalRequests = false
 
@@ -254,13 +256,13 @@ extension RequestSettings {
             set { serializer = PreparedSerializer(newValue) }
         }
         var serializer = PreparedSerializer(HTTPResponseSerializer())
-        /// The manager's JSON decoder, used unless the serializer has its own; with nil, a `JSONDecoder` with default
-        /// settings is used.
+        /// The manager's JSON decoder, used unless the serializer has its own; if this is nil, a `JSONDecoder` with
+        /// default settings is used.
         var decoder: JSONDecoder?
         /// The maximum size of a body kept in memory, in bytes after decompression. 256 MiB by default; the response
         /// serializer's `limits` apply too. A larger body fails with `URLError.dataLengthExceedsMaximum` as soon as its
-        /// size is known. The body of an error response is truncated to that size, and its status is the error. A body
-        /// written to an `outputStream` is not limited.
+        /// size is known. The body of an error response is truncated to that size, and the operation's error reports
+        /// its status. A body written to an `outputStream` is not limited.
         public var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?
 
@@ -275,9 +277,9 @@ extension RequestSettings {
         /// needs a separate store (or none).
         ///
         /// A request whose `httpShouldHandleCookies` is false neither sends nor stores cookies. A request with its own
-        /// `Cookie` field sends only that. The request's `mainDocumentURL` determines the site on whose behalf it is
-        /// made, which matters for `SameSite` cookies. Without it, each request counts as made by its server's own
-        /// site. Cookies set by a proxy in a 407 or in its response to CONNECT are ignored.
+        /// `Cookie` field sends only that field. The request's `mainDocumentURL` determines the site on whose behalf it
+        /// is made, which matters for `SameSite` cookies. Without that property, each request counts as made on behalf
+        /// of the site of its server. Cookies set by a proxy in a 407 or in its response to CONNECT are ignored.
         public var cookieStore: CookieStore? {
             get { cookies?.keeper as? CookieStore }
             set { cookies = newValue.map { CookieKeeperReference($0) } }
@@ -286,12 +288,12 @@ extension RequestSettings {
         /// The cache that serves and stores responses (RFC 9111). nil, the default, disables caching. Several managers
         /// may share one cache.
         ///
-        /// `URLRequest.cachePolicy` controls how a request uses the cache. A cached response is delivered like one from
-        /// the network, with the same handlers, notifications and order; only `URLConnectionOperation.cacheUse` shows
-        /// the difference. The cache stores the bytes sent by the server, before content decoding. A response to a
-        /// request that identifies its sender (by `credential`, a token, cookies of a store, a client certificate, or a
-        /// secret field) is served only to requests with the same identification; with an ``identity``, only to
-        /// requests of that identity.
+        /// `URLRequest.cachePolicy` controls how a request uses the cache. A cached response is delivered like a
+        /// response from the network, with the same handlers, notifications and order; only
+        /// `URLConnectionOperation.cacheUse` shows the difference. The cache stores the bytes sent by the server,
+        /// before content decoding. A response to a request that identifies its sender (by `credential`, a token,
+        /// cookies of a store, a client certificate, or a secret field) is served only to requests with the same
+        /// identification; with an ``identity``, only to requests of that identity.
         public var cache: HTTPCache? {
             get { storedResponses?.cache as? HTTPCache }
             set { storedResponses = newValue.map { ResponseCacheReference($0) } }
@@ -309,10 +311,10 @@ extension RequestSettings {
         /// manager has a `baseURL`, its credential is sent only to that origin and to the `authorizationOrigins`. Proxy
         /// credentials are part of the proxy's configuration.
         public var credential: URLCredential?
-        /// Whether the `credentialStore` is used if `credential` is nil or is for another server. True by default.
+        /// Whether the `credentialStore` is used if `credential` is nil or is for a different server. True by default.
         public var shouldUseCredentialStorage = true
         var credentials: CredentialStore?
-        /// The name of the user on whose behalf requests are sent: that of `connectionConfiguration`. nil by default.
+        /// The name of the user on whose behalf requests are sent, as in `connectionConfiguration`. nil by default.
         /// With an identity, cached responses remain usable after a token refresh, and connections are used only for
         /// that identity; see `ConnectionConfiguration.identity`.
         ///
@@ -345,7 +347,7 @@ extension RequestSettings {
         var addsUserAgent = true
         /// Whether notifications may be posted at all.
         var allowsNotifications = true
-        /// Whether the operation is part of another one.
+        /// Whether the operation is a part of another operation.
         var isPart = false
         /// Whether the operation was created by a token refresh.
         var isOfRefresh = false

@@ -13,9 +13,9 @@ import FoundationNetworking
 /// second loop throws ``ResponseBytesError/isIterated``.
 ///
 /// **The end.** The loop ends after the last byte, when the operation has finished. If the operation fails, the loop
-/// first delivers the bytes received before, then throws the operation's `error`. Cancelling the task, or leaving the
-/// loop, cancels the operation immediately: when the iterator, or the sequence without an iterator, is released, the
-/// transfer ends, and its connection is closed unless other transfers use it.
+/// first delivers the bytes received before the failure, then throws the operation's `error`. Cancelling the task, or
+/// leaving the loop, cancels the operation immediately: when the iterator, or the sequence without an iterator, is
+/// released, the transfer ends, and its connection is closed unless other transfers use it.
 ///
 /// **Slow readers.** A slow reader slows the sender down. Over HTTP/1.1 at most 1 MiB of the body is held in this
 /// process: 128 KiB waiting for the reader, as many held by the reader, a line up to its own limit, and 32 KiB in
@@ -35,7 +35,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
 
     let reading: ResponseReading
 
-    /// The operation that receives the body, for pausing it, and for its progress and metrics.
+    /// The operation that receives the body. Use it to pause the transfer, or to read its progress and metrics.
     public var operation: URLConnectionOperation { reading.operation }
 
     /// The response, once its head has arrived and its status code was accepted. Starts the operation if it is not
@@ -104,20 +104,20 @@ public struct ResponseBytes: AsyncSequence, Sendable {
 
 /// The reason why the bytes of a response cannot be read as a sequence.
 public enum ResponseBytesError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The operation has already begun, so its body has another destination.
+    /// The operation has already begun, so its body has a different destination.
     case hasBegun
     /// The body of the operation has another destination: its `outputStream`, the file of a download, or another
     /// reader.
     case goesElsewhere
     /// Another loop is reading or has read the bytes, which can be read only once.
     case isIterated
-    /// A line is longer than this number of bytes.
+    /// A line is longer than `limit` bytes.
     case lineTooLong(limit: Int)
     /// After a pause or a retry, the server would send the body from the start, but some of it has already been read.
-    /// Reported as the `NSUnderlyingErrorKey` of the operation's error, which is `URLError.resourceUnavailable`.
+    /// This error is the `NSUnderlyingErrorKey` of the operation's error, which is `URLError.resourceUnavailable`.
     case cannotStartOver
 
-    /// A sentence describing the error.
+    /// A description of the error.
     public var description: String {
         switch self {
         case .hasBegun: "The bytes of an operation can be requested only before it starts."
@@ -132,8 +132,8 @@ public enum ResponseBytesError: Error, Hashable, Sendable, CustomStringConvertib
 
 /// The body of a response in blocks of bytes, as they arrive: ``ResponseBytes/chunks``.
 ///
-/// The size of a block depends on the network and on the reader. A block contains everything received since the last
-/// one, and is never empty.
+/// The size of a block depends on the network and on the reader. A block contains everything received since the
+/// previous block, and is never empty.
 public struct ResponseChunks: AsyncSequence, Sendable {
     /// Consecutive bytes of the body.
     public typealias Element = Data
@@ -143,7 +143,7 @@ public struct ResponseChunks: AsyncSequence, Sendable {
     /// An iterator over the blocks. Releasing it ends the transfer.
     public struct AsyncIterator: AsyncIteratorProtocol {
         /// An object that ends the transfer when the last iterator is released, even if the sequence, which cannot be
-        /// read again, is not.
+        /// read again, is still retained.
         private final class Reader {
             let reading: ResponseReading
             init(_ reading: ResponseReading) { self.reading = reading }

@@ -23,10 +23,10 @@ final class ResponsePipe: BodySink {
         var bytes = Data()
         /// Whether the reader has received any byte.
         var hasGivenOut = false
-        /// Whether the reader is gone.
+        /// Whether the reader has stopped reading.
         var isAbandoned = false
         var end: End?
-        /// A closure that notifies the transfer that there is room.
+        /// A closure that notifies the transfer that the pipe has room again.
         var room: (@Sendable () -> Void)?
         /// The number of changes after which waiting readers must check the state again.
         var changes: UInt64 = 0
@@ -105,7 +105,7 @@ final class ResponsePipe: BodySink {
 
     // MARK: The reader
 
-    /// Records that the reader is gone, so that the transfer no longer waits for it.
+    /// Records that the reader has stopped reading, so that the transfer no longer waits for it.
     func abandon() {
         let room = state.withLock { state in
             state.isAbandoned = true
@@ -127,7 +127,7 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// Returns all available bytes, as soon as there are any; nil at the end of the body.
+    /// Returns all available bytes, as soon as any have arrived; nil at the end of the body.
     nonisolated(nonsending) func next() async throws -> Data? {
         let (bytes, room): (Data?, (@Sendable () -> Void)?) = try await wait { state in
             if !state.bytes.isEmpty {
@@ -197,10 +197,10 @@ final class ResponseReading: Sendable {
 
     deinit { end() }
 
-    /// Claims the body for one reader. Returns false if there already is one.
+    /// Claims the body for one reader. Returns false if the body already has a reader.
     func claim() -> Bool { !isClaimed.exchange(true, ordering: .acquiringAndReleasing) }
 
-    /// Records that the reader is gone.
+    /// Records that the reader has stopped reading.
     func end() {
         pipe.abandon()
         operation.cancel()
@@ -217,7 +217,7 @@ final class ResponseReading: Sendable {
         throw URLError(.badServerResponse, url: operation.request.url, "The response is missing.")
     }
 
-    /// Returns all available bytes, as soon as there are any; nil at the end.
+    /// Returns all available bytes, as soon as any have arrived; nil at the end.
     nonisolated(nonsending) func next() async throws -> Data? {
         // A cancelled task ends the reading, even if bytes are available.
         if Task.isCancelled { end() }

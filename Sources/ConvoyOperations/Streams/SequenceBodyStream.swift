@@ -84,9 +84,10 @@ class SequenceBodyStream: InputStream, AsyncBodyStream {
     override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
 }
 
-/// Sequence streams for other modules.
+/// A factory of sequence streams for other modules.
 package enum SequenceBody {
-    /// Creates a body from a sequence of byte collections. It can be sent again if the sequence can be created again.
+    /// Creates a body from a sequence of byte collections. The body can be sent again if the sequence can be created
+    /// again.
     package static func stream(
         canRepeat: Bool, making make: @escaping @Sendable () -> SequencePump
     ) -> InputStream {
@@ -114,7 +115,8 @@ package final class SequencePump: Sendable {
     private struct State {
         /// The receiver of the requested element.
         var receiver: Receiver?
-        /// The continuation of the task that waits for a request, resumed with whether to continue.
+        /// The continuation of the task that waits for a request, resumed with true to continue the iteration, or false
+        /// to end it.
         var idle: CheckedContinuation<Bool, Never>?
         var task: Task<Void, Never>?
         var hasStarted = false

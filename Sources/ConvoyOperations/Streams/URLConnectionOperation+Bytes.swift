@@ -2,7 +2,7 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Reading the body as it arrives.
+/// Methods that read the body as it arrives.
 extension URLConnectionOperation {
     /// Returns the body as an asynchronous sequence, instead of `responseData`. Call this once, before the operation
     /// begins: ideally before it is enqueued.

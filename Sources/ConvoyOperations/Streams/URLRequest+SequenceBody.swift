@@ -2,7 +2,7 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Bodies that are produced while they are sent.
+/// Methods that set a body that is produced while it is sent.
 extension URLRequest {
     /// Sets an asynchronous sequence of byte collections, for example `Data` or `[UInt8]`, as the body. The elements
     /// are sent one after another.
@@ -25,8 +25,8 @@ extension URLRequest {
     ///
     /// - Parameters:
     ///   - pieces: The body. Empty elements are ignored.
-    ///   - length: The total number of bytes; the operation fails if there are more or fewer. With nil, the body is
-    ///     sent in chunks (RFC 9112, section 7.1).
+    ///   - length: The total number of bytes; the operation fails if the sequence has more or fewer. If nil, the body
+    ///     is sent in chunks (RFC 9112, section 7.1).
     /// - Throws: An `NSError` in `URLRequestSerializationErrorDomain` for a negative length.
     public mutating func setBody<Pieces: AsyncSequence & Sendable>(_ pieces: Pieces, length: Int64? = nil) throws
     where
@@ -41,8 +41,8 @@ extension URLRequest {
     ///
     /// - Parameters:
     ///   - length: The number of bytes; nil if unknown.
-    ///   - make: Creates the sequence. Called in the task that iterates over it; an error that it throws fails the
-    ///     operation.
+    ///   - make: A closure that creates the sequence. It is called in the task that iterates over the sequence; an
+    ///     error that it throws fails the operation.
     /// - Throws: The same errors as ``setBody(_:length:)``.
     public mutating func setBody<Pieces: AsyncSequence & SendableMetatype>(
         length: Int64? = nil, making make: @escaping @Sendable () throws -> Pieces

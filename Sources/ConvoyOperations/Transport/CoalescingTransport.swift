@@ -13,7 +13,7 @@ package struct SharedTransferKey: Hashable, Sendable {
     private let timeout: TimeInterval
     private let cachePolicy: UInt
     private let configuration: ConnectionConfiguration
-    /// The revision of the cookie store, because another cookie may change the response.
+    /// The revision of the cookie store, because different cookies may change the response.
     private let cookieRevision: UInt64
     private let handlesCookies: Bool
     /// The site that makes the request, on which some cookies depend.
@@ -49,8 +49,8 @@ extension HTTPRequestOperationManager {
 /// A transport in which identical concurrent GETs share one transfer.
 ///
 /// Every operation gets its own connection, but the transfer behind it is shared. An operation that joins late first
-/// receives the bytes that the others have already received. An operation that cancels leaves; the transfer ends when
-/// the last one has left.
+/// receives the bytes that the others have already received. A cancelled operation leaves the transfer, which ends when
+/// the last operation has left.
 ///
 /// Only bodies kept in memory are shared: a stream may be slow, and may have to start over. An operation that suspends
 /// its connection receives the bytes that arrived in the meantime when it resumes, without delaying others.
@@ -194,9 +194,9 @@ private final class Subscriber: Connection, @unchecked Sendable {
     }
 }
 
-/// The transfer shared by several operations' connections. Belongs to the network thread.
+/// The transfer shared by several operations' connections. It belongs to the network thread.
 private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
-    /// The maximum number of body bytes kept for late subscribers. Beyond that, no subscriber can join.
+    /// The maximum number of body bytes kept for late subscribers. Beyond that limit, no subscriber can join.
     private static let memory = 4 << 20
 
     typealias DelegateCall = (Subscriber, any URLConnectionDelegate) -> Void

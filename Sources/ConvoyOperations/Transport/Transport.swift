@@ -61,7 +61,7 @@ extension Transport {
 /// The transports that operations use in turn.
 struct TransportPool: Sendable {
     private let first: any Transport
-    /// The list of transports; nil if there is only one, as usual.
+    /// The list of transports; nil if the pool has only one transport, which is usually the case.
     private let several: Several?
 
     private final class Several: Sendable {
@@ -84,7 +84,7 @@ struct TransportPool: Sendable {
 
     var hasSeveral: Bool { several != nil }
 
-    /// Keeps using one transport.
+    /// Limits the pool to the transport of the next operation.
     mutating func pin() { self = TransportPool([next]) }
 }
 
