@@ -5,7 +5,7 @@ import Synchronization
 /// A request body that is read from an `InputStream`.
 ///
 /// The stream belongs to the user and its `read` may block, so a worker thread reads it slightly ahead of the network.
-/// While there is nothing to send, only this transfer waits.
+/// While the stream has nothing to send, only this transfer waits.
 final class StreamBody: BodySource {
     private static let chunkSize = 128 << 10
     /// The maximum number of bytes to read ahead, and to keep after sending so that they can be sent again if a
@@ -17,7 +17,7 @@ final class StreamBody: BodySource {
 
     private let url: URL?
     private let reader: any BodyReader
-    /// The chunks to send, from `position` in the first one.
+    /// The chunks to send. The first one is sent from `position` on.
     private var chunks: [Data] = []
     private var position = 0
     /// The chunks already sent; nil once they exceed the limit.
@@ -138,7 +138,8 @@ final class StreamBody: BodySource {
 
 /// A reader of a body for a transfer, off the network thread.
 protocol BodyReader: Sendable {
-    /// Returns the chunks read since the last call. `wake` is called on the network thread when more has been read.
+    /// Returns the chunks read since the last call. `wake` is called on the network thread when more chunks have been
+    /// read.
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
 
     /// Records that a chunk of the given length has been sent.
@@ -214,7 +215,7 @@ private final class Reader: BodyReader {
             if reading.giveUp() { BlockingWorkers.shared.replaceThread(of: reading) }
             guard reading.isWithdrawn else { return }
         }
-        // The user's `close` may block, too.
+        // The user's `close` may block as well.
         if isOpen { BlockingWorkers.shared.perform { self.box.stream.close() } }
     }
 
@@ -263,7 +264,8 @@ private final class Reader: BodyReader {
             }
             let (wake, closes): ((@Sendable () -> Void)?, Bool) = state.withLock { state in
                 if count > 0 {
-                    // Merge small pieces; separately, each would cost more memory and time than its bytes.
+                    // Merge small pieces, because handling each piece separately costs more memory and time than its
+                    // bytes do.
                     if isSmall, let last = state.chunks.indices.last, state.chunks[last].count + count <= chunkSize {
                         state.chunks[last].append(piece)
                     } else {

@@ -45,8 +45,8 @@ extension ConnectionConfiguration {
     /// The local interface or address from which connections are made, including those to a proxy; nil, the default,
     /// for the system's choice.
     ///
-    /// A connection serves only requests with the same setting. If no connection can be made from there, transfers fail
-    /// with `URLError.cannotConnectToHost`.
+    /// A connection serves only requests with the same setting. If no connection can be made from this source,
+    /// transfers fail with `URLError.cannotConnectToHost`.
     public var connectionSource: ConnectionSource? {
         get { routing.settings.source }
         set { routing.settings.source = newValue }

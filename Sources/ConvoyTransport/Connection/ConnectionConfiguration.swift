@@ -82,8 +82,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.sendsBodiesAcrossOrigins = newValue }
     }
 
-    /// The maximum number of redirects to follow, 20 by default. Exceeding it fails with
-    /// `URLError.httpTooManyRedirects`; with 0 or less, any redirect does.
+    /// The maximum number of redirects to follow, 20 by default. A transfer that exceeds it fails with
+    /// `URLError.httpTooManyRedirects`. If the number is 0 or less, every redirect exceeds it.
     ///
     /// To receive a redirect as the response, return nil from the operation's `redirectHandler`. An endless loop of
     /// GETs is detected before the limit is reached; see `RedirectEvent.Refusal.loop`.
@@ -108,13 +108,14 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     }
 
     /// The query items whose values are masked in descriptions, error messages, `curlCommand` and traces. By default,
-    /// these are the words that make a name secret: `token` also masks `reset_token`, `sessionToken` and
-    /// `X-Amz-Security-Token`. Values that are clearly not secret are shown: `code=404` is shown, `code=4/0AX…` is not.
+    /// the set contains the words that make a name secret: `token`, for example, also masks `reset_token`,
+    /// `sessionToken` and `X-Amz-Security-Token`. Values that are clearly not secret are shown: `code=404` is shown,
+    /// `code=4/0AX…` is not.
     ///
     /// To mask another item, insert its full name; case, `-` and `_` are ignored, and in `user[name]` each part is
     /// compared. Remove a word to show the values that it masks, or set an empty set to mask nothing. The URLs
     /// themselves keep their query in requests, responses, events, and under `NSURLErrorFailingURLErrorKey`.
-    /// Foundation's description of an error cast to `NSError` lists its `userInfo`, and therefore shows the query, too.
+    /// Foundation's description of an error cast to `NSError` lists its `userInfo`, and therefore also shows the query.
     public var sensitiveQueryItems: Set<String> {
         get { settings.itemNames?.names ?? SecretName.standard }
         set { settings.itemNames = newValue == SecretName.standard ? nil : SecretClassifier.ItemNames(newValue) }
@@ -188,10 +189,10 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// The name of the user or tenant on whose behalf requests are sent; nil, the default, for none.
     ///
     /// If a name is set, the cache stores responses under the name instead of under credentials, tokens, cookies and
-    /// other secret fields. Cached responses thus remain usable after a token is renewed, and in a persistent cache
-    /// also in later runs. The security policy, the client certificate and the network route still distinguish cached
-    /// responses. Responses with status 401 or 403 are not stored, because the next token may be accepted. Connections
-    /// serve only requests with the same name.
+    /// other secret fields. Cached responses thus remain usable after a token is renewed and, if the cache is
+    /// persistent, in later runs. The security policy, the client certificate and the network route still distinguish
+    /// cached responses. Responses with status 401 or 403 are not stored, because the next token may be accepted.
+    /// Connections serve only requests with the same name.
     ///
     /// If no name is set, cached responses are separated by the secrets in their requests. An empty string counts as no
     /// name. Names are compared by their bytes. Never use the same name for two users: each would receive the other's
@@ -243,7 +244,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     }
 }
 
-/// TLS settings. Requests share a connection only if all of these settings are equal.
+/// TLS settings. Requests share a connection only if all of their TLS settings are equal.
 extension ConnectionConfiguration {
     /// The policy that decides which servers are trusted. It is evaluated during the handshake, before any part of the
     /// request is sent. If a server is not trusted, the request fails with a code listed at
@@ -289,7 +290,7 @@ extension ConnectionConfiguration {
 
 /// Rate limits and the stall limit.
 extension ConnectionConfiguration {
-    /// The limits on the rate at which response bodies are received; none by default. They all apply, as does
+    /// The limits on the rate at which response bodies are received; none by default. All of them apply, in addition to
     /// `RateLimit.shared`.
     ///
     /// Two configurations are equal only if they have the same limit objects.
@@ -298,7 +299,7 @@ extension ConnectionConfiguration {
         set { setLimits { $0.receiving = newValue } }
     }
 
-    /// The limits on the rate at which request bodies are sent; none by default. They all apply, as does
+    /// The limits on the rate at which request bodies are sent; none by default. All of them apply, in addition to
     /// `RateLimit.sharedForSending`.
     public var sendRateLimits: [RateLimit] {
         get { settings.limits?.sending ?? [] }

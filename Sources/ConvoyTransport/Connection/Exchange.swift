@@ -6,7 +6,7 @@ import Foundation
 /// The state of a connection for one request and its response.
 ///
 /// It is replaced as a whole when another exchange begins: on each redirect, when the same request is restarted, and
-/// when a stored response replaces the network's. Only the values that an initializer copies are kept.
+/// when a stored response replaces the network's. Only the values that an initializer copies are carried over.
 @dynamicMemberLookup
 struct Exchange: ~Copyable {
     /// The request as it is sent.
@@ -27,7 +27,7 @@ struct Exchange: ~Copyable {
     var response = Response()
     /// The holds on the response, and the state of held bytes.
     var flow: TransferState
-    /// libcurl's result for the transfer while the end is held back.
+    /// The result that libcurl reported for the transfer, kept while the end is held back.
     var heldResult: CURLcode?
     var times = TransferTimes()
     /// The number of times that the request was restarted because a stored body could not be read.
@@ -39,7 +39,7 @@ struct Exchange: ~Copyable {
 
     /// The thread's count of descriptor shortages when the request was passed to libcurl.
     var earlierShortages = 0
-    /// The time since which the request has been waiting for a descriptor; 0 if it has not.
+    /// The time since which the request has been waiting for a descriptor; 0 if it has not waited.
     var waitsSince: MonotonicTime = 0
     /// The time at which the request began; nil if metrics are not collected.
     var start: StartMoment?
@@ -124,7 +124,7 @@ struct Exchange: ~Copyable {
         /// The head of the proxy's response to CONNECT.
         var tunnelAnswer = ConnectResponse()
         var dropsExpectation = false
-        /// Whether the request must be sent over another connection.
+        /// Whether the request must be sent over a different connection.
         var isMisdirected = false
         /// The number of bytes of the body received from libcurl, before decoding.
         var received: Int64 = 0

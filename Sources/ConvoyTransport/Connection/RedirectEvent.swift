@@ -2,13 +2,13 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The handling of a redirect (RFC 9110, section 15.4), and the reasons for it.
+/// A record of how a redirect was handled (RFC 9110, section 15.4), and why.
 public struct RedirectEvent: Sendable, Hashable {
     /// The outcome of a redirect.
     public enum Outcome: Sendable, Hashable {
         /// The request was sent as determined by the redirect rules.
         case followed
-        /// The redirect handler returned another request, which was sent.
+        /// The redirect handler returned a different request, which was sent.
         case changedByHandler
         /// The redirect is delivered as the response, because the redirect handler returned nil.
         case keptAsResponse
@@ -49,12 +49,12 @@ public struct RedirectEvent: Sendable, Hashable {
             /// The field was meant for another origin and is not known to be harmless. See
             /// ``ConnectionConfiguration/keepsHeadersAcrossOrigins``.
             case notKnownToBeHarmless
-            /// `Host`, which names the first origin.
+            /// The field is `Host`, which names the first origin.
             case namesOtherOrigin
             /// The field describes the body, which is not sent again.
             case describesBody
-            /// A `Referer` that contains a user name or a password, would reveal an https URL over plain text (RFC
-            /// 9110, section 10.1.3), or is not a URL and would be sent to another origin.
+            /// The field is a `Referer` that contains a user name or a password, would reveal an https URL over plain
+            /// text (RFC 9110, section 10.1.3), or is not a URL and would be sent to another origin.
             case revealingReferer
         }
 
@@ -68,12 +68,12 @@ public struct RedirectEvent: Sendable, Hashable {
     public let statusCode: Int
     /// The URL of the request that was redirected.
     public let from: URL
-    /// The target of the redirect, without user information; nil if the `Location` is not a URL. If the handler chose
-    /// another URL, that URL.
+    /// The target of the redirect, without user information, or the different URL that the handler chose; nil if the
+    /// `Location` is not a URL.
     public internal(set) var to: URL?
     /// The method of the request that was redirected.
     public let previousMethod: String
-    /// The method of the next request. If the redirect was not followed, the method that it would have had.
+    /// The method of the next request or, if the redirect was not followed, the method that it would have had.
     public internal(set) var method: String
     /// The reason for `method`.
     public internal(set) var methodReason: MethodReason
@@ -119,7 +119,7 @@ extension RedirectEvent: CustomReflectable {
 extension RedirectEvent {
     /// The reason why a redirect failed the transfer.
     public enum Refusal: Sendable, Hashable {
-        /// The number of redirects exceeded `ConnectionConfiguration.maximumRedirects`, the associated value.
+        /// The number of redirects exceeded `ConnectionConfiguration.maximumRedirects`, which is the associated value.
         case tooManyRedirects(limit: Int)
         /// The same GET or HEAD, with the same fields, was already sent in this transfer, and no response since then
         /// has set a cookie or requested a delay. The server would redirect again.
@@ -185,9 +185,9 @@ extension URLError {
     /// The reason why a redirect was refused; nil for other errors.
     ///
     /// The error code is `.httpTooManyRedirects` for too many redirects and for a loop,
-    /// `.appTransportSecurityRequiresSecureConnection` for a redirect from https to http, `.unsupportedURL` for another
-    /// scheme, `.requestBodyStreamExhausted` for a stream that cannot be read again, and `.badServerResponse`
-    /// otherwise.
+    /// `.appTransportSecurityRequiresSecureConnection` for a redirect from https to http, `.unsupportedURL` for an
+    /// unsupported scheme, `.requestBodyStreamExhausted` for a stream that cannot be read again, and
+    /// `.badServerResponse` otherwise.
     public var redirectRefusal: RedirectEvent.Refusal? {
         userInfo[Self.redirectRefusalKey] as? RedirectEvent.Refusal
     }

@@ -39,7 +39,7 @@ struct RedirectRules {
         case follow(Redirect)
         case refuse(RedirectEvent, RedirectEvent.Refusal)
 
-        /// The event if the redirect is delivered as the response; nil if there is no redirect.
+        /// The event to report if the redirect is delivered as the response; nil if the response is not a redirect.
         var eventAsResponse: RedirectEvent? {
             switch self {
             case .noRedirect: return nil
@@ -174,7 +174,7 @@ struct RedirectRules {
         return step.isUpgrade || SecretClassifier.isHarmless(name) ? nil : .notKnownToBeHarmless
     }
 
-    /// Whether a field is meaningless without the body (RFC 9110, section 15.4, step 5).
+    /// Returns whether a field is meaningless without the body (RFC 9110, section 15.4, step 5).
     private static func describesBody(_ name: String) -> Bool {
         name.hasPrefix("content-")
             || ["digest", "repr-digest", "last-modified", "expect", "trailer", "transfer-encoding"].contains(name)
@@ -199,8 +199,8 @@ struct RedirectRules {
 }
 
 extension ConnectionConfiguration {
-    /// Removes the fields that a redirect would remove, from a request that was made for one URL but is sent to
-    /// another.
+    /// Removes the fields that a redirect would remove, from a request that was made for one URL but is sent to a
+    /// different one.
     package func removeSecrets(of request: inout URLRequest, madeFor base: URL) {
         guard let target = request.url else { return }
         _ = RedirectRules(self).removeFields(of: &request, RedirectRules.Step(from: base, to: target, keepsBody: true))
@@ -245,8 +245,8 @@ package struct Redirect: Sendable {
         return request.httpBody?.isEmpty == false || request.httpBodyStream != nil
     }
 
-    /// Returns the event if the given request is sent. If the request is nil, the redirect is delivered as the
-    /// response.
+    /// Returns the event to report if the given request is sent. If the request is nil, the event reports that the
+    /// redirect is delivered as the response.
     func event(sending answer: URLRequest?) -> RedirectEvent {
         var event = event
         guard let answer else {

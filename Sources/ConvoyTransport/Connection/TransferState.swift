@@ -1,13 +1,12 @@
-/// The state of one stage of a transfer: what holds it back, and what to do when that changes. A value type without
-/// locks or I/O.
+/// The state of one stage of a transfer: the holds on it and its progress. A value type without locks or I/O.
 ///
 /// A stage has a source that it can pause, and a receiver. For `URLConnection`, the source is libcurl; for an
 /// operation, it is the connection. Code that needs time adds its own hold to a set, and later removes only that hold.
 /// Bytes flow while the set is empty. The end of the source waits for some of the holds; a stop waits for none.
 ///
-/// `handle(_:)` is the only function that changes the state. It returns an action, which may be executed late, when
-/// later events have made it unnecessary. That is safe: each action was right when it was decided, and the events that
-/// supersede it return their own actions.
+/// `handle(_:)` is the only function that changes the state. It returns an action, which may be executed late, even
+/// after later events have made it unnecessary. This is safe, because each action was correct when it was decided, and
+/// the events that supersede it return their own actions.
 package struct TransferState: Hashable, Sendable {
     package enum Event: Hashable, Sendable {
         case hold(TransferHolds)
@@ -19,9 +18,9 @@ package struct TransferState: Hashable, Sendable {
         case kept
         /// The kept bytes have been passed on.
         case drained
-        /// There is nothing to send, so the source waits.
+        /// No bytes are available to send, so sending waits.
         case starved
-        /// There may be bytes to send again.
+        /// Bytes to send may be available again.
         case fed
         /// The source has ended.
         case end
@@ -31,10 +30,10 @@ package struct TransferState: Hashable, Sendable {
 
     package enum Action: Hashable, Sendable {
         case nothing
-        /// Pass on the kept bytes, then report `drained`, unless there is another hold.
+        /// Pass on the kept bytes, then report `drained`, unless a new hold was added.
         case drain
-        /// Resume receiving, sending, or both. A direction that is false stays paused or is paused now. If there are
-        /// still kept bytes, report `kept` again afterwards.
+        /// Resume receiving, sending, or both. A direction that is false stays paused or is paused now. If kept bytes
+        /// remain afterwards, report `kept` again.
         case run(receiving: Bool, sending: Bool)
         /// The transfer ends with the result of its source. This is the last action.
         case end
@@ -154,12 +153,12 @@ package struct TransferHolds: OptionSet, Hashable, Sendable {
     package static let cookies = TransferHolds(rawValue: 1 << 4)
     /// A rate limit allows no bytes now.
     package static let rate = TransferHolds(rawValue: 1 << 5)
-    /// The operation is paused. The only hold that also applies to sending.
+    /// The operation is paused. This is the only hold that also applies to sending.
     package static let pause = TransferHolds(rawValue: 1 << 6)
     /// The transfer has used up its share of a run loop turn.
     package static let turn = TransferHolds(rawValue: 1 << 7)
 
-    /// The holds that also delay the end of the source. The others only delay bytes, and none are left after the last
-    /// one.
+    /// The holds that also delay the end of the source. The others delay only bytes, so they do not matter after the
+    /// last one.
     package static let beforeEnd: TransferHolds = [.sink, .decision, .cookies]
 }

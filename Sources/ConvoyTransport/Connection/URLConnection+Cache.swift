@@ -79,7 +79,7 @@ extension URLConnection {
             exchange.cache?.cancel()
             return .deliver
         }
-        // The next token of the same identity may be accepted.
+        // Do not store the response, because the next token of the same identity may be accepted.
         if configuration.identity != nil, response.statusCode == 401 || response.statusCode == 403 {
             exchange.cache?.cancel()
             return .deliver
@@ -130,7 +130,7 @@ extension TransferRequest {
         }
     }
 
-    /// The same request, which forces every cache to revalidate unless it has its own `Cache-Control`.
+    /// The same request with revalidation forced in every cache, unless the request has its own `Cache-Control`.
     package var revalidating: TransferRequest {
         var request = urlRequest
         guard request.cachePolicy == .useProtocolCachePolicy else { return self }

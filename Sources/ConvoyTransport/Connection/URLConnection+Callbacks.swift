@@ -63,7 +63,7 @@ extension URLConnection: EasyHandleOwner {
                 .badServerResponse, "The server sent a partial response (206), but no range was requested.")
             return false
         }
-        // RFC 9112, section 6.3: this may be an attempt at response splitting.
+        // The response may be an attempt at response splitting (RFC 9112, section 6.3).
         if exchange.head.deniesItsChunks, exchange.request.method != "HEAD" {
             exchange.response.failure = failure(.badServerResponse, "The response specifies both an empty body and chunks.")
             return false
@@ -164,7 +164,7 @@ extension URLConnection: EasyHandleOwner {
     }
 
     /// Ends the transfer at the end of this turn if the response is complete, even if the request's body has not been
-    /// sent: the server need not read it (RFC 9113, section 8.1). libcurl would wait until it is sent.
+    /// sent: the server need not read the body (RFC 9113, section 8.1). libcurl would wait until it is sent.
     private func endIfComplete(_ handle: EasyHandle) {
         guard exchange.body != nil, exchange.isResponseComplete else { return }
         thread.multi?.endAfterTurn(handle)
@@ -225,7 +225,7 @@ extension URLConnection: EasyHandleOwner {
         exchange.response.cacheWriter?.abandon()
         exchange.response = Exchange.Response()
         guard case .askingAboutCookies = phase else { return }
-        // Continue without the decision, which only concerns cookies.
+        // Continue without the decision, which concerns only cookies.
         phase = .loading
         updateFlow(.lift(.cookies))
     }
@@ -261,8 +261,8 @@ extension URLConnection: EasyHandleOwner {
         return true
     }
 
-    /// Whether the request can be sent over a dedicated connection: it has not been before, and its body can be sent
-    /// again.
+    /// Whether the request can be sent over a dedicated connection: it has not been sent over one yet, and its body can
+    /// be sent again.
     private var mayLoadOverAnotherConnection: Bool { !exchange.isAlone && canRepeatBody }
 
     private var canRepeatBody: Bool { exchange.request.bodyStream == nil || exchange.sentBytes == 0 }
@@ -317,7 +317,7 @@ extension URLConnection: EasyHandleOwner {
             return fail(
                 failure(.networkConnectionLost, "The connection was closed before the response head was complete."))
         }
-        // This is an incomplete close (RFC 9112, section 9.8).
+        // The connection was closed without a TLS closure alert, which is an incomplete close (RFC 9112, section 9.8).
         if let closure = exchange.response.closure, !closure.hasEnded {
             return fail(
                 failure(
@@ -351,7 +351,7 @@ extension URLConnection: EasyHandleOwner {
         return multi.runningOwners.contains { ($0 as? URLConnection)?.mayFillStream(to: target) == true }
     }
 
-    /// Whether the response arrives over HTTP/2 and may exceed libcurl's buffer for a stream.
+    /// Returns whether the response arrives over HTTP/2 and may exceed libcurl's buffer for a stream.
     private func mayFillStream(to target: Target) -> Bool {
         exchange.address?.target == target && exchange.head.isWhole && exchange.head.isHTTP2
             && exchange.head.contentLength.map { $0 >= handle?.applied.receiveBufferSize ?? 0 } ?? true
@@ -389,7 +389,7 @@ extension URLConnection: EasyHandleOwner {
         }
         let error = URLError(curl: code, systemError: systemError, text: text, url: exchange.request.url)
         // libcurl cannot rewind the body. Report the failure as a lost connection, because a new stream can be sent
-        // over another one.
+        // over a different connection.
         if code == CURLE_SEND_FAIL_REWIND, !exchange.head.isWhole {
             return URLError(.networkConnectionLost, describedBy: error.userInfo)
         }

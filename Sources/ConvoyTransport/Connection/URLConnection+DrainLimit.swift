@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A limit on how much of the rest of a response is read, and for how long, if that does not affect the result.
+/// A limit on the size and the duration of reading the rest of a response, if the rest does not affect the result.
 struct DrainLimit: Sendable {
     /// The maximum number of encoded bytes to read.
     let bytes: Int
@@ -15,8 +15,8 @@ struct DrainLimit: Sendable {
     /// Whether the bytes are discarded.
     let isDiscarded: Bool
 
-    /// The limit for the body of a redirect, or of a response that a stored one replaces. Reading a little is cheaper
-    /// than opening a new connection.
+    /// The limit for the body of a redirect, or of a response that a stored one replaces. Reading a short body is
+    /// cheaper than opening a new connection.
     static let unneeded = DrainLimit(
         bytes: 64 << 10, interval: 200_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: true)
     /// The limit for the body of an error response, which explains the error. It is read as long as bytes keep
@@ -116,7 +116,7 @@ extension URLConnection {
         handle?.schedule(at: meter.deadline, on: runLoop)
     }
 
-    /// Whether to stop reading the rest now.
+    /// Returns whether to stop reading the rest now.
     func isRestOver(_ rest: Reference<DrainMeter>, at now: MonotonicTime) -> Bool {
         if isRestUnneeded { return now >= nextDeadline ?? .max }
         guard case .loading = phase, exchange.heldResult == nil else { return false }

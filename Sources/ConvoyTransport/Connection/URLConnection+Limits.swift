@@ -7,9 +7,9 @@ import FoundationNetworking
 extension URLConnection {
     // MARK: Receiving
 
-    /// Returns whether bytes of the response may be delivered. If not, the transfer is held back until they may.
+    /// Returns whether bytes of the response may be delivered. If not, the transfer is held back until they may be.
     ///
-    /// Without a limit, this costs two memory reads.
+    /// Without a limit, the check costs two memory reads.
     func mayReceive(_ count: Int) -> Bool {
         guard receiveThrottle != nil || RateLimit.shared.isLimiting else { return true }
         let throttle = receiveThrottle ?? makeReceiveThrottle()
@@ -61,7 +61,7 @@ extension URLConnection {
         noteFlow()
     }
 
-    // MARK: Both
+    // MARK: Sending and receiving
 
     /// Prepares the limits for a request. Returns the size of the receive buffer.
     func prepareLimits() -> Int {
@@ -137,8 +137,8 @@ struct TransferTimes {
     var headLimit: MonotonicTime = 0
 }
 
-/// The timeouts of a transfer. They share one timer, which is not moved on each byte: when it fires, it checks the time
-/// of the last byte and is scheduled again.
+/// The timeouts of a transfer. They share one timer, which is not rescheduled for each byte: when it fires, it checks
+/// the time of the last byte and is scheduled again.
 extension URLConnection {
     func startTimer() {
         guard let runLoop = thread.runLoop else { return }
@@ -211,8 +211,8 @@ extension URLConnection {
         }
         guard let deadline = nextDeadline else { return }
         guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
-        // An HTTP/2 connection may be dead without any sign. Close it, so that the next request does not wait for it,
-        // too.
+        // An HTTP/2 connection may be dead without any sign. Close it, so that the next request does not wait for it as
+        // well.
         thread.multi?.stop(handle, closing: true)
         let times = exchange.times
         let isIdle = times.idleLimit > 0 && now >= times.lastActivity + times.idleLimit
@@ -226,16 +226,16 @@ extension URLConnection {
     }
 }
 
-/// Sharing the turns of the run loop with other transfers.
+/// Shares the turns of the run loop with other transfers.
 extension URLConnection: RestingTransfer {
     var isResting: Bool { exchange.flow.holds.contains(.turn) }
 
     func endRest(in multi: MultiHandle) { carryOut(updateFlow(.lift(.turn))) }
 }
 
-/// Waiting for a file descriptor.
+/// Waits for a file descriptor.
 extension URLConnection: DescriptorWaiter {
-    /// Whether the transfer failed for lack of a descriptor before any of it was sent.
+    /// Returns whether the transfer failed for lack of a descriptor before any of it was sent.
     func lacksDescriptor(_ handle: EasyHandle) -> Bool {
         guard let multi = thread.multi, !exchange.head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else {
             return false

@@ -2,7 +2,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Pausing a transfer whose request must not be sent twice. All on the network thread, outside libcurl's callbacks.
+/// Pauses a transfer whose request must not be sent twice. All members are used on the network thread, outside
+/// libcurl's callbacks.
 extension URLConnection {
     package func pause() -> Bool {
         guard !RequestRules.isIdempotent(firstRequest.method), mayHaveBeenSent else {

@@ -6,8 +6,8 @@ import FoundationNetworking
 
 /// TLS: loads the files that connections need, and handles the results of handshakes.
 extension URLConnection {
-    /// Returns the TLS context for a request. After a redirect to another origin, it has no client certificate, which
-    /// is only for the first origin.
+    /// Returns the TLS context for a request. After a redirect to another origin, the context has no client
+    /// certificate, because the certificate is only for the first origin.
     func tlsContext(for target: Target) -> TLSContext {
         guard followedRedirects > 0, configuration.clientIdentity != nil else { return configuration.tls.context }
         let first = (configuration.continuation?.first ?? firstRequest.url).map { upgraded($0) }
@@ -15,8 +15,8 @@ extension URLConnection {
         return configuration.tls.withoutIdentity.context
     }
 
-    /// Returns whether the request can be passed to libcurl now. If certificates must be read first, it is loaded again
-    /// afterwards.
+    /// Returns whether the request can be passed to libcurl now. If certificates must be read first, the request is
+    /// loaded again afterwards.
     ///
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for plain text to a pinned host.
     func mayBegin(_ target: Target, _ tls: TLSContext) throws(URLError) -> Bool {
@@ -94,7 +94,7 @@ extension URLConnection {
         return URL(string: secured.text) ?? target
     }
 
-    /// Stores the policy that a response specifies for its host. It counts only if the server's certificate was
+    /// Stores the policy that a response specifies for its host. The policy counts only if the server's certificate was
     /// verified, not if the security policy allows invalid certificates (RFC 6797, section 8.1).
     func noteStrictTransportSecurity(in response: ResponseHead) {
         guard let store = configuration.routing.hsts, let target = exchange.address?.target, target.isSecure,
@@ -128,9 +128,9 @@ extension URLConnection {
         var result = Authorizations()
         if let proxy {
             let own = request.proxyAuthorization
-            // Send the credential now, because a challenge of the proxy would not be answered.
+            // Send the credential now, because a challenge from the proxy would not be answered.
             if !configuration.answersChallenges, own == nil { result.proxyField = proxy.authorization }
-            // A tunnel opened with this credential carries only requests that have it, too.
+            // A tunnel opened with this credential carries only requests that have the same credential.
             result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
         }
         guard let authorizer = configuration.authorizer?.authorizer, let uri = RequestTarget.originForm(of: address)
@@ -208,7 +208,7 @@ extension URLConnection {
     /// then held back.
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, exchange.request.handlesCookies,
-            // A 407 is the proxy's own response.
+            // A 407 response comes from the proxy itself.
             response.statusCode != 407, let address = exchange.address, let target = CookieTarget(address)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie", limit: keeper.fieldLimit)
@@ -283,10 +283,10 @@ extension ConnectionConfiguration {
         return (try? proxy.proxy(for: target))?.authenticatingServer
     }
 
-    /// Whether a proxied request to the target uses a tunnel, so that no response comes from the proxy itself.
+    /// Returns whether a proxied request to the target uses a tunnel, so that no response comes from the proxy itself.
     package func tunnelsIfProxied(to target: Target) -> Bool { target.isSecure || fixedAddress(for: target) != nil }
 
-    /// Whether the server of a request, or its proxy, has sent a challenge before.
+    /// Returns whether the server of a request, or its proxy, has sent a challenge before.
     package func isAsked(about target: Target?) -> Bool {
         guard let target else { return false }
         let memory = AuthorizationMemory.shared
@@ -297,7 +297,7 @@ extension ConnectionConfiguration {
     package func addProxyCredentials(to source: inout CredentialSource) {
         guard unixSocket == nil else { return }
         for isSecure in [false, true] {
-            // Any host will do: an exception only prevents the use of the proxy.
+            // Ignore exceptions for hosts, because they only prevent the use of the proxy.
             guard let proxy = try? proxy.proxy(isSecure: isSecure, host: nil), let credential = proxy.credential,
                 let server = proxy.authenticatingServer
             else { continue }
@@ -316,7 +316,7 @@ extension Proxy {
 }
 
 extension AuthenticationRecord {
-    /// Whether authorizing a request may block the calling thread.
+    /// Returns whether authorizing a request may block the calling thread.
     package func mayBlock(_ request: TransferRequest, over configuration: ConnectionConfiguration) -> Bool {
         guard let address = try? RequestRules.address(of: request, hasCache: true),
             let uri = RequestTarget.originForm(of: address)

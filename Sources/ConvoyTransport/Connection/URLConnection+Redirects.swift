@@ -3,9 +3,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Redirects: asks the delegate, and holds the transfer back until it answers.
+/// Redirects: calls the delegate, and holds the transfer back until the delegate has decided.
 extension URLConnection {
-    /// Returns the redirect of a response, if there is one and it can be followed.
+    /// Returns the redirect to follow after a response; nil if the response is not a redirect or is delivered instead.
     func redirect(of response: ResponseHead) throws(URLError) -> Redirect? {
         guard RedirectRules.isRedirect(response.statusCode) else { return nil }
         var rules = RedirectRules(configuration)
@@ -28,7 +28,8 @@ extension URLConnection {
         }
     }
 
-    /// Asks the delegate whether to follow a redirect. Returns false to abort the transfer with the pending failure.
+    /// Lets the delegate decide whether to follow a redirect. Returns false to abort the transfer with the pending
+    /// failure.
     func ask(about redirect: Redirect) -> Bool {
         phase = .deciding
         let decision = DeferredAnswer<URLRequest?>()
@@ -123,7 +124,7 @@ struct RedirectChain {
         let method: String
         let fields: [String: String]
 
-        /// Creates a step; nil for a request whose repetition may have another result.
+        /// Creates a step; nil for a request whose repetition may have a different result.
         init?(_ request: URLRequest) {
             let method = request.httpMethod ?? "GET"
             guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
@@ -143,7 +144,7 @@ struct RedirectChain {
         if let step = Step(request) { steps.insert(step) }
     }
 
-    /// Whether the request was redirected before, and nothing has changed since.
+    /// Returns whether the request was redirected before, and nothing has changed since.
     func leadsBack(to request: URLRequest) -> Bool { Step(request).map(steps.contains) ?? false }
 }
 
@@ -157,7 +158,8 @@ final class DeferredAnswer<Value: Sendable>: Sendable {
 
     private let state = Locked(State.asking)
 
-    /// Stores the answer. Returns true if the asking call has already returned, so that the transfer must be resumed.
+    /// Stores the answer. Returns true if the requesting call has already returned, so that the transfer must be
+    /// resumed.
     func give(_ value: Value) -> Bool {
         state.withLock { state in
             switch state {
@@ -172,7 +174,7 @@ final class DeferredAnswer<Value: Sendable>: Sendable {
         }
     }
 
-    /// Returns the answer, or records that it will be given later.
+    /// Returns the answer, or records that the answer will be given later.
     func awaitLater() -> State {
         state.withLock { state in
             if case .asking = state { state = .awaited }

@@ -5,7 +5,7 @@ import FoundationNetworking
 /// Delivers stored responses in the same way as responses from the network.
 extension URLConnection {
     /// Delivers a stored response instead of an error, if the cache provides one (RFC 5861, section 4). Returns whether
-    /// it does.
+    /// the cache provides one.
     func servesStale(insteadOf error: URLError) -> Bool {
         guard let cache = exchange.cache, exchange.replay == nil, !exchange.head.isWhole, !isCancelled, error.isOfNetwork
         else { return false }

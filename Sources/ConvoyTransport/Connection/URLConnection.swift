@@ -71,7 +71,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     @exclusivity(unchecked) var wasPaused = false
     /// Whether a stored response must be validated even if it is fresh.
     @exclusivity(unchecked) var revalidates = false
-    /// The number of the transfer in its trace; 0 until it has one.
+    /// The number of the transfer in its trace; 0 until one is assigned.
     @exclusivity(unchecked) var traceNumber = 0
 
     /// Creates a connection without starting it.
@@ -106,7 +106,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     package func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
-        // The network thread does not run, so the failure is reported on the calling thread.
+        // The network thread is not running, so report the failure on the calling thread.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }
 
@@ -229,7 +229,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         options.isSecure = address.target.isSecure
         if let route = exchange.route {
             options.route = route
-            // With CURLOPT_CONNECT_TO, libcurl uses CONNECT for http, too.
+            // With CURLOPT_CONNECT_TO, libcurl uses CONNECT even for http.
             options.mayTunnel = route.proxy?.kind.isHTTP == true && (options.isSecure || route.connectTo != nil)
             options.isScoped = route.key != nil && route.isScoped(address.target)
         }
@@ -239,7 +239,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         }
         options.receiveBufferSize = prepareLimits()
         options.tls = exchange.tls
-        // Close idle connections, because they hold descriptors that this request was lacking.
+        // Close idle connections, because they hold descriptors that this request needs.
         if exchange.waitsSince != 0 { options.idleConnectionAge = 1 }
         let clock = makeClock(options)
         let code = handle.prepare(

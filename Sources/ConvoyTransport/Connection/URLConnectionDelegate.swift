@@ -15,8 +15,8 @@ package protocol Connection: AnyObject, Sendable {
     /// Starts the transfer. Call it once, from any thread.
     func start()
 
-    /// Cancels the transfer in any state. The delegate's `connectionDidCancel` is called unless another end is already
-    /// being reported. Can be called from any thread, any number of times, even before `start`.
+    /// Cancels the transfer in any state. The delegate's `connectionDidCancel` is called unless a different outcome is
+    /// already being reported. Can be called from any thread, any number of times, even before `start`.
     func cancel()
 
     /// Suspends `didReceive data` after the current call. Only for the delegate's methods.
@@ -42,7 +42,7 @@ package protocol Connection: AnyObject, Sendable {
 }
 
 extension Connection {
-    /// nil.
+    /// The default implementation, which returns nil.
     package var redirected: (request: URLRequest, followed: Int)? { nil }
 
     /// Returns true without pausing: the transfer continues, and its result is held.
@@ -100,7 +100,7 @@ package protocol URLConnectionDelegate: AnyObject, Sendable {
     /// Called when the response is complete.
     func connectionDidFinish(_ connection: any Connection)
 
-    /// Called when the transfer has failed. The error's `userInfo` has the URL and libcurl's message.
+    /// Called when the transfer has failed. The error's `userInfo` contains the URL and libcurl's message.
     func connection(_ connection: any Connection, didFailWith error: URLError)
 
     /// Called when the transfer was cancelled and has stopped.

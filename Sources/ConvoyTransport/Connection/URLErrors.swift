@@ -61,11 +61,12 @@ extension URLError {
             Self.explanation(of: code, text) ?? description, underlying: underlying)
     }
 
-    /// Returns an explanation that replaces libcurl's text if that would be unclear to readers who do not know libcurl;
-    /// otherwise nil.
+    /// Returns an explanation that replaces libcurl's text if that text would be unclear to readers who do not know
+    /// libcurl; otherwise nil.
     private static func explanation(of code: CURLcode, _ text: String) -> String? {
         switch code {
-        // The scheme was checked before the request began, so this is a response without a status line ("HTTP/0.9").
+        // The scheme was checked before the request began, so the server sent a response without a status line
+        // ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: "The server did not send a valid HTTP response."
         // If libcurl provides a specific text, that text states the reason.
         case CURLE_HTTP2 where text.isEmpty || text.hasPrefix("Error in the HTTP"): "The HTTP/2 connection failed."
@@ -193,7 +194,7 @@ extension URLError {
 }
 
 extension URLConnection {
-    /// Returns the error of a transfer whose addresses were all rejected or could not be bound; nil if one was tried.
+    /// Returns the error of a transfer whose addresses were all rejected or could not be bound; nil if any was tried.
     func addressError(_ addresses: ConnectAttempts) -> URLError? {
         if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
         guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }

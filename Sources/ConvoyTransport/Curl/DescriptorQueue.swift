@@ -55,7 +55,7 @@ extension NetworkThread {
         return DescriptorQueue.isPlenty || !DescriptorQueue.isScarce ? claim : nil
     }
 
-    /// Whether so many descriptors are available that a claim may be held until there is something to write.
+    /// Whether so many descriptors are available that a claim may be held until data is available to write.
     package static var hasAmpleDescriptors: Bool { DescriptorQueue.isAmple.load(ordering: .relaxed) }
 
     /// Waits until other transfers have ended and descriptors are available for files. Waits only five seconds if the
@@ -186,8 +186,8 @@ final class DescriptorQueue {
     }
 
     /// Whether the remaining descriptors of the process are reserved for connections. Transfers that hold files open
-    /// but find no descriptors for their connections would never close those files. The lowest free number indicates
-    /// how many are in use.
+    /// but find no descriptors for their connections would never close those files. The lowest unused descriptor number
+    /// indicates how many descriptors are in use.
     static var isScarce: Bool {
         let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return meansShortage(errno) }
@@ -214,8 +214,8 @@ final class DescriptorQueue {
             && unexamined.subtract(1, ordering: .relaxed).oldValue > 0
     }
 
-    /// Whether a descriptor is among the last that the process can open, in addition to those claimed for files.
-    /// Otherwise, transfers could hold all other descriptors while waiting for these.
+    /// Returns whether a descriptor is among the last that the process can open, in addition to those claimed for
+    /// files. Otherwise, transfers could hold all other descriptors while waiting for these.
     static func isAmongLast(_ descriptor: Int32) -> Bool {
         guard let limit else { return false }
         return Int(descriptor) + DescriptorClaim.total + min(8, limit / 8) >= limit
@@ -244,7 +244,7 @@ final class DescriptorQueue {
         error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM
     }
 
-    /// Whether a transfer that has been waiting since the given time may keep waiting.
+    /// Returns whether a transfer that has been waiting since the given time may keep waiting.
     func mayWait(since: MonotonicTime) -> Bool {
         !multi.isIdle || multi.runLoop.turnTime < max(since, lastEnd) + Self.patience
     }

@@ -5,7 +5,7 @@ import Foundation
 
 /// Sets libcurl's options for the route of a transfer.
 extension EasyHandle {
-    /// Prevents libcurl from using the proxies of the environment. An empty text means no proxy and no exceptions.
+    /// Prevents libcurl from using the proxies of the environment. An empty string means no proxy and no exceptions.
     func setRouteOptions() throws(Refused) {
         try check(convoy_easy_set_string(easy, CURLOPT_PROXY, ""))
         try check(convoy_easy_set_string(easy, CURLOPT_NOPROXY, ""))
@@ -87,8 +87,8 @@ extension EasyHandle {
         return addressGuard.refusal(of: address, isProxy: isProxy)
     }
 
-    /// Whether the request may be sent on an existing connection, which may have been opened without a guard or with
-    /// another one.
+    /// Returns whether the request may be sent on an existing connection, which may have been opened without a guard or
+    /// with a different one.
     func mayUseConnection(to text: UnsafePointer<CChar>?) -> Bool {
         guard applied.route?.addressGuard != nil,
             let refusal = refusal(of: text.flatMap { IPAddress(String(cString: $0)) })
@@ -117,7 +117,7 @@ struct ConnectAttempts {
     }
 }
 
-/// TLS. Trust is evaluated by Convoy, not by libcurl.
+/// TLS options and handshakes. Convoy, not libcurl, evaluates trust.
 extension EasyHandle {
     /// Sets the options for TLS. ``TLSHandshake`` evaluates trust; libcurl itself trusts no certificate.
     func setSecureOptions() throws(Refused) {
@@ -125,7 +125,8 @@ extension EasyHandle {
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYPEER, 1))
         // libcurl would fall back to comparing the common name.
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, 0))
-        // The handshake does not name a proxy specified by address, so libcurl must compare the address.
+        // The handshake contains no name for a proxy that is specified by its address, so libcurl must compare the
+        // address.
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYHOST, 2))
         try check(convoy_easy_set_string(easy, CURLOPT_CAINFO, nil))
         try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAINFO, nil))
@@ -220,7 +221,7 @@ extension Negotiation: Equatable {
     static func == (one: Negotiation, other: Negotiation) -> Bool { one === other }
 }
 
-/// Sending request bodies.
+/// Sends request bodies.
 extension EasyHandle {
     /// Sets the options for a transfer with a request body.
     func setUploadOptions() throws(Refused) {

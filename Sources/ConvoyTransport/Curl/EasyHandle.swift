@@ -20,7 +20,7 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) var endsAfterTurn = false
     /// The socket of the current transfer's connection, or -1.
     @exclusivity(unchecked) var socket: curl_socket_t = -1
-    /// Whether the request was sent on an unknown socket. libcurl never requested events of that socket, because the
+    /// Whether the request was sent on an unknown socket. libcurl never requested events for that socket, because the
     /// transfer was paused before it had to wait for anything.
     var usesUnknownSocket: Bool { socket < 0 && mayHaveBeenSent }
     /// Whether libcurl has a connection for the request and may have sent part of it.
@@ -68,7 +68,7 @@ final class EasyHandle: RestingTransfer {
     /// Whether libcurl keeps bytes that the owner refused.
     ///
     /// libcurl 7.88 does not free them if the transfer is stopped while others use its HTTP/2 connection. It would pass
-    /// them to the handle's next transfer, which would then succeed with bytes of another resource.
+    /// them to the handle's next transfer, which would then succeed with bytes of a different resource.
     @exclusivity(unchecked) var holdsBytes = false
     @exclusivity(unchecked) private(set) var applied = Options()
     /// Whether each transfer uses a new connection.
@@ -170,9 +170,9 @@ final class EasyHandle: RestingTransfer {
 
     // MARK: Preparation
 
-    /// Sets the options that every transfer needs. Options needed only by some transfers are set for those, because
-    /// each new handle pays for these. All results are checked: without its callback, libcurl would interpret the
-    /// context pointer as a C `FILE`.
+    /// Sets the options that every transfer needs. Options that only some transfers need are set for those transfers,
+    /// because setting them for every new handle takes time. All results are checked: without its callback, libcurl
+    /// would interpret the context pointer as a C `FILE`.
     private func setPermanentOptions() throws(Refused) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         try check(sockets.adopt(easy))
@@ -208,7 +208,8 @@ final class EasyHandle: RestingTransfer {
             convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
                 guard let bytes, let context else { return 0 }
                 let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-                // Called for each line, so it avoids reference counting: the handle outlives libcurl's use of it.
+                // libcurl calls this for each line, so avoid reference counting: the handle outlives libcurl's use of
+                // it.
                 return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
             })
         if FoldedLineGuard.need == .hidingOfLine { try setTraceCallback() }
@@ -251,8 +252,8 @@ final class EasyHandle: RestingTransfer {
 
     /// Passes lines of the head to the owner. Returns false to abort the transfer.
     ///
-    /// libcurl passes one line per call. But if it was resumed and paused again before it ran, it reads once more, keeps the
-    /// lines that it reads, and passes all of them in a single call on the next resumption.
+    /// libcurl passes one line per call. But if it was resumed and paused again before it ran, it reads once more,
+    /// keeps the lines that it reads, and passes all of them in a single call on the next resumption.
     private func take(_ lines: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
         guard mayMergeLines else { return take(line: lines) }
@@ -420,9 +421,9 @@ final class EasyHandle: RestingTransfer {
     /// The last handshake of the current transfer; nil if it uses an existing connection.
     @exclusivity(unchecked) var handshake: TLSHandshake?
 
-    /// The number of calls of the progress callback before libcurl sent the current request.
+    /// The number of calls to the progress callback before libcurl sent the current request.
     @exclusivity(unchecked) private var progressCount = 0
-    /// The maximum number of these calls for a tunnel. libcurl reads the body of a proxy's refusal byte by byte in a
+    /// The maximum number of progress calls for a tunnel. libcurl reads the body of a proxy's refusal byte by byte in a
     /// loop, so an endless body would block every transfer.
     private static let tunnelLimit = 128 << 10
 
@@ -479,8 +480,8 @@ final class EasyHandle: RestingTransfer {
         if options.receiveBufferSize != applied.receiveBufferSize,
             convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK
         {
-            // A handle that was removed during a transfer keeps its buffer until its next transfer has ended. This
-            // affects only the speed.
+            // A handle that was removed during a transfer keeps its buffer until its next transfer has ended. The old
+            // buffer size affects only the speed.
             options.receiveBufferSize = applied.receiveBufferSize
         }
         if options.connectTimeout != applied.connectTimeout {
@@ -494,7 +495,7 @@ final class EasyHandle: RestingTransfer {
 
     // MARK: Results
 
-    /// libcurl's message about the failure of the last transfer; empty if libcurl gave none.
+    /// libcurl's message about the failure of the last transfer; empty if libcurl provided none.
     var failureText: String { String(cString: errorText) }
 
     func long(_ info: CURLINFO) -> Int {

@@ -16,7 +16,7 @@ protocol EasyHandleOwner: AnyObject {
     /// Rewinds the request's body, which must be sent again from its first byte. Returns false if that is impossible.
     func easyHandleMustRewind(_ handle: EasyHandle) -> Bool
     /// Called when libcurl is about to send the request again, because its connection was lost, or because a 417
-    /// rejected its `Expect`. Returns false to fail the transfer with `CURLE_ABORTED_BY_CALLBACK`.
+    /// response rejected its `Expect` field. Returns false to fail the transfer with `CURLE_ABORTED_BY_CALLBACK`.
     func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool
     /// Returns the handshake for a TLS connection that libcurl begins, or nil to abort the transfer.
     func easyHandle(_ handle: EasyHandle, beginsHandshakeWithProxy: Bool, _ tls: TLSContext) -> TLSHandshake?

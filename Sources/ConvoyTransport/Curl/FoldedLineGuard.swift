@@ -32,7 +32,7 @@ struct FoldedLineGuard {
     private var hasField = false
     private var isHidden = false
 
-    /// Prepares for another transfer, which may be fully traced.
+    /// Prepares for the next transfer, which may be fully traced.
     mutating func reset(_ easy: UnsafeMutableRawPointer, isTraced: Bool) {
         hasField = false
         isHidden = false

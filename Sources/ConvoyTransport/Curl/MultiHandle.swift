@@ -3,14 +3,14 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// A driver of libcurl's multi interface from a run loop, with `curl_multi_socket_action(3)`.
+/// A driver that runs libcurl's multi interface on a run loop, with `curl_multi_socket_action(3)`.
 ///
 /// Used on the network thread only, except for its creation.
 final class MultiHandle: FileEventHandler, @unchecked Sendable {
     let runLoop: NetworkRunLoop
     private let multi: UnsafeMutableRawPointer
     @exclusivity(unchecked) private var timer: RunLoopTimer?
-    /// Idle handles, with their buffers.
+    /// The idle handles, with their buffers.
     @exclusivity(unchecked) private var idle: [EasyHandle] = []
     /// The running handles, each at its `position`.
     @exclusivity(unchecked) private var running: [EasyHandle] = []
@@ -23,9 +23,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Whether a call requested by libcurl has been delayed.
     @exclusivity(unchecked) private var isPutOff = false
     @exclusivity(unchecked) private var isClosed = false
-    /// Transfers that could not be paused or resumed for lack of memory, which fails them.
+    /// The transfers that fail because they could not be paused or resumed for lack of memory.
     @exclusivity(unchecked) private var broken: [EasyHandle] = []
-    /// Transfers that end with this turn, unless libcurl ends them itself.
+    /// The transfers that end with this turn, unless libcurl ends them itself.
     @exclusivity(unchecked) private var complete: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
@@ -38,7 +38,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         madeQueue = queue
         return queue
     }
-    /// The same queue; nil until a transfer has waited.
+    /// The queue of transfers waiting for a descriptor; nil until a transfer has waited.
     @exclusivity(unchecked) private(set) var madeQueue: DescriptorQueue?
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
@@ -98,9 +98,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// The maximum number of connections, including those in use, before libcurl closes idle ones.
     @exclusivity(unchecked) private var connectionLimit = 0
 
-    /// Returns the limit for a number of running transfers: a quarter of the descriptors that the process may open,
-    /// from 64 to 1,024. The limit is higher if so many transfers run that libcurl would close connections that the
-    /// next ones need. libcurl's default of four per transfer could use up all descriptors.
+    /// Returns the limit for the given number of running transfers: a quarter of the descriptors that the process may
+    /// open, from 64 to 1,024. The limit is higher if so many transfers run that libcurl would close connections that
+    /// the next ones need. libcurl's default of four per transfer could use up all descriptors.
     static func connectionLimit(running: Int, descriptors: Int) -> Int {
         max(min(max(64, descriptors / 4), 1024), min(2 * running, descriptors / 4 * 3))
     }
@@ -253,7 +253,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         leaveConnection(handle)
     }
 
-    /// Removes a handle from libcurl. Every transfer leaves its connection here, however it ended.
+    /// Removes a handle from libcurl. Every transfer leaves its connection in this method, regardless of how the
+    /// transfer ended.
     ///
     /// From then on, an idle HTTP/1 connection is watched: an unsolicited response would be mistaken for the response
     /// to the next request.
@@ -296,8 +297,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Resumes a transfer that a callback has paused, or pauses a direction. May call back.
     func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
         let heldBytes = handle.holdsBytes
-        // The callback sets this again if it refuses bytes again. A paused transfer may have bytes that no callback has
-        // received.
+        // The callback sets the flag again if it refuses bytes again. A paused transfer may have bytes that no callback
+        // has received.
         handle.holdsBytes = receiving
         if handle.isResting { endRest(of: handle) }
         handle.isSendingPaused = sending
@@ -360,7 +361,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if milliseconds < 0 {
             runLoop.cancel(timer)
         } else if milliseconds == 0 {
-            // libcurl must not be called here; the end of this turn is early enough.
+            // libcurl must not be called within this callback, and the end of this turn is early enough.
             needsTimeoutAction = true
             runLoop.cancel(timer)
         } else {
@@ -382,7 +383,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             } else if !complete.isEmpty {
                 drainMessages()
                 while let handle = complete.popLast() {
-                    // The handle may have been reused for another transfer since.
+                    // The handle may have been reused for a different transfer since.
                     if handle.endsAfterTurn { finish(handle, with: CURLE_OK) }
                 }
             } else if !mayHaveMessages {
@@ -418,7 +419,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private static let patience = 64
 
     /// Delays the next call. libcurl 8.14 repeatedly requests another call immediately while an HTTP/2 transfer whose
-    /// end has arrived is paused. The transfer is resumed in another turn; until then, occasional calls are sufficient.
+    /// end has arrived is paused. The transfer is resumed in a later turn; until then, occasional calls are sufficient.
     private func putOffCall() {
         guard let timer else { return }
         needsTimeoutAction = false

@@ -15,7 +15,7 @@ import Synchronization
 /// If libcurl's call is not bound to it, for example in a library loaded with `dlopen`, the information is missing.
 /// Requests that are not idempotent then fail instead of being sent again.
 package enum RefusedStreams {
-    /// nghttp2's `nghttp2_on_stream_close_callback`.
+    /// The type of nghttp2's `nghttp2_on_stream_close_callback`.
     package typealias Callback = @convention(c) (OpaquePointer?, Int32, UInt32, UnsafeMutableRawPointer?) -> Int32
     fileprivate typealias Setter = @convention(c) (OpaquePointer?, Callback?) -> Void
     private typealias UserData = @convention(c) (OpaquePointer?, Int32) -> UnsafeMutableRawPointer?
@@ -23,7 +23,7 @@ package enum RefusedStreams {
     /// The reason why a request was not processed, as an HTTP/2 error code.
     enum Reason: UInt32 {
         case refused = 0x7
-        /// HTTP_1_1_REQUIRED.
+        /// The server requires HTTP/1.1 (HTTP_1_1_REQUIRED).
         case requiresHTTP1 = 0xd
     }
 

@@ -4,10 +4,10 @@ import Foundation
 
 /// The sockets that the run loop watches for libcurl.
 ///
-/// libcurl unregisters a socket after each request and registers it again for the next one. Here, the socket stays
+/// libcurl unregisters a socket after each request and registers it again for the next one. This table keeps the socket
 /// registered in between, which saves two system calls per request. If it becomes ready in the meantime, because the
-/// server has closed it, it is unregistered then. That is safe for sockets whose closing is observed: those opened by
-/// this table.
+/// server has closed it, it is unregistered at that point. This is safe for sockets whose closing the table observes,
+/// that is, those that it opened.
 ///
 /// Used on the network thread only.
 final class SocketTable {
@@ -19,7 +19,7 @@ final class SocketTable {
         var isOwn = false
         /// Whether the socket belongs to an idle HTTP/1 connection.
         var isIdle = false
-        /// Whether its transfer is paused until the next turn, so that its events are ignored.
+        /// Whether the transfer on the socket is paused until the next turn, so that events of the socket are ignored.
         var isResting = false
         /// The port of the peer, if the table opened the socket.
         var port = 0
@@ -33,13 +33,13 @@ final class SocketTable {
     @exclusivity(unchecked) private(set) var shortages = 0
     /// The times at which idle connections were last found to be dead, by the peer's port.
     @exclusivity(unchecked) private var losses: [Int: MonotonicTime] = [:]
-    /// Handles that were denied a socket and have not tried another address yet.
+    /// The handles that were denied a socket and have not tried another address yet.
     @exclusivity(unchecked) var stalled: [EasyHandle] = []
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
-    /// Makes connections of this handle close their sockets through the table. A connection may outlive the handle, but
-    /// not the table.
+    /// Makes the connections of a handle close their sockets through the table. A connection may outlive the handle,
+    /// but not the table.
     func adopt(_ easy: UnsafeMutableRawPointer) -> CURLcode {
         let context = Unmanaged.passUnretained(self).toOpaque()
         let code = convoy_easy_set_pointer(easy, CURLOPT_CLOSESOCKETDATA, context)
@@ -73,7 +73,8 @@ final class SocketTable {
         return descriptor
     }
 
-    /// Whether a connection to a port has died so recently that libcurl may not have checked idle connections since.
+    /// Returns whether a connection to a port has died so recently that libcurl may not have checked idle connections
+    /// since.
     func hasLostConnection(to port: Int) -> Bool {
         losses[port].map { runLoop.turnTime &- $0 < 1_100_000_000 } ?? false
     }

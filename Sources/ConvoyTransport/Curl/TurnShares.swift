@@ -4,7 +4,7 @@ import ConvoySupport
 /// The limits on how many bytes a transfer moves in one turn of the run loop, so that a fast transfer does not delay
 /// others.
 ///
-/// libcurl reads a socket for as long as it is readable, a few received bytes can decode to very many, and a stored
+/// libcurl reads a socket for as long as it is readable, a few received bytes can decode to a huge number, and a stored
 /// response is available immediately. A transfer that has used up its share rests. It resumes at the end of the next
 /// turn, after the loop has handled other events. Uploads need no share, because libcurl sends one buffer per call.
 ///
@@ -39,7 +39,8 @@ final class TurnShares {
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
-    /// Adds bytes to the use of a transfer. Returns whether its share is used up, so that it must pause until the next turn.
+    /// Adds bytes to the use of a transfer. Returns whether its share is used up, so that it must pause until the next
+    /// turn.
     func charge(_ count: Int, to use: inout Use) -> Bool {
         bytes += count
         if use.turn != turn { use = Use(turn: turn, bytes: 0) }
@@ -54,7 +55,7 @@ final class TurnShares {
         keepAwake()
     }
 
-    /// Begins another turn.
+    /// Begins the next turn.
     func beginTurn() {
         turn &+= 1
         bytes = 0

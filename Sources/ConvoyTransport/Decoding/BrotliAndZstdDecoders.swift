@@ -58,8 +58,8 @@ final class ZstdDecoder: StreamDecoder {
         return DecodingStep(consumed: source.pos, produced: target.pos)
     }
 
-    /// Whether a frame, skippable or not, that begins with `first` may have this byte at the index (RFC 8878, sections
-    /// 3.1.1 and 3.1.2).
+    /// Returns whether a frame, skippable or not, that begins with `first` may have this byte at the index (RFC 8878,
+    /// sections 3.1.1 and 3.1.2).
     private func isExpected(_ byte: UInt8, at index: Int, behind first: UInt8) -> Bool {
         let isSkippable = first & 0xF0 == 0x50
         return switch index {
@@ -72,7 +72,7 @@ final class ZstdDecoder: StreamDecoder {
         }
     }
 
-    /// Compares the decoded length with the length that the header declares. The library does so too, but not for a
+    /// Compares the decoded length with the length that the header declares. The library does the same, except for a
     /// frame whose last block is empty.
     private func verifyContentCount() throws(DecodingFailure) {
         let declared = ZSTD_getFrameContentSize(header, header.count)

@@ -80,7 +80,7 @@ struct DecodingFailure: Error, Hashable {
         case noMemory
     }
 
-    /// The coding that failed. If there are several, the one that detected the failure.
+    /// The coding that failed. With several codings, this is the one that detected the failure.
     let coding: ContentCoding
     let reason: Reason
 }

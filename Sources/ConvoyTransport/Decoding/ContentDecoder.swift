@@ -1,7 +1,8 @@
 /// A decoder of all content codings of a body, which it decodes as it arrives, in bounded memory.
 ///
 /// Unlike libcurl's decoding, it detects truncated encoded data, wherever the body was cut off, and applies the
-/// expansion limit to every layer of stacked codings. A decoder is used for one body, and by one thread at any time.
+/// expansion limit to every layer of stacked codings. A decoder decodes one body, and only one thread may use it at any
+/// time.
 final class ContentDecoder {
     /// A closure that receives decoded bytes, which are valid during the call. It returns false to suspend delivery of
     /// the bytes received so far. Delivery continues with bytes that arrive when nothing is pending.
@@ -18,7 +19,7 @@ final class ContentDecoder {
     var decodedByteCount: Int64 { innermost.producedCount }
 
     private let innermost: DecodingLayer
-    /// Encoded bytes that have not been decoded yet, from `keptStart` on.
+    /// The encoded bytes that have not been decoded yet, starting at `keptStart`.
     private var kept: [UInt8] = []
     private var keptStart = 0
     /// Whether the sink's last call suspended delivery.
@@ -85,7 +86,7 @@ final class ContentDecoder {
     /// - Throws: `.endsEarly` unless the body is complete or empty; an earlier failure is thrown again.
     func finish() throws(DecodingFailure) {
         if let failure { throw failure }
-        // If something is pending, the delivered body is incomplete, too.
+        // If bytes are pending, the delivered body is incomplete.
         if hasPending { throw DecodingFailure(coding: innermost.coding, reason: .endsEarly) }
         guard encodedByteCount > 0, let coding = innermost.incompleteCoding else { return }
         throw DecodingFailure(coding: coding, reason: .endsEarly)

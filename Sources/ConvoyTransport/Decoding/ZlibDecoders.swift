@@ -146,15 +146,15 @@ final class GzipDecoder: StreamDecoder {
 /// network splits the data.
 ///
 /// Bytes after the end of the zlib format are ignored, as in browsers, because its checksum has verified that the body
-/// is complete. Raw data has no checksum, and damaged data or another coding can look like it for a while. Up to four
-/// bytes may follow it, because some servers send a checksum anyway; more are an error, as in curl.
+/// is complete. Raw data has no checksum, and damaged data or a different coding can look like it for a while. Up to
+/// four bytes may follow it, because some servers send a checksum anyway; more are an error, as in curl.
 final class DeflateDecoder: StreamDecoder {
     private static let trailerLimit = 4
 
     private var firstByte: UInt8?
     private var inflater: Inflater?
     private var isBare = false
-    /// The number of bytes after the end.
+    /// The number of bytes after the end of the compressed data.
     private var trailingCount = 0
 
     var isComplete: Bool { inflater?.hasEnded ?? false }
@@ -189,7 +189,7 @@ final class DeflateDecoder: StreamDecoder {
         return DecodingStep(consumed: input.count)
     }
 
-    /// Whether the bytes are a zlib header (RFC 1950, section 2.2).
+    /// Returns whether the bytes are a zlib header (RFC 1950, section 2.2).
     private static func isZlib(_ first: UInt8, _ second: UInt8) -> Bool {
         first & 0x0F == 8 && first >> 4 <= 7 && (Int(first) << 8 | Int(second)) % 31 == 0
     }

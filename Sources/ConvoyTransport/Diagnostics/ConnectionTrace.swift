@@ -5,7 +5,7 @@ import Foundation
 /// A log of the activity of connections, line by line, for debugging: connecting, TLS, heads as sent and received
 /// including those of CONNECT, and the number of body bytes.
 ///
-/// Any number of configurations may share a trace. Two traces are equal if they are the same object. Secrets are masked
+/// Several configurations may share a trace. Two traces are equal if they are the same object. Secrets are masked
 /// unless `showsSecrets` is set: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, and of
 /// fields that are marked as sensitive or have well-known names, and in URLs the user information and the values of
 /// secret query items. Of libcurl's own messages, only those known to contain no secrets are included.
@@ -31,7 +31,7 @@ public final class ConnectionTrace: Sendable {
     /// Creates a trace.
     ///
     /// - Parameters:
-    ///   - showsSecrets: Whether secrets are shown unmasked. For terminals, not for logs.
+    ///   - showsSecrets: Whether secrets are shown unmasked. Use this for terminals, not for logs.
     ///   - capacity: The maximum number of lines that wait for a slow queue. Further lines are dropped, and a line
     ///     reports how many.
     ///   - queue: The queue on which the handler runs. Lines are delivered serially and in order, even on a concurrent

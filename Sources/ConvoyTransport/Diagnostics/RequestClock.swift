@@ -7,7 +7,7 @@ import Foundation
 ///
 /// libcurl's own times count from when it begins the request, which may be later than the request's start, and
 /// accumulate each time it sends the request again. Times are therefore recorded here when libcurl calls back.
-/// libcurl's times are used only relative to these, for moments between two callbacks.
+/// libcurl's times are used only relative to the recorded times, for moments between two callbacks.
 final class RequestClock {
     let start: StartMoment
     let method: String
@@ -115,7 +115,8 @@ struct ConnectionMoments {
 }
 
 extension RequestClock {
-    /// Returns the state of the connection that libcurl opens for the request; nil if it has not begun to.
+    /// Returns the state of the connection that libcurl opens for the request; nil if libcurl has not begun to open
+    /// one.
     ///
     /// - Parameters:
     ///   - counted: libcurl's counters.

@@ -50,8 +50,8 @@ struct TraceRecorder {
 
     // MARK: Heads
 
-    /// The maximum length of a traced line. libcurl accepts lines up to 100 KB from servers, but sends longer ones from
-    /// the user.
+    /// The maximum length of a traced line. libcurl accepts lines up to 100 KB from servers, but sends longer lines if
+    /// the user specifies them.
     private static let longestLine = 256 << 10
 
     private func take(_ bytes: UnsafeRawBufferPointer, into head: inout Head, _ kind: TraceLine.Kind) {

@@ -27,14 +27,14 @@ public struct TransactionMetrics: Sendable, Hashable {
 
     var moments = TransactionMoments()
 
-    /// The HTTP version of the response, by its ALPN name: `h2`, `http/1.1`, `http/1.0`. nil without a response.
+    /// The HTTP version of the response, by its ALPN name: `h2`, `http/1.1`, `http/1.0`; nil if no response arrived.
     public internal(set) var networkProtocolName: String?
     /// The TLS version, such as `TLSv1.3`; nil for plain text, and if the handshake was not completed.
     public internal(set) var negotiatedTLSProtocolVersion: String?
     /// The registered name of the cipher suite, such as `TLS_AES_256_GCM_SHA384`; nil in the same cases as the version.
     public internal(set) var negotiatedTLSCipherSuite: String?
-    /// The remote address of the connection, of the server or of its proxy; nil without a connection and for a Unix
-    /// socket.
+    /// The remote address of the connection, which belongs to the server or its proxy; nil if there was no connection,
+    /// and for a Unix socket.
     public internal(set) var remoteAddress: String?
     /// The remote port of the connection.
     public internal(set) var remotePort: Int?
@@ -50,8 +50,8 @@ public struct TransactionMetrics: Sendable, Hashable {
     public internal(set) var cacheUse: CacheUse?
 
     /// Whether the request was sent by another operation whose response this one shares. Such a request is in the
-    /// metrics of all these operations, and this is false for only one of them. It may have begun before this operation
-    /// did.
+    /// metrics of all operations that share the response, and `isShared` is false for only one of them. The request may
+    /// have begun before this operation did.
     public package(set) var isShared = false
 
     /// The number of bytes of the request's head that were sent. For HTTP/2, which compresses heads, this is the size
@@ -88,17 +88,17 @@ extension TransactionMetrics {
     public var nameFound: TimeInterval? { moments.nameFound }
     /// The time at which the connection to the server, or to its proxy, was established; nil if it was not.
     public var connected: TimeInterval? { moments.connected }
-    /// The time at which the tunnel through the proxy was established; nil without one.
+    /// The time at which the tunnel through the proxy was established; nil if none was.
     public var tunnelEstablished: TimeInterval? { moments.tunnelEstablished }
     /// The time at which the TLS handshake with the server was complete; nil for plain text, and if it was not
     /// completed.
     public var secured: TimeInterval? { moments.secured }
     /// The time at which the last byte of the request was passed on for sending, although up to 128 KiB may not have
-    /// reached the socket yet; nil if that did not happen. It is later than ``firstByte`` if the server responded
-    /// early.
+    /// reached the socket yet; nil if it was not passed on. The time is later than ``firstByte`` if the server
+    /// responded early.
     public var requestSent: TimeInterval? { moments.requestSent }
-    /// The time at which the first byte of a response arrived, including interim responses; nil if none did. If the
-    /// request has a body, or with libcurl 8, it is the time of the first complete line.
+    /// The time at which the first byte of a response arrived, including interim responses; nil if none did. With
+    /// libcurl 8, or if the request has a body, this is the time of the first complete line.
     public var firstByte: TimeInterval? { moments.firstByte }
     /// The time at which the request ended, with a complete response, an error or a cancellation. This is the duration
     /// of all phases.

@@ -82,7 +82,7 @@ struct CacheView: Sendable {
         self.isNamed == isNamed && self.secrets == secrets && (self.salt.isEmpty || self.salt == salt())
     }
 
-    /// Whether a field is a directive for the cache, even if the user has marked it as a secret.
+    /// Returns whether a field is a directive for the cache, even if the user has marked it as a secret.
     private static func isDirective(_ name: String) -> Bool {
         let name = name.lowercased()
         return name == "cache-control" || name == "pragma" || name == "range" || name.hasPrefix("if-")
@@ -93,7 +93,7 @@ extension RequestHeader {
     /// Returns the header as seen by a cache; nil if no digest can be computed.
     ///
     /// - Parameters:
-    ///   - secrets: Determines which fields are secret.
+    ///   - secrets: The classifier that determines which fields are secret.
     ///   - isNamed: Whether the identity of the request has a name.
     ///   - salt: The cache's salt.
     func view(_ secrets: SecretClassifier, isNamed: Bool, salt: () -> String) -> CacheView? {

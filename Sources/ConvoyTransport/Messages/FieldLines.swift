@@ -33,7 +33,7 @@ struct FieldLines {
     /// Appends a line of a field, which may lack its line ending if the connection ends there.
     mutating func append(_ line: UnsafeRawBufferPointer) -> Line {
         guard let first = line.first else { return .continuation }
-        // libcurl 7.83 and later reject this for HTTP/1.1, and nghttp2 for HTTP/2.
+        // libcurl 7.83 and later reject zero bytes in HTTP/1.1, and nghttp2 rejects them in HTTP/2.
         if line.contains(0, within: line.count) {
             return .refused("contains a NUL byte")
         }
@@ -91,7 +91,7 @@ struct FieldLines {
     /// Replaces the line ending before a continuation, and the whitespace around it, with a space (RFC 9112, section
     /// 5.2).
     private mutating func unfold(_ line: UnsafeRawBufferPointer) -> Line {
-        // RFC 9112, section 2.2: the line would continue the status line.
+        // The line would continue the status line (RFC 9112, section 2.2).
         guard hasField else { return .refused("begins with a folded line") }
         isFolded = true
         while let last = bytes.last, ASCII.isWhitespace(last) { bytes.removeLast() }
@@ -114,7 +114,7 @@ struct FieldLines {
 
     /// Returns the length of the token with which a line begins.
     private static func tokenLength(_ line: UnsafeRawBufferPointer) -> Int {
-        // One bit for each ASCII character that a token may contain, because this runs for each byte of each name.
+        // Use one bit for each ASCII character that a token may contain, because this runs for each byte of each name.
         let low: UInt64 = 0x03FF_6CFA_0000_0000
         let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
         var length = 0
@@ -133,7 +133,7 @@ struct FieldLines {
         return length
     }
 
-    /// Returns how many letters and hyphens eight bytes begin with.
+    /// Returns the number of letters and hyphens at the start of eight bytes.
     private static func lettersAndHyphens(in bytes: UInt64) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let low = 0x7F * ones
@@ -147,7 +147,7 @@ struct FieldLines {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether a byte is among the first `length` bytes.
+    /// Returns whether a byte is among the first `length` bytes.
     fileprivate func contains(_ byte: UInt8, within length: Int) -> Bool {
         guard let baseAddress, length > 0 else { return false }
         return memchr(baseAddress, Int32(byte), length) != nil

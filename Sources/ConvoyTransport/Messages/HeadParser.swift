@@ -13,7 +13,7 @@ struct HeadParser {
         case interim
         /// The head is complete.
         case whole
-        /// A line after the head: a valid trailer, which is ignored.
+        /// The line after the head is a valid trailer, which is ignored.
         case trailer
         /// The head is invalid. The associated value is the reason for the user.
         case refused(String)
@@ -37,12 +37,12 @@ struct HeadParser {
     /// Whether the head specifies both an empty body and chunks. libcurl 8.14 uses the length once it has to wait for
     /// the chunks, and mistakes the later bytes for the response to the next request.
     var deniesItsChunks: Bool { isChunked && announcedLength == 0 && statusCode != 204 && statusCode != 304 }
-    /// Whether the end of the body is marked only by the end of the connection (RFC 9112, section 6.3).
+    /// Whether only the end of the connection marks the end of the body (RFC 9112, section 6.3).
     var isEndedByConnection: Bool {
         announcedLength == nil && !isChunked && statusCode != 204 && statusCode != 304
             && bytes.starts(with: "HTTP/1".utf8)
     }
-    /// Whether the end of the body is marked only by the end of the stream (RFC 9113, section 8.1.1).
+    /// Whether only the end of the stream marks the end of the body (RFC 9113, section 8.1.1).
     var isEndedByStream: Bool { announcedLength == nil && statusCode != 204 && statusCode != 304 && isHTTP2 }
     var isHTTP2: Bool { bytes.starts(with: "HTTP/2".utf8) }
     /// The values of the `Content-Encoding` fields, one per field.
@@ -168,7 +168,7 @@ struct HeadParser {
         return .trailer
     }
 
-    /// Whether a name has the length of one that `note` handles. This skips most fields of each response.
+    /// Returns whether a name has the length of one that `note` handles. This skips most fields of each response.
     private static func mayNote(_ length: Int) -> Bool {
         switch length {
         case 10, 14, 16, 17: true
@@ -176,7 +176,7 @@ struct HeadParser {
         }
     }
 
-    /// Records the fields that determine the end and the encoding of the body, and whether there are cookies.
+    /// Records the fields that determine the end and the encoding of the body, and whether the response sets cookies.
     private mutating func note(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Step {
         if name.isEqualIgnoringCase(to: "content-length") { return noteLength(value) }
         if name.isEqualIgnoringCase(to: "transfer-encoding") { return noteTransferCoding(value) }
@@ -259,13 +259,13 @@ extension UnsafeRawBufferPointer {
         count <= 2 && allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
     }
 
-    /// Whether the bytes begin with a string, which must be ASCII.
+    /// Returns whether the bytes begin with a string, which must be ASCII.
     func begins(with text: StaticString) -> Bool {
         guard let baseAddress, count >= text.utf8CodeUnitCount else { return false }
         return memcmp(baseAddress, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 
-    /// Whether the bytes equal a string, which must be ASCII, ignoring case.
+    /// Returns whether the bytes equal a string, which must be ASCII, ignoring case.
     func isEqualIgnoringCase(to text: StaticString) -> Bool {
         guard let baseAddress, count == text.utf8CodeUnitCount else { return false }
         return strncasecmp(
@@ -280,7 +280,7 @@ struct ConnectResponse {
     private var awaitsStatusLine = true
     private var length = 0
 
-    /// The size of a head up to which its fields are read.
+    /// The maximum size, in bytes, of a head whose fields are read.
     private static let mostBytes = 16 << 10
 
     /// Whether any line of a head has arrived.

@@ -56,7 +56,7 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var asksForRange = false
     /// Whether an `Authorization` field is sent.
     private(set) var setsAuthorization = false
-    /// Whether the user set `Host`, so that the response may belong to another host.
+    /// Whether the user set `Host`, so that the response may belong to a different host.
     private(set) var setsHost = false
     /// The `Proxy-Authorization` that the user set.
     private(set) var ownProxyAuthorization: String?
@@ -231,8 +231,8 @@ package final class RequestHeader: @unchecked Sendable {
         value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
     }
 
-    /// The default `Accept-Encoding`. Excludes deflate, which servers send in two forms, and which no server prefers to
-    /// gzip. It is still decoded.
+    /// The default `Accept-Encoding`. It excludes deflate, which servers send in two forms, and which no server prefers
+    /// to gzip. Responses with deflate are still decoded.
     private static let acceptedEncodings = "Accept-Encoding: gzip, br, zstd"
 
     /// The fields that need special treatment. Most names differ in length.

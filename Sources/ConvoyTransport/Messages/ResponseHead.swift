@@ -132,7 +132,7 @@ public final class ResponseHead: Sendable {
         let response = HTTPURLResponse(
             url: url, statusCode: statusCode, httpVersion: httpVersion, headerFields: joined)
         return foundationResponse.withLock { made in
-            // If another thread has created one in the meantime, both use the first.
+            // If another thread has created a response in the meantime, use that one.
             made = made ?? response
             return made
         }

@@ -45,7 +45,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// Returns the same request with another idle timeout, in seconds.
+    /// Returns the same request with a different idle timeout, in seconds.
     package func with(timeoutInterval: TimeInterval) -> TransferRequest {
         switch self {
         case .foundation(var request):
@@ -56,7 +56,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// Returns the same request for another URL.
+    /// Returns the same request for a different URL.
     func with(address: HTTPAddress) throws(URLError) -> TransferRequest {
         switch self {
         case .foundation(var request):
@@ -125,7 +125,7 @@ package enum TransferRequest: Sendable {
 /// A request that needs no further validation, like most requests.
 ///
 /// Foundation's `URLRequest` is created from it only on demand: creating, copying and reading one takes as long as all
-/// other work for a small request. It is a class, because it is passed on a dozen times.
+/// other work for a small request. This type is a class, because a request is passed on a dozen times.
 package final class PreparedRequest: Sendable {
     /// The URL, parsed when the request was created.
     package let address: HTTPAddress
@@ -178,8 +178,9 @@ package enum RequestRules {
     /// Validates a request except for its header, and parses its URL.
     ///
     /// - Parameter hasCache: Whether a cache will be consulted.
-    /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another
-    ///   scheme, and `.resourceUnavailable` if the request allows only cached responses and `hasCache` is false.
+    /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for a scheme other
+    ///   than http and https, and `.resourceUnavailable` if the request allows only cached responses and `hasCache` is
+    ///   false.
     static func address(of request: TransferRequest, hasCache: Bool) throws(URLError) -> HTTPAddress {
         switch request {
         case .prepared(let request): return request.address
@@ -216,7 +217,7 @@ package enum RequestRules {
             }
         }
         guard !address.hasUserInfo else {
-            // RFC 9110, section 4.2.4: libcurl would send them, and logs of the URL would contain them.
+            // libcurl would send the user information, and logs of the URL would contain it (RFC 9110, section 4.2.4).
             throw URLError(
                 .badURL, url: url,
                 "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "
@@ -225,13 +226,13 @@ package enum RequestRules {
         return address
     }
 
-    /// Whether sending a request with this method twice has the same effect as sending it once (RFC 9110, section
-    /// 9.2.2).
+    /// Returns whether sending a request with this method twice has the same effect as sending it once (RFC 9110,
+    /// section 9.2.2).
     package static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
     }
 
-    /// Whether a request with this method only reads (RFC 9110, section 9.2.1).
+    /// Returns whether a request with this method only reads (RFC 9110, section 9.2.1).
     package static func isSafe(_ method: String) -> Bool {
         switch method {
         case "GET", "HEAD", "OPTIONS", "TRACE": true

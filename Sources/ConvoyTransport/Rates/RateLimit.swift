@@ -13,8 +13,9 @@ import Synchronization
 /// ```
 ///
 /// If several limits apply to a transfer, all of them count its bytes, so the strictest one determines the speed.
-/// Transfers waiting at a limit take turns of a hundredth of a second, and at least one block, so that none starves. No
-/// thread blocks: bytes that may not be received yet stay with the server, by the flow control of TCP and HTTP/2.
+/// Transfers waiting at a limit take turns, each of a hundredth of a second and at least one block, so that none
+/// starves. No thread blocks: bytes that may not be received yet stay with the server, by the flow control of TCP and
+/// HTTP/2.
 ///
 /// Bytes are counted before decoding. Heads, TLS overhead and cached bodies are not counted. The average rate is exact
 /// after the first moments: up to an eighth of a second can be saved up, and the last block, of at most 16 KiB, may
@@ -167,7 +168,7 @@ public final class RateLimit: Sendable {
 }
 
 extension RateLimit: Hashable {
-    /// Whether both are the same object.
+    /// Returns whether both are the same object.
     public static func == (left: RateLimit, right: RateLimit) -> Bool { left === right }
 
     /// Hashes the identity of the object.
@@ -186,7 +187,7 @@ final class RateWaiter: @unchecked Sendable {
     @exclusivity(unchecked) var place: Int?
     /// The number of bytes that the transfer needs to continue.
     @exclusivity(unchecked) var needed = 0.0
-    /// The number of bytes that may pass without another request.
+    /// The number of bytes that may pass before the next request.
     @exclusivity(unchecked) var granted = 0.0
     /// The `rateNumber` of the limit at the time of the grant, which a change invalidates.
     @exclusivity(unchecked) var rateNumber: UInt64 = 0
@@ -195,7 +196,7 @@ final class RateWaiter: @unchecked Sendable {
     @exclusivity(unchecked) private var timer: RunLoopTimer?
 
     /// - Parameters:
-    ///   - thread: The transfer's thread, on which everything is called except for the state guarded by the lock.
+    ///   - thread: The transfer's thread, on which all members are used, except those guarded by the limit's lock.
     ///   - proceed: Called on the thread when there are enough bytes to continue.
     init(at limit: RateLimit, thread: NetworkThread, proceed: @escaping @Sendable () -> Void) {
         self.limit = limit
@@ -294,13 +295,13 @@ struct TokenBucket {
         balance = wasLimited ? min(balance, burst) : burst
     }
 
-    /// Whether a block may pass.
+    /// Returns whether a block may pass.
     mutating func isOpen(at now: MonotonicTime) -> Bool {
         fill(at: now)
         return rate == nil || balance > 0
     }
 
-    /// Whether enough bytes for a turn have been saved up.
+    /// Returns whether enough bytes for a turn have been saved up.
     mutating func hasTurn(at now: MonotonicTime) -> Bool {
         guard let rate else { return true }
         fill(at: now)

@@ -1,6 +1,6 @@
 /// A throttle that applies rate limits to one direction of a transfer. Used on the network thread only.
 ///
-/// It queues at the limits one after another, keeping the grant of one while it waits at the next.
+/// It waits at the limits one after the other, keeping the grants of earlier limits while it waits at the next.
 final class TransferThrottle: @unchecked Sendable {
     @exclusivity(unchecked) private var waiters: [RateWaiter] = []
     /// Whether the transfer is waiting in the queue of a limit.

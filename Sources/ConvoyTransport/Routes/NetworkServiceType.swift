@@ -65,9 +65,9 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
         var priority = priority
         let size = socklen_t(MemoryLayout<Int32>.size)
         if family == AF_INET6 { setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_TCLASS, &byte, size) }
-        // Also set this for an IPv6 socket, which may carry IPv4.
+        // Set this option even for an IPv6 socket, which may carry IPv4.
         setsockopt(descriptor, Int32(IPPROTO_IP), IP_TOS, &byte, size)
-        // Set this last, because the previous call also sets a priority.
+        // Set this option last, because the previous call also sets a priority.
         setsockopt(descriptor, SOL_SOCKET, SO_PRIORITY, &priority, size)
     }
 }

@@ -14,8 +14,8 @@ public struct Proxy: Sendable, Hashable {
         case http
         /// HTTP over TLS. `ConnectionConfiguration.proxySecurityPolicy` determines trust.
         case https
-        /// SOCKS 5 with name resolution by the proxy: `socks5h` in curl. The recommended kind for SOCKS, because no
-        /// local name server learns the host.
+        /// SOCKS 5 with name resolution by the proxy: `socks5h` in curl. This kind is recommended for SOCKS, because
+        /// the host is not sent to a local name server.
         case socks5
         /// SOCKS 5 with local name resolution: `socks5` in curl.
         case socks5ResolvingHere
@@ -89,8 +89,8 @@ public struct Proxy: Sendable, Hashable {
     /// The scheme defaults to `http`. The user and the password may be percent-encoded. `socks5://` resolves names
     /// locally; with `socks5h://`, the proxy resolves them. A path is ignored.
     ///
-    /// - Throws: `URLError.badURL` if the text is not a URL, and `.unsupportedURL` for another scheme and for SOCKS
-    ///   over a Unix socket. The errors do not repeat the text, which may contain a password.
+    /// - Throws: `URLError.badURL` if the text is not a URL, and `.unsupportedURL` for an unsupported scheme and for
+    ///   SOCKS over a Unix socket. The errors do not repeat the text, which may contain a password.
     public init(_ text: String) throws(URLError) {
         let parts = try Self.parts(of: text)
         try self.init(parts.kind, parts.host, parts.port, parts.credential)
@@ -145,7 +145,7 @@ extension Proxy {
 
     /// Returns the parts of a proxy URL, parsed by libcurl with its defaults.
     static func parts(of text: String) throws(URLError) -> Parts {
-        // libcurl would guess another scheme for a host such as `ftp.example.com`, and then reject it.
+        // libcurl would guess a different scheme for a host such as `ftp.example.com`, and then reject it.
         let address = text.contains("://") ? text : "http://\(text)"
         guard !address.utf8.contains(0), let url = curl_url() else {
             throw URLError(.badURL, url: nil, "The proxy URL is invalid.")
@@ -228,7 +228,8 @@ public struct ProxyCredential: Sendable, Hashable {
         self.password = password
     }
 
-    /// Whether both have the same bytes. (`==` of `String` treats some strings as equal that proxies distinguish.)
+    /// Returns whether both have the same bytes. (`==` of `String` treats some strings as equal that proxies
+    /// distinguish.)
     public static func == (one: ProxyCredential, other: ProxyCredential) -> Bool {
         one.user.isExactly(other.user) && one.password.isExactly(other.password)
     }

@@ -43,8 +43,8 @@ public enum ProxySelection: Sendable, Hashable {
 /// The proxies specified by environment variables, by libcurl's rules.
 ///
 /// `http_proxy` is read only in lowercase, because web servers pass a client's `Proxy` field to programs as
-/// `HTTP_PROXY`. For https, `https_proxy` and `HTTPS_PROXY` are used, then for both schemes `all_proxy` and
-/// `ALL_PROXY`. `no_proxy`, or else `NO_PROXY`, lists the exceptions. Empty variables are ignored.
+/// `HTTP_PROXY`. `https_proxy` and `HTTPS_PROXY` apply to https. `all_proxy` and `ALL_PROXY` apply to both schemes if
+/// no other variable does. `no_proxy`, or else `NO_PROXY`, lists the exceptions. Empty variables are ignored.
 enum EnvironmentProxies {
     /// Returns the proxy for a host; nil for none.
     ///
@@ -88,7 +88,7 @@ enum EnvironmentProxies {
     }
 }
 
-/// The hosts that are accessed without a proxy: the patterns of `no_proxy`, matched as in libcurl.
+/// The hosts that are accessed without a proxy: the patterns of `no_proxy`, matched as libcurl matches them.
 ///
 /// Patterns are separated by commas or whitespace. `*` alone matches every host. A name matches itself and its
 /// subdomains, ignoring case and a dot before or after it. An address matches itself, or its network if it has a suffix

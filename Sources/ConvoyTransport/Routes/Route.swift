@@ -68,8 +68,8 @@ final class Route: @unchecked Sendable {
         return place.hasSuffix(":") ? "\(place)\(target.port)" : String(place)
     }
 
-    /// Whether libcurl assigns a scope to the address that is connected to, which leaves no room for a key's number.
-    /// (Zones follow a percent sign: RFC 6874.)
+    /// Returns whether libcurl assigns a scope to the address that is connected to, which leaves no room for a key's
+    /// number. (Zones follow a percent sign: RFC 6874.)
     func isScoped(_ target: Target) -> Bool {
         guard let proxy else { return target.zone != nil }
         return proxy.host.contains("%")
@@ -106,7 +106,7 @@ final class ConnectionKey: Sendable {
     let number: Int
 
     private init() {
-        // Above all interface numbers, and below the maximum scope number.
+        // The number is above all interface numbers, and below the maximum scope number.
         number = Self.first + Self.count.add(1, ordering: .relaxed).newValue % Self.first
     }
 
@@ -216,7 +216,7 @@ struct UnixSocket: Sendable, Hashable {
     /// The size of `sun_path`, minus a zero byte before or after.
     private static let limit = 107
 
-    /// Returns the reason why connecting failed. libcurl's own text has the host and the port of the URL.
+    /// Returns the reason why connecting failed. libcurl's own text names the host and the port of the URL.
     func failureText(_ systemError: Int32) -> String {
         let reason = systemError == 0 ? "" : ": " + String(cString: strerror(systemError))
         return "Cannot connect to the Unix socket \(isAbstract ? "@" : "")\(name)\(reason)."

@@ -47,7 +47,7 @@ package struct RoutingConfiguration: Sendable, Hashable {
     private final class Storage: Sendable {
         let settings: RoutingSettings
         let isDirect: Bool
-        /// Whether there is neither a Unix socket nor an override.
+        /// Whether the settings contain neither a Unix socket nor an override.
         let isByName: Bool
         /// The last route, because most requests use the same one.
         private let last = Locked<Route?>(nil)

@@ -85,7 +85,7 @@ package enum CompletionOutbox {
         if let turn = DeferredWakeups.current { turn.note(share) } else { submit(share) }
     }
 
-    /// The blocks of a lane up to a number.
+    /// The blocks of a lane up to a given number.
     struct BacklogSegment {
         let lane: QueueBacklog
         let queue: DispatchQueue

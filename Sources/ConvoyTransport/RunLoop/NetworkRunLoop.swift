@@ -11,8 +11,8 @@ package protocol FileEventHandler: AnyObject {
 /// A run loop for one thread, which handles file descriptors, timers, and blocks from other threads.
 ///
 /// On Linux, Foundation's `RunLoop` cannot watch a socket, is not woken by `perform` and leaks its timers. This class
-/// provides only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread, everything else
-/// only from the thread that called `run()`.
+/// provides only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread. All other
+/// members can be used only on the thread that called `run()`.
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
@@ -35,7 +35,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var idleSpin = IdleSpin()
-    /// Whether work was passed to another thread in this turn, which will respond soon.
+    /// Whether work was passed in this turn to another thread, which is expected to respond soon.
     @exclusivity(unchecked) private var expectsAnswer = false
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [LoopTask] = []
@@ -222,7 +222,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     }
 }
 
-/// A task that can be passed to another thread without a closure.
+/// A task that can be passed to another thread without allocating a closure.
 package protocol HandoverTask: AnyObject, Sendable {
     func runHandedOver()
 }
