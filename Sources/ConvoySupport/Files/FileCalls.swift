@@ -20,7 +20,7 @@ package struct FileCalls: Sendable {
     package var duplicate: @Sendable (_ descriptor: Int32) -> Int32 = { fcntl($0, F_DUPFD_CLOEXEC, 0) }
     package var close: @Sendable (_ descriptor: Int32) -> Int32 = { Glibc.close($0) }
     package var rename: @Sendable (_ path: String, _ newPath: String) -> Int32 = { Glibc.rename($0, $1) }
-    /// Like `rename`, but fails with `EEXIST` if the new name already exists.
+    /// Renames a file like `rename`, but fails with `EEXIST` if the new name already exists.
     package var renameWithoutReplacing: @Sendable (_ path: String, _ newPath: String) -> Int32 = {
         cepoll_rename_without_replacing($0, $1)
     }
@@ -60,7 +60,7 @@ package struct SystemError: Error, Hashable, Sendable {
     /// The `errno` of the call.
     package let code: Int32
 
-    /// - Parameter code: the `errno`; by default, that of this thread's last failed system call.
+    /// - Parameter code: the `errno`; by default, the one of this thread's last failed system call.
     package init(code: Int32 = errno) { self.code = code }
 
     /// Whether the process or the system has run out of file descriptors.
@@ -136,7 +136,8 @@ package enum FileSystem {
     /// program or machine.
     package static func isLocal(_ descriptor: Int32) -> Bool { local.contains(type(of: descriptor)) }
 
-    /// Returns whether reserving space is cheap. In-memory file systems fill the reserved space with zeros.
+    /// Returns whether reserving space is cheap. It is expensive on in-memory file systems, which fill the space with
+    /// zeros.
     package static func reserves(_ descriptor: Int32) -> Bool {
         let type = type(of: descriptor)
         return local.contains(type) && type != tmpfs && type != ramfs
@@ -164,7 +165,8 @@ package enum FileSystem {
     private static let tmpfs: UInt64 = 0x0102_1994
     private static let ramfs: UInt64 = 0x8584_58F6
 
-    /// The magic numbers of `statfs(2)`: ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS, ZFS, bcachefs.
+    /// The magic numbers of local file systems in `statfs(2)`: ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS,
+    /// ZFS, bcachefs.
     private static let local: Set<UInt64> = [
         0xEF53, 0x5846_5342, 0x9123_683E, tmpfs, ramfs, 0x794C_7630, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E,
     ]

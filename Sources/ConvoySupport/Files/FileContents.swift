@@ -42,8 +42,8 @@ package enum FileContents {
 package enum PathText {
     private static let slash = UInt8(ascii: "/")
 
-    /// Returns the components of a path, including empty ones. Splits bytes: to Swift, a slash followed by a combining
-    /// accent is a different `Character`, but the system and servers still treat it as a slash.
+    /// Returns the components of a path, including empty ones. The path is split as bytes: Swift treats a slash
+    /// followed by a combining accent as a different `Character`, but the system and servers still treat it as a slash.
     package static func components(of path: String) -> [String] {
         path.utf8.split(separator: slash, omittingEmptySubsequences: false).map { String(decoding: $0, as: UTF8.self) }
     }

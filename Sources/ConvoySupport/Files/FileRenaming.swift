@@ -82,7 +82,7 @@ package struct FileWritingError: Error, Equatable {
         case exists
         /// The partial file exists and must not be replaced.
         case partialExists
-        /// The partial file is used by another writer, or is not a regular file of the current user.
+        /// The partial file is in use by another writer, or is not a regular file of the current user.
         case partialIsShared
         case cannotCreate
         case cannotWrite

@@ -17,7 +17,7 @@ package final class FileWriter {
     private var target: String
     private let replaces: Bool
     private let mode: mode_t
-    /// Whether the partial file must be newly created with exactly this mode, regardless of the umask, and synchronized
+    /// Whether the partial file must be newly created with exactly mode 0600, regardless of the umask, and synchronized
     /// before the rename.
     private let isPrivate: Bool
     private let calls: FileCalls

@@ -6,7 +6,7 @@ import Foundation
 /// New files are created exclusively, with mode 0600 from the start, regardless of the process's umask. An existing
 /// file is checked through its descriptor before it is read: it must be a regular file of the current user or root,
 /// have a single name, and not be writable by others. Links are not followed unless the caller resolves them first with
-/// ``target(of:)``. This allows users to keep a file on another disk, but prevents other users from redirecting it.
+/// ``target(of:)``. Users can therefore keep a file on a different disk, but other users cannot redirect it.
 package enum PrivateFile {
     /// The reason a file or a directory cannot be used.
     package enum Failure: Error, Hashable, Sendable {
@@ -73,7 +73,7 @@ package enum PrivateFile {
             descriptor = calls.open(path, flags | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         } while descriptor < 0 && errno == EINTR
         guard descriptor >= 0 else { throw .system(SystemError()) }
-        // The umask can have removed permissions that the owner needs.
+        // The umask may have removed permissions that the owner needs.
         guard calls.setMode(descriptor, mode) == 0 else {
             let error = SystemError()
             _ = calls.close(descriptor)
@@ -192,7 +192,7 @@ package enum PrivateFile {
 
 /// The reason a file or a directory cannot be trusted: another user may have prepared it, or can change it.
 package enum PrivateFileProblem: Error, Hashable, Sendable {
-    /// The file belongs to a user other than the current one and root.
+    /// The file belongs to neither the current user nor root.
     case otherOwner(UInt32)
     /// The group or all users can write to the file.
     case writableByOthers(mode: UInt32)

@@ -2,7 +2,7 @@ import Foundation
 
 /// The URL of a request that needs cookies, or whose response sets cookies, split as libcurl splits it.
 package struct CookieTarget: Sendable {
-    /// The host, in any case, with or without brackets.
+    /// The host, in upper or lower case, with or without brackets.
     package let host: String
     /// The path, without the query.
     package let path: String
@@ -16,7 +16,7 @@ package struct CookieTarget: Sendable {
     }
 }
 
-/// Stores cookies on behalf of the transport. Members must not block unless their documentation says otherwise.
+/// A store of cookies for the transport. Members must not block unless their documentation says otherwise.
 package protocol CookieStorage: AnyObject, Sendable {
     /// Whether the store contains no cookies, so that requests can skip the lookup.
     var isEmpty: Bool { get }
@@ -30,7 +30,7 @@ package protocol CookieStorage: AnyObject, Sendable {
     /// thousands, and they are parsed on the network thread.
     var fieldLimit: Int { get }
 
-    /// Returns the value of the `Cookie` field for a request, or nil if no cookie matches.
+    /// Returns the value of the `Cookie` field for a request, or nil if no cookie matches the request.
     ///
     /// - Parameters:
     ///   - site: the site that makes the request, `URLRequest.mainDocumentURL`; nil for the server's own site.

@@ -1,8 +1,8 @@
 import Foundation
 
-/// The syntax rules of RFC 9110 for text in messages.
+/// The syntax rules of RFC 9110 for strings in messages.
 @usableFromInline package enum HTTPSyntax {
-    /// Returns whether the text is a token (section 5.6.2): one or more ASCII characters, without separators or spaces.
+    /// Returns whether a string is a token (section 5.6.2): one or more ASCII characters, without separators or spaces.
     package static func isToken(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { isToken($0) }
@@ -12,7 +12,7 @@ import Foundation
         !bytes.isEmpty && bytes.allSatisfy(isTokenByte)
     }
 
-    /// Returns whether the text is a valid field value (section 5.5): no control characters except tabs. Bytes above
+    /// Returns whether a string is a valid field value (section 5.5): no control characters except tabs. Bytes above
     /// ASCII are allowed as `obs-text`.
     package static func isFieldValue(_ text: String) -> Bool {
         var text = text
@@ -47,7 +47,7 @@ import Foundation
         byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 
-    /// Returns the text without leading and trailing optional whitespace.
+    /// Returns the string without leading and trailing optional whitespace.
     package static func trimmed(_ text: Substring) -> Substring {
         Substring(ASCII.trimmed(text.utf8, blank: isOptionalWhitespace))
     }
@@ -57,7 +57,7 @@ import Foundation
 extension HTTPSyntax {
     /// Reads a quoted string, removing its quotes and escapes.
     ///
-    /// - Parameter rest: begins with the opening quote. On return, it begins after the closing quote.
+    /// - Parameter rest: the bytes from the opening quote on. On return, the bytes after the closing quote.
     /// - Returns: the text, and whether the string is closed. An unclosed string extends to the end.
     @inlinable package static func quotedString<Bytes: Collection<UInt8>>(
         _ rest: inout Bytes
@@ -106,8 +106,8 @@ package enum ConvoyVersion {
 
 /// The default `User-Agent`.
 package enum UserAgent {
-    /// `<program>/<version> (Linux)`, ASCII only. It does not include the system's version, which would help
-    /// fingerprint a machine, and it is short because libcurl formats each request's head byte by byte.
+    /// The value `<program>/<version> (Linux)`, in ASCII only. It omits the system's version, which would help
+    /// fingerprint a machine. It is short because libcurl formats each request's head byte by byte.
     package static let standard: String = {
         let bundle = Bundle.main.infoDictionary ?? [:]
         let name = (bundle["CFBundleExecutable"] as? String) ?? ProcessInfo.processInfo.processName

@@ -20,13 +20,13 @@ package struct Identity: Sendable, Hashable {
     package var isEmpty: Bool { bytes.isEmpty }
 
     /// - Parameters:
-    ///   - name: set by the program. It replaces the credentials and cookies, so that renewing a token does not change
-    ///     the identity.
-    ///   - credential: sent with the request.
+    ///   - name: the name that the program sets. It replaces the credentials and cookies, so that renewing a token does
+    ///     not change the identity.
+    ///   - credential: the credential sent with the request.
     ///   - secrets: the request's own secret header fields.
-    ///   - cookieStore: identifies the shared cookie store; nil if the request uses no store or a private one.
-    ///   - certificate: identifies the client's certificate; nil if no certificate is presented.
-    ///   - policy: identifies the security policy of the host; nil for the default policy.
+    ///   - cookieStore: the identifier of the shared cookie store; nil if the request uses no store or a private one.
+    ///   - certificate: the identifier of the client's certificate; nil if no certificate is presented.
+    ///   - policy: the identifier of the host's security policy; nil for the default policy.
     ///   - host: the value of `Host`, if it differs from the URL's host.
     ///   - place: the destination, if it differs from the URL's host.
     package init(
@@ -72,7 +72,7 @@ package struct Identity: Sendable, Hashable {
     }
 }
 
-/// Text that is compared by its bytes.
+/// A string that is compared by its bytes.
 ///
 /// `==` of `String` uses Unicode equivalence: a precomposed letter equals the letter followed by a combining accent. To
 /// a server, these are two different users or keys.

@@ -1,9 +1,9 @@
-/// A cache of responses (RFC 9111), as the transport uses it for each hop of a request. No member blocks.
+/// A cache of responses (RFC 9111), used by the transport for each hop of a request. No member blocks.
 package protocol ResponseCache: AnyObject, Sendable {
     /// Begins the exchange of a request.
     func begin(_ request: CacheRequest) -> any ResponseCacheExchange
 
-    /// Random text that makes digests of secrets useless in other caches. It is stored along with the responses.
+    /// A random string that makes digests of secrets useless in other caches. It is stored along with the responses.
     var salt: String { get }
 }
 
@@ -17,7 +17,7 @@ package protocol ResponseCacheExchange: AnyObject, Sendable {
     func lookUpInFiles(_ then: @escaping @Sendable (CacheAnswer) -> Void)
 
     /// Records that the request is about to be sent. The age of the response is measured from this time (RFC 9111,
-    /// section 4.2.3). Without this call, it is measured from the response.
+    /// section 4.2.3). Without this call, the age is measured from the response.
     func willSend()
 
     /// Whether ``receive(_:)`` must be called even for a head without caching fields, because stored responses may be
@@ -31,11 +31,11 @@ package protocol ResponseCacheExchange: AnyObject, Sendable {
     /// Reports that the transfer has failed. Returns a stale response that may be served instead, if any.
     func failed() -> (any ServableResponse)?
 
-    /// Cancels the exchange. Called only if it has not ended otherwise.
+    /// Cancels the exchange. Called only if the exchange has not ended otherwise.
     func cancel()
 }
 
-/// Receives the body of a response that is being stored. Calls must not overlap.
+/// A writer for the body of a response that is being stored. Calls must not overlap.
 package protocol ResponseCacheWriter: AnyObject, Sendable {
     /// Whether the body is still being stored. False after the writer has given up because the body is too large or the
     /// disk too slow.
@@ -85,12 +85,12 @@ package struct CacheRequest: Sendable {
     package let hasBody: Bool
 
     /// - Parameters:
-    ///   - method: case-sensitive.
+    ///   - method: the method, which is case-sensitive.
     ///   - address: the absolute URL of the hop, in any spelling, with or without a fragment.
     ///   - fields: all fields that are sent, in order, including those that the engine adds. Responses can vary by any
     ///     of them.
-    ///   - policy: how stored responses may be used.
-    ///   - partition: opaque. Responses stored in one partition are never served to another.
+    ///   - policy: the permitted use of stored responses.
+    ///   - partition: an opaque identifier. Responses stored in one partition are never served to another.
     ///   - hasBody: whether the request has a body. If so, its response is neither stored nor served from the cache.
     package init(
         method: String, address: String, fields: [(name: String, value: String)], policy: CachePolicy,
@@ -119,7 +119,7 @@ package enum CachePolicy: Sendable, Hashable {
     case storedOnly
 }
 
-/// The status code and fields of a response, as text that preserves all bytes.
+/// The status code and fields of a response, as strings that preserve all bytes.
 package struct CachedHead: Sendable {
     package let statusCode: Int
     package let fields: [(name: String, value: String)]

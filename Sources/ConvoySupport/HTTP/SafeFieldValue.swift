@@ -18,7 +18,7 @@ package struct SafeFieldValue: Hashable, Sendable {
 
     // MARK: As text
 
-    /// The value as text, for storage and for the fields of a `URLRequest`.
+    /// The value as a string, for storage and for the fields of a `URLRequest`.
     ///
     /// Each byte that is not valid UTF-8 becomes a private-use character from U+10FE80 to U+10FEFF. The bytes of these
     /// characters themselves are escaped in the same way. ``bytes(of:)`` reverses this.

@@ -1,6 +1,7 @@
-/// Texts for status codes.
+/// Strings that describe status codes.
 package enum StatusText {
-    /// Returns the reason phrase of a code in RFC 9110, section 15, or IANA's registry, or an empty string.
+    /// Returns the reason phrase of a status code from RFC 9110, section 15, or IANA's registry, or an empty string for
+    /// any other code.
     package static func reasonPhrase(_ code: Int) -> String {
         switch code {
         case 100: "Continue"
@@ -68,11 +69,11 @@ package enum StatusText {
         }
     }
 
-    /// Returns the text of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which is part of AFNetworking's
-    /// error messages.
+    /// Returns the same string as Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which is part of
+    /// AFNetworking's error messages.
     ///
     /// Foundation on Linux returns different strings ("Not Found" instead of "not found"). If Apple has only a generic
-    /// text for a status ("client error"), this returns the reason phrase.
+    /// string for a status ("client error"), this method returns the reason phrase.
     package static func localizedString(_ code: Int) -> String {
         switch code {
         case 100: "continue"

@@ -41,7 +41,8 @@ package enum ErrorDescription {
         return "At \(place.isEmpty ? "the root" : place): \(what ?? context.debugDescription)"
     }
 
-    /// Describes an error of any type, with its URL, as the reason for another error: one sentence without secrets.
+    /// Returns a one-sentence description of an error of any type, with its URL but without secrets, for use as the
+    /// reason in another error.
     package static func reason(_ error: any Error) -> String {
         if let error = error as? DecodingError { return Redaction.text(text(of: error)) }
         let failure = error as NSError

@@ -1,8 +1,8 @@
 /// Removes secrets from URLs before they are printed: user information (RFC 3986, section 3.2.1), and the values of
 /// secret items in the query, the fragment and the path parameters.
 ///
-/// Works on bytes, because a combining accent after `@` or `=` must not hide the separator. Malformed URLs are
-/// supported too, as they can contain secrets: `http:/user:password@host`, `http:\\user:password@host`,
+/// Strings are processed as bytes, because a combining accent after `@` or `=` must not hide the separator. Malformed
+/// URLs, which can also contain secrets, are supported: `http:/user:password@host`, `http:\\user:password@host`,
 /// `user:password@host`.
 package enum Redaction {
     /// The replacement for a secret.
@@ -40,7 +40,7 @@ package enum Redaction {
         return endOfUserInfo(bytes[start...], last: bytes.lastIndex(of: UInt8(ascii: "@"))).map { start..<$0 }
     }
 
-    // MARK: Where a URL begins
+    // MARK: Start of a URL
 
     private static func string(_ bytes: some Collection<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
 
@@ -64,8 +64,8 @@ package enum Redaction {
         }
     }
 
-    /// Returns whether the text contains a character that can introduce a secret. Most strings do not, and need no
-    /// copy.
+    /// Returns whether the text contains a character that can introduce a secret. Most strings contain none and need
+    /// not be copied.
     private static func mayHaveSecrets(_ text: String) -> Bool {
         var previous: UInt8 = 0
         return text.utf8.contains { byte in
@@ -75,7 +75,7 @@ package enum Redaction {
         }
     }
 
-    /// Returns the index after the scheme and the slashes that follow it, or nil without a scheme.
+    /// Returns the index after the scheme and the slashes that follow it, or nil if the text has no scheme.
     private static func endOfScheme(_ text: ArraySlice<UInt8>) -> Int? {
         let name = text.prefix(while: ByteSet.scheme.contains)
         let hasColon = name.endIndex < text.endIndex && text[name.endIndex] == UInt8(ascii: ":")
@@ -110,8 +110,8 @@ package enum Redaction {
 
     // MARK: User information
 
-    /// Returns the index of the `@` that ends the user information in a string that begins with an authority, or nil
-    /// without user information.
+    /// Returns the index of the `@` that ends the user information in a string that begins with an authority, or nil if
+    /// the authority has no user information.
     ///
     /// - Parameter last: the index of the last `@` of the text; nil if it contains none.
     private static func endOfUserInfo(_ text: ArraySlice<UInt8>, last: Int?) -> Int? {
@@ -246,7 +246,7 @@ package enum URLUserInfo {
     }
 
     /// Returns the decoded user name and password, as bytes, or nil if the URL has no user information. The password is
-    /// nil without a colon.
+    /// nil if the user information contains no colon.
     package static func parts(of url: String) -> (user: [UInt8], password: [UInt8]?)? {
         guard let authority = URLParts(Array(url.utf8)[...]).authority, let at = authority.lastIndex(of: separator) else {
             return nil

@@ -9,7 +9,7 @@ package struct SecretClassifier: Sendable, Hashable {
 
     /// The header field names marked as secret by the user, as specified.
     private let fields: Set<String>
-    /// The item names that the user has set; nil for the standard names, so that copying is free.
+    /// The item names that the user has set; nil for the standard names, so that copying the classifier is free.
     private let items: ItemNames?
 
     /// - Parameters:
@@ -42,7 +42,7 @@ package struct SecretClassifier: Sendable, Hashable {
         !fields.isEmpty && fields.contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }
 
-    /// Returns whether the entire value of this field is a URL, which may be relative and may contain spaces.
+    /// Returns whether the entire value of the named field is a URL, which may be relative and may contain spaces.
     private static func isReference(_ name: String) -> Bool {
         ["location", "content-location", "referer", ":path"].contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }

@@ -3,7 +3,7 @@
 /// A name is split at characters that are neither letters nor digits, at digits, and at camel-case boundaries:
 /// `X-Api-Key`, `x_api_key` and `xApiKey` have the same parts. Non-ASCII letters count as letters.
 package enum SecretName {
-    /// The conclusion that a name allows about its value.
+    /// A conclusion about a value, drawn from its name.
     package enum Verdict: Sendable {
         /// The value is not secret.
         case harmless
@@ -13,7 +13,7 @@ package enum SecretName {
         case unlessPlain
         case secret
 
-        /// Returns whether a value under such a name is secret.
+        /// Returns whether a value is secret if its name has this verdict.
         func hides(_ value: some Collection<UInt8>) -> Bool {
             switch self {
             case .harmless: false
@@ -30,7 +30,7 @@ package enum SecretName {
     /// Returns the verdict on a name. Only the enabled ``standard`` words count; if `enabled` is nil, all words do.
     package static func verdict(on name: some Collection<UInt8>, _ enabled: Set<String>? = nil) -> Verdict {
         if let enabled, enabled.isEmpty { return .harmless }
-        // Truncate longer names: both ends are sufficient for a decision.
+        // Truncate long names, because both ends are sufficient for a decision.
         let bytes = name.count > 256 ? Array(name.prefix(128)) + Array(name.suffix(128)) : Array(name)
         let (parts, hasCamelCase) = parts(of: bytes, splitsCamelCase: true)
         guard let last = parts.last, !aboutSecrets.contains(last) else { return .harmless }
@@ -40,8 +40,8 @@ package enum SecretName {
         return self.verdict(on: self.parts(of: bytes, splitsCamelCase: false).parts, enabled)
     }
 
-    /// Returns whether a value is secret under any name: a JSON Web Token (RFC 7519), or a value as in an
-    /// `Authorization` field.
+    /// Returns whether a value is secret under any name: a JSON Web Token (RFC 7519), or a bearer token with the prefix
+    /// used in an `Authorization` field.
     package static func isTelling(_ value: some Collection<UInt8>) -> Bool {
         switch value.first {
         case UInt8(ascii: "e"): isWebToken(value)
@@ -168,9 +168,9 @@ package enum SecretName {
         enum Place: Sendable { case anywhere, last, alone }
         var place = Place.anywhere
         var verdict = Verdict.secret
-        /// Preceding parts that make the word harmless.
+        /// The preceding parts that make the word harmless.
         var harmlessAfter: Set<String> = []
-        /// Preceding parts that make the word secret if its position alone does not.
+        /// The preceding parts that make the word secret if its position alone does not.
         var tellingAfter: Set<String> = []
 
         func applies(at index: Int, of count: Int, after before: String?) -> Bool {

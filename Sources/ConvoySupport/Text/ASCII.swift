@@ -22,7 +22,7 @@
         one.count == other.count && zip(one, other).allSatisfy { lowercased($0) == lowercased($1) }
     }
 
-    /// Returns the bytes without leading and trailing blanks.
+    /// Returns the bytes without leading and trailing whitespace.
     @inlinable package static func trimmed<Bytes: BidirectionalCollection<UInt8>>(
         _ bytes: Bytes, blank isBlank: (UInt8) -> Bool = isWhitespace
     ) -> Bytes.SubSequence {
@@ -32,7 +32,7 @@
         return rest
     }
 
-    /// Decodes text from the network as UTF-8 if it is valid, and as Latin-1 otherwise, which can decode any bytes.
+    /// Decodes text from the network as UTF-8 if it is valid, and otherwise as Latin-1, in which all bytes are valid.
     package static func text(_ bytes: ArraySlice<UInt8>) -> String {
         String(validating: bytes, as: UTF8.self)
             ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))

@@ -12,7 +12,7 @@ package struct Charset: Sendable {
 
     /// The name, for use in messages.
     package let name: String
-    /// The nearest Foundation encoding; nil without an equivalent.
+    /// The nearest Foundation encoding; nil if none is equivalent.
     package let encoding: String.Encoding?
     private let decoder: Decoder
 
@@ -47,7 +47,7 @@ package struct Charset: Sendable {
         .utf32LittleEndian: "UTF-32LE",
     ]
 
-    /// Creates the charset for a label, in any case, with or without quotes. Returns nil if the label is unknown.
+    /// Creates the charset for a case-insensitive label, with or without quotes. Returns nil if the label is unknown.
     ///
     /// Labels from the WHATWG Encoding Standard take precedence. All others are iconv names.
     package init?(named label: String) {
@@ -111,18 +111,18 @@ package struct Charset: Sendable {
 // MARK: The charset of a body
 
 extension Charset {
-    /// Returns the charset of text: determined by its byte-order mark, or else by the label, or else the fallback
+    /// Returns the charset of text, determined by its byte-order mark, or else by the label, or else by the fallback
     /// (WHATWG, Encoding, section 6).
     ///
     /// - Parameters:
     ///   - label: the `charset` of the response, if any.
-    ///   - fallback: the charset if there is neither a mark nor a known label.
+    ///   - fallback: the charset to use if the text has no byte-order mark and the label is missing or unknown.
     package static func ofText(_ data: Data, label: String?, otherwise fallback: Charset = .utf8) -> Charset {
         unicodeMark(of: data) ?? labelled(label) ?? fallback
     }
 
-    /// Returns the charset of JSON: UTF-8, or UTF-16 or UTF-32 if the bytes show it, regardless of the label (RFC 8259,
-    /// section 11). The label is used only for bytes that are not valid UTF-8.
+    /// Returns the charset of JSON: UTF-8, or UTF-16 or UTF-32 if the bytes indicate it, regardless of the label (RFC
+    /// 8259, section 11). The label is used only for bytes that are not valid UTF-8.
     ///
     /// - Parameters: see ``ofText(_:label:otherwise:)``.
     package static func ofJSON(_ data: Data, label: String?, otherwise fallback: Charset = .utf8) -> Charset {
@@ -141,8 +141,8 @@ extension Charset {
         return Charset(named: label)
     }
 
-    /// Returns the charset indicated by a byte-order mark, or nil without a mark. The little-endian mark of UTF-32
-    /// begins with that of UTF-16.
+    /// Returns the charset indicated by a byte-order mark, or nil if the data has none. The little-endian mark of
+    /// UTF-32 begins with that of UTF-16.
     package static func unicodeMark(of data: Data) -> Charset? {
         guard let first = data.first, first == 0xEF || first >= 0xFE || first == 0 else { return nil }
         let head = Array(data.prefix(4))

@@ -35,7 +35,7 @@ package enum DateText {
 struct UTCFields {
     private var fields: tm
 
-    /// 0001-01-01 to 9999-12-31, the range that all formats support.
+    /// The times from 0001-01-01 to 9999-12-31, the range that all formats support.
     static let seconds: Range<Int64> = -62_135_596_800..<253_402_300_800
 
     /// Computes the fields of a time, in seconds since 1970.

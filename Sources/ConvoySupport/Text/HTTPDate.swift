@@ -76,7 +76,7 @@ package enum HTTPDate {
             let day = number(day, digits: 1...2), (1...31).contains(day),
             let hour = number(time[0], digits: 2...2), hour <= 23,
             let minute = number(time[1], digits: 2...2), minute <= 59,
-            // 60 is a leap second.
+            // A value of 60 denotes a leap second.
             let second = number(time[2], digits: 2...2), second <= 60,
             let number = number(year, digits: year.count == 2 ? 2...2 : 4...4)
         else { return nil }
@@ -89,7 +89,7 @@ package enum HTTPDate {
 
     // MARK: Two-digit years
 
-    /// Returns the latest time, not after the limit, in a year that ends in these two digits.
+    /// Returns the latest time, not after the limit, in a year that ends in the given two digits.
     private static func latest(
         _ digits: Int32, before limit: (time: Int64, year: Int32), _ inYear: (Int32) -> Int64?
     ) -> Int64? {
@@ -100,13 +100,13 @@ package enum HTTPDate {
         return nil
     }
 
-    /// Returns the time fifty years from now. A two-digit year that would be later is in the previous century.
+    /// Returns the time fifty years from now. A two-digit year after that time belongs to the previous century.
     private static func limit(_ now: Int64) -> (time: Int64, year: Int32) {
         guard let fields = UTCFields(min(max(now, 0), lastSecond)) else { return (0, 2020) }
         return (fields.adding(years: 50), Int32(fields.year + 50))
     }
 
-    // MARK: As it is written
+    // MARK: IMF-fixdate
 
     /// Parses the exact IMF-fixdate format, which nearly all dates have; nil for other text.
     private static func fixdate(_ text: String) -> Int64? {

@@ -12,8 +12,8 @@ enum Iconv {
     /// Decodes bytes in a charset. Returns nil if the system does not support the charset, or if the bytes are invalid
     /// or incomplete.
     ///
-    /// - Parameter recover: called with the remaining bytes where iconv rejects them. Returns the text for the first of
-    ///   these bytes and the number of bytes used; nil if they are invalid.
+    /// - Parameter recover: called with the remaining bytes when iconv rejects them. It returns the text for the first
+    ///   of these bytes and the number of bytes used, or nil if they are invalid.
     static func text(
         of data: Data, named name: String, recover: (UnsafeRawBufferPointer) -> (text: String, length: Int)? = { _ in nil }
     ) -> String? {
@@ -33,7 +33,7 @@ enum Iconv {
                 input = input?.advanced(by: recovered.length)
                 left -= recovered.length
             }
-            // Write a letter that some charsets hold back in case a combining accent follows.
+            // Flush the letter that some charsets hold back in case a combining accent follows.
             return append(to: &output) { iconv(converter, nil, nil, $0, $1) }
         }
         return isComplete ? String(validating: output, as: UTF8.self) : nil

@@ -5,7 +5,7 @@ import Foundation
 /// Both use JIS X 0208 with the NEC and IBM extensions. iconv supports these extensions only in its Shift_JIS (CP932),
 /// which numbers the same characters differently.
 enum JapaneseText {
-    /// Collects text as Shift_JIS.
+    /// A builder that collects text as Shift_JIS.
     private struct Builder {
         private var text = ""
         private var shiftJIS: [UInt8] = []

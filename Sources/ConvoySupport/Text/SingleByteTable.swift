@@ -2,7 +2,7 @@ import Foundation
 
 /// A single-byte encoding, as the WHATWG Encoding Standard defines it (section 9).
 ///
-/// Most of the characters come from iconv. Decoding with a table avoids iconv's composition of letters and accents.
+/// Most characters are obtained from iconv. Decoding with a table avoids iconv's composition of letters and accents.
 struct SingleByteTable: Sendable {
     /// The characters for the bytes from 0x80 on; nil for an invalid byte.
     private let upper: [Unicode.Scalar?]

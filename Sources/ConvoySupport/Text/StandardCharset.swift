@@ -15,9 +15,9 @@ package struct StandardCharset: Sendable {
         case big5
         case eucJP
         case iso2022JP
-        /// The bytes from 0x80 on decode to U+F780 to U+F7FF (section 14.5).
+        /// The charset whose bytes from 0x80 on decode to U+F780 to U+F7FF (section 14.5).
         case userDefined
-        /// Never decoded: the bytes of these charsets can hide ASCII, for example markup (section 14.1).
+        /// A charset that is never decoded, because its bytes can hide ASCII, for example markup (section 14.1).
         case replacement
     }
 

@@ -25,7 +25,7 @@
             if elements.capacity <= 1024 { while elements.popLast() != nil {} } else { elements = [] }
             head = 0
         } else if head >= 64, head >= count {
-            // Moves at most as many elements as have been removed since the last compaction.
+            // This moves at most as many elements as have been removed since the last compaction.
             if elements.capacity > 8 * count { elements = Array(elements[head...]) } else { elements.removeFirst(head) }
             head = 0
         }

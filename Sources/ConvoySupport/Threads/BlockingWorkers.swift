@@ -13,7 +13,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     /// half of it in the kernel.
     package static let shared = BlockingWorkers(limit: 1024)
 
-    /// A job, and its handle if the caller may abandon it.
+    /// A job and, if the caller may abandon it, its handle.
     private struct Entry {
         let job: Job
         let call: BlockingCall?
@@ -56,7 +56,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     package func perform(_ job: @escaping Job) { append(Entry(job: job, call: nil)) }
 
     /// Runs a job that may never return. If `call` is abandoned before the job begins, the job does not run. Otherwise
-    /// the job must end by calling `call.finish()`, to learn whether its result is still needed.
+    /// the job must end by calling `call.finish()`, which returns whether its result is still needed.
     package func perform(_ call: BlockingCall, _ job: @escaping Job) { append(Entry(job: job, call: call)) }
 
     /// Stops counting the thread of an abandoned call, and starts another thread if needed. The old thread ends when
@@ -78,7 +78,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         #if DEBUG
         if let threads = Simulation.threads {
             guard let call = entry.call else { return threads.perform(entry.job) }
-            // The call can be abandoned before or after it begins.
+            // The caller can abandon the call before or after it begins.
             return threads.perform { if call.begin() { Simulation.threads?.perform(entry.job) } }
         }
         #endif
@@ -162,9 +162,9 @@ package final class BlockingCall: Sendable {
         case running
         /// The code has returned, and its caller receives the result.
         case finished
-        /// Abandoned before a thread started it. The code will not run.
+        /// The call was abandoned before a thread started it, so the code will not run.
         case withdrawn
-        /// Abandoned while the code was running. Its thread is blocked until the code returns.
+        /// The call was abandoned while the code was running. Its thread is blocked until the code returns.
         case abandoned
     }
 
@@ -183,7 +183,7 @@ package final class BlockingCall: Sendable {
         state.compareExchange(expected: .running, desired: .finished, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Abandons the call. Returns false if the code has already returned or the call was abandoned before. Takes no
+    /// Abandons the call. Returns false if the code has already returned or the call was abandoned earlier. Takes no
     /// lock. Call ``BlockingWorkers/replaceThread(of:)`` afterwards.
     package func giveUp() -> Bool {
         if state.compareExchange(expected: .waiting, desired: .withdrawn, ordering: .acquiringAndReleasing).exchanged {

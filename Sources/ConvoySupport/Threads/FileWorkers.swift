@@ -3,7 +3,7 @@ import Foundation
 /// Threads for file system calls, which usually take microseconds but can block for a long time.
 ///
 /// A single thread runs all jobs as long as it keeps up, because waking another thread would take longer than most
-/// calls. Another thread takes over only if a job has waited for a moment because a call blocks on a disk or another
+/// calls. Another thread takes over only if a job has waited for a moment because a call blocks on a disk or on another
 /// machine.
 package final class FileWorkers: @unchecked Sendable {
     package typealias Job = @Sendable () -> Void
@@ -25,9 +25,9 @@ package final class FileWorkers: @unchecked Sendable {
     private var threads = 0
     /// The number of threads that are running jobs.
     private var busy = 0
-    /// The number of threads that wait for any job.
+    /// The number of threads that are waiting for a job.
     private var idle = 0
-    /// Whether a thread has been woken or created and has not yet looked at the jobs.
+    /// Whether a thread has been woken or created and has not yet checked `jobs`.
     private var isHelpComing = false
     /// Whether a thread is watching the busy one until `patience` expires.
     private var hasWatcher = false
@@ -60,7 +60,7 @@ package final class FileWorkers: @unchecked Sendable {
         return .newThread
     }
 
-    /// Wakes or creates the thread. Call without holding the lock, which a woken thread needs immediately.
+    /// Wakes or creates a thread, if needed. Must be called without the lock, which a woken thread needs immediately.
     private func call(_ help: Help) {
         switch help {
         case .notNeeded: break
@@ -121,7 +121,7 @@ package final class FileWorkers: @unchecked Sendable {
             } else if busy == 0 {
                 return true
             } else if hasWatcher {
-                // Another thread is already watching.
+                // Another thread is already watching the busy one.
                 idle += 1
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Self.idleTime))
                 idle -= 1

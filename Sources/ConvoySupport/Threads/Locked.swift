@@ -8,7 +8,8 @@ import Synchronization
 ///
 /// The sanitizer does not detect the kernel's handover and would report every protected access as a race. Each holder
 /// releases the `isHeld` flag and the next one acquires it, which establishes the order. A zero-sized value has the
-/// same address as the flag, which the sanitizer also reports. Therefore, a lock that protects no value has a `Bool`.
+/// same address as the flag, which the sanitizer also reports. Therefore, a lock without a value of its own protects a
+/// `Bool`.
 ///
 /// Inlinable, so that each module specializes it for its own types. Other modules cannot specialize a type that is
 /// `package` without `@usableFromInline`.

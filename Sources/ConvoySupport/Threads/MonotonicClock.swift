@@ -1,6 +1,6 @@
 import Foundation
 
-/// Nanoseconds on the monotonic clock.
+/// A time on the monotonic clock, in nanoseconds.
 package typealias MonotonicTime = UInt64
 
 /// The clock for timeouts and deadlines. It is independent of the wall-clock time and never goes backwards.
@@ -30,7 +30,7 @@ package struct StartMoment: Sendable {
     package func seconds(until end: MonotonicTime) -> TimeInterval { Self.seconds(from: time, to: end) }
 
     /// Returns the number of seconds between two times, rounded to a multiple of 2⁻²⁰ s (about a microsecond), so that
-    /// differences and sums are exact. 0 if the second time is not later.
+    /// differences and sums are exact. Returns 0 if the second time is not later.
     package static func seconds(from start: MonotonicTime, to end: MonotonicTime) -> TimeInterval {
         guard end > start else { return 0 }
         return (Double(end - start) * (1_048_576 / 1e9)).rounded() / 1_048_576

@@ -1,9 +1,9 @@
 import Foundation
 
-/// Replaces threads and dispatch queues in tests that explore different execution orders.
+/// A replacement for threads and dispatch queues in tests that explore different execution orders.
 ///
-/// It is in effect only on the thread that has called ``run(_:)``, during that call. Work that this thread would submit
-/// to a dispatch queue or a worker is passed to this object instead. Release builds do not include it.
+/// The replacement is in effect only on the thread that has called ``run(_:)``, during that call. Work that this thread
+/// would submit to a dispatch queue or a worker is passed to this object instead. Release builds do not include it.
 package protocol SimulatedThreads: AnyObject {
     /// Receives a block for a dispatch queue.
     func submit(_ block: @escaping @Sendable () -> Void, to queue: DispatchQueue)
@@ -14,7 +14,7 @@ package protocol SimulatedThreads: AnyObject {
 }
 
 extension DispatchQueue {
-    /// Submits a block, like `async`, unless the calling thread is simulated.
+    /// Submits a block like `async`, or to the simulation if the calling thread is simulated.
     package func submit(_ block: @escaping @Sendable () -> Void) {
         #if DEBUG
         if let threads = Simulation.threads { return threads.submit(block, to: self) }
@@ -22,7 +22,7 @@ extension DispatchQueue {
         async(execute: block)
     }
 
-    /// Submits a block with a delay, like `asyncAfter`, unless the calling thread is simulated.
+    /// Submits a block with a delay like `asyncAfter`, or to the simulation if the calling thread is simulated.
     package func submit(after seconds: TimeInterval, _ block: @escaping @Sendable () -> Void) {
         #if DEBUG
         if let threads = Simulation.threads { return threads.submit(block, to: self, after: seconds) }

@@ -15,10 +15,9 @@ package struct HostName: Sendable, Hashable {
     }
     package let kind: Kind
 
-    /// Creates a host from its form in a URL; IPv6 addresses may have brackets and a zone. Returns nil if DNS and
-    /// certificates cannot name the host: if it is empty, has an empty label, or contains characters that host names
-    /// cannot contain. Underscores are allowed because they are common. Names in other scripts must be in their ASCII
-    /// form.
+    /// Creates a host from its form in a URL. IPv6 addresses may have brackets and a zone. Returns nil for a host that
+    /// DNS and certificates cannot name, because it is empty, has an empty label, or contains invalid characters.
+    /// Underscores are allowed because they are common. Names in other scripts must be in their ASCII form.
     package init?(_ host: String) {
         let normal = host.utf8.allSatisfy { $0 < 0x80 } ? Self.normalized(host) : nil
         // A trailing dot does not turn an address into a name.
@@ -60,21 +59,21 @@ package struct HostName: Sendable, Hashable {
     }
 }
 
-// MARK: Texts of hosts
+// MARK: Hosts as strings
 
 extension HostName {
     /// Returns the four or sixteen bytes of an IP address, with or without brackets or a zone, or nil for a name.
     package static func address(_ host: String) -> [UInt8]? {
         var text = withoutBrackets(host)
         if text.utf8.contains(UInt8(ascii: ":")), let zone = text.firstIndex(of: "%") { text = text[..<zone] }
-        // `inet_pton` would treat a zero byte as the end of the text.
+        // `inet_pton` would treat a zero byte as the end of the string.
         guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, String(text), &bytes) == 1 { return Array(bytes[..<4]) }
         return inet_pton(AF_INET6, String(text), &bytes) == 1 ? bytes : nil
     }
 
-    /// Returns the text of an address (RFC 5952).
+    /// Returns an address as a string (RFC 5952).
     package static func text(ofAddress bytes: [UInt8]) -> String {
         var text = [CChar](repeating: 0, count: 64)
         let family = bytes.count == 4 ? AF_INET : AF_INET6

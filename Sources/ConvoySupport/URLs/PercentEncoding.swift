@@ -43,7 +43,7 @@ package enum PercentEncoding {
         return isStrict ? decoded(bytes) : nil
     }
 
-    /// Returns the byte encoded by a `%` and the next two digits, or nil if this is not a valid escape.
+    /// Returns the byte encoded by a `%` and the next two digits, or nil if they are not a valid escape.
     private static func escapedByte(_ bytes: ArraySlice<UInt8>, at index: Int) -> UInt8? {
         guard bytes[index] == UInt8(ascii: "%"), bytes.endIndex - index > 2,
             let high = ASCII.hexadecimalValue(bytes[index + 1]), let low = ASCII.hexadecimalValue(bytes[index + 2])
@@ -77,11 +77,11 @@ package enum PercentEncoding {
 extension ByteSet {
     private static let plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;="
 
-    /// Host names: unreserved characters and sub-delimiters.
+    /// The characters of host names: unreserved characters and sub-delimiters.
     static let host = ByteSet(plain)
     static let userInfo = ByteSet(plain + ":")
     static let path = ByteSet(plain + ":@/")
-    /// Queries and fragments.
+    /// The characters of queries and fragments.
     package static let query = ByteSet(plain + ":@/?")
     static let scheme = ByteSet("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.")
 }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// A base URL to which most relative references can simply be appended. It is a class, because every reference stores
-/// its base.
+/// A base URL to which most relative references can simply be appended. This type is a class, because every reference
+/// stores its base.
 package final class SimpleURLBase: Sendable {
     /// The directory of the base URL. Its text ends in a slash.
     package let address: HTTPAddress
@@ -42,8 +42,8 @@ package struct SimpleURLReference {
     private let base: SimpleURLBase?
     private let form: Form
     private let hasQuery: Bool
-    /// Whether all parsers find the same path and query in the text. The text must have no zone, no escape in the path
-    /// (which could encode a dot), and no empty query (which some versions of libcurl omit).
+    /// Whether all parsers find the same path and query in the text. The text must not contain a zone, an escape in the
+    /// path (which could encode a dot), or an empty query (which some versions of libcurl omit).
     package let isSentAsWritten: Bool
     /// Whether the reference consists of an authority without a path.
     private let lacksPath: Bool
@@ -51,9 +51,9 @@ package struct SimpleURLReference {
     /// Whether the reference has the same target as the base.
     package let leadsToBase: Bool
 
-    /// - Returns: nil for a reference that must be parsed: one that is relative without a base, begins with `//`, `?`
-    ///   or another scheme, has a fragment, dot segments or characters to encode, or has an authority that is not
-    ///   normalized.
+    /// - Returns: nil for a reference that must be parsed. Such a reference is relative without a base; begins with
+    ///   `//`, `?` or another scheme; contains a fragment, dot segments or characters to encode; or has an authority
+    ///   that is not normalized.
     package init?(_ reference: String, under base: SimpleURLBase?) {
         var text = reference
         let found = text.withUTF8 { bytes -> (form: Form, start: Int, isOfBase: Bool, scan: Scan)? in
@@ -134,10 +134,10 @@ package struct SimpleURLReference {
         let hasQuery: Bool
         /// Whether the path has percent-encoded bytes.
         let hasEscapes: Bool
-        /// Whether there is a query without characters.
+        /// Whether the text contains a `?` that is followed by an empty query.
         let hasEmptyQuery: Bool
 
-        /// - Returns: nil if there is a byte that must be encoded, a dot segment, or a fragment.
+        /// - Returns: nil if the text contains a byte that must be encoded, a dot segment, or a fragment.
         init?(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) {
             var index = start
             let allowed = ByteSet.path

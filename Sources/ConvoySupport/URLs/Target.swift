@@ -14,11 +14,11 @@ package struct Target: Sendable, Hashable {
     package let host: String
     /// The port, including the default port if the URL specifies none.
     package let port: Int
-    /// The zone of an IPv6 address, which is not sent (RFC 6874); nil without a zone.
+    /// The zone of an IPv6 address, which is not sent (RFC 6874); nil if it has none.
     package let zone: String?
 
-    /// Creates the target of a URL given as text. Returns nil if the scheme is not http or https, or if the authority
-    /// is invalid or has no host.
+    /// Creates the target of a URL given as a string. Returns nil if the scheme is not http or https, or if the
+    /// authority is invalid or has no host.
     package init?(_ address: String) {
         if let plain = Target(plain: address) {
             self = plain
@@ -29,7 +29,7 @@ package struct Target: Sendable, Hashable {
         }
     }
 
-    /// Creates the target of a `URL`. Returns nil under the same conditions as for text.
+    /// Creates the target of a `URL`. Returns nil under the same conditions as for a string.
     package init?(_ url: URL) { self.init(url.absoluteString) }
 
     /// Returns whether both URLs have the same target: scheme, host and port (RFC 6454, section 5).
@@ -42,7 +42,7 @@ package struct Target: Sendable, Hashable {
         (self.isSecure, self.host, self.port, self.zone) = (isSecure, host, port, zone)
     }
 
-    // MARK: Its parts in other forms
+    // MARK: Derived values
 
     package var scheme: String { isSecure ? "https" : "http" }
 
@@ -70,7 +70,7 @@ package struct Target: Sendable, Hashable {
 }
 
 extension Target: CustomStringConvertible {
-    /// The start of a URL, without the default port.
+    /// The target as the start of a URL, without the default port.
     package var description: String { "\(scheme)://\(place)" }
 }
 
@@ -78,8 +78,8 @@ extension Target: CustomStringConvertible {
 package struct HTTPAddress: Sendable, Hashable {
     /// The target of the URL.
     package let target: Target
-    /// The URL. Its scheme and authority are normalized, so that every parser finds the same target. The path, query
-    /// and fragment are unchanged, after a slash.
+    /// The URL. Its scheme and authority are normalized, so that every parser finds the same target. They are followed
+    /// by a slash and the unchanged path, query and fragment.
     package let text: String
     /// Whether the original URL had user information, even if empty. `text` does not contain it.
     package let hasUserInfo: Bool
@@ -99,13 +99,13 @@ package struct HTTPAddress: Sendable, Hashable {
     ///   - text: a URL that begins like another address of the same target.
     package init(target: Target, text: String) { (self.target, self.text, hasUserInfo) = (target, text, false) }
 
-    /// Creates the address of a URL given as text. Returns nil if the text is not an http or https URL.
+    /// Creates the address of a URL given as a string. Returns nil if the string is not an http or https URL.
     package init?(_ text: String) {
         guard let address = try? HTTPAddress.reading(text) else { return nil }
         self = address
     }
 
-    /// Returns the address of a URL given as text. Throws if the text is not an http or https URL.
+    /// Returns the address of a URL given as a string. Throws if the string is not an http or https URL.
     package static func reading(_ text: String) throws(Problem) -> HTTPAddress {
         if let target = Target(plain: text) { return HTTPAddress(target: target, text: text) }
         return try HTTPAddress(parsing: text, withSchemes: { Self.isSecure($0) })
