@@ -3,8 +3,8 @@ import ConvoySupport
 import Foundation
 
 extension Database {
-    /// Returns the path with the links in its directory resolved. SQLite would reject these links too, although they
-    /// are safe: a user who can change them can change everything below them.
+    /// Returns the path with all symbolic links in its directory resolved. SQLite would reject them, although they are
+    /// safe: a user who can change such a link can change everything below it.
     static func resolved(_ path: String) throws(DatabaseError) -> String {
         let url = URL(fileURLWithPath: path)
         let directory = url.deletingLastPathComponent().path
@@ -62,8 +62,8 @@ extension Database {
         }
     }
 
-    /// Checks the owner and mode of the database and of SQLite's files next to it, which SQLite trusts: a log could add
-    /// arbitrary rows.
+    /// Checks the owner and mode of the database and of SQLite's files next to it. SQLite trusts these files, so a
+    /// forged log could add arbitrary rows.
     ///
     /// The files are not opened for reading, because closing them would drop the locks of other connections in this
     /// process.
@@ -85,8 +85,8 @@ extension Database {
     }
 
     func configure(_ schema: DatabaseSchema, _ journalLimit: Int64, keepsLog: Bool) throws(DatabaseError) {
-        // Without this setting, the last connection to close removes the log by name. The log may then belong to
-        // another database, if another process has replaced this one.
+        // Without this setting, the last connection to close removes the log by name. By then, the log may belong to a
+        // different database, if another process has replaced this one.
         var keepsLog: Int32 = keepsLog ? 1 : 0
         sqlite3_file_control(handle, nil, SQLITE_FCNTL_PERSIST_WAL, &keepsLog)
         try execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON")
@@ -107,7 +107,7 @@ extension Database {
 
     /// Returns the version of the database; 0 if it is empty.
     ///
-    /// - Throws: `.foreign` if its schema is a different one.
+    /// - Throws: `.foreign` if the database has a different schema.
     private func version(of schema: DatabaseSchema) throws(DatabaseError) -> Int64 {
         let kind = try integer("PRAGMA application_id") ?? 0
         let version = try integer("PRAGMA user_version") ?? 0
@@ -137,8 +137,8 @@ extension Database {
     /// Renames a damaged database to `<path>.damaged`, so that the next connection creates a new one. Replaces an
     /// existing file of that name.
     ///
-    /// Other connections to the database detect this with ``isCurrent``, or with the error `.replaced` in their next
-    /// transaction.
+    /// Other connections to the database detect the change with ``isCurrent``, or with the error `.replaced` in their
+    /// next transaction.
     ///
     /// - Parameters:
     ///   - file: The damaged file. If another process has already replaced it, nothing happens.
@@ -152,7 +152,7 @@ extension Database {
         let lock = try DatabaseLock(path, timeout: timeout)
         defer { lock.release() }
         guard DatabaseFile(path) == file else { return false }
-        // Remove the log first: without its database, SQLite would apply it to the next one.
+        // Remove the log first. Otherwise SQLite would apply it to the next database at this path.
         for name in ["\(path)-wal", "\(path)-shm"] where unlink(name) != 0 && errno != ENOENT {
             throw DatabaseError(.io, SystemError().text, path: path)
         }
@@ -187,7 +187,8 @@ struct DatabaseLock {
         let deadline = Nanoseconds.deadline(timeout, after: MonotonicClock.now)
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let error = SystemError()
-            // A file system that does not support locks is not shared by processes.
+            // The file system does not support locks. Continue without one, because processes do not share such a file
+            // system.
             if [ENOLCK, ENOSYS, EOPNOTSUPP].contains(error.code) { return }
             guard [EWOULDBLOCK, EINTR].contains(error.code), MonotonicClock.now < deadline else {
                 close(descriptor)

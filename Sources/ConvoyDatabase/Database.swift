@@ -17,7 +17,7 @@ package final class Database: @unchecked Sendable {
     let handle: OpaquePointer
     /// The file that this connection has opened.
     package let file: DatabaseFile?
-    /// Cached statements that are not in use, by SQL.
+    /// The cached statements that are not in use, by their SQL.
     private var statements: [String: Statement] = [:]
     private var isInTransaction = false
 
@@ -62,8 +62,8 @@ package final class Database: @unchecked Sendable {
         sqlite3_close_v2(handle)
     }
 
-    /// Whether the file at the path is still the open one. If not, another process has renamed it, and writes to this
-    /// connection are lost: open the database again.
+    /// Whether the path still refers to the open file. If not, another process has renamed the file, and writes to this
+    /// connection are lost. Open the database again.
     package var isCurrent: Bool {
         var hasMoved: Int32 = 0
         guard sqlite3_file_control(handle, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved) == SQLITE_OK else { return true }
@@ -86,7 +86,7 @@ package final class Database: @unchecked Sendable {
     package func withStatement<Result>(
         _ sql: String, _ values: [DatabaseValue] = [], _ body: (Statement) throws(DatabaseError) -> Result
     ) throws(DatabaseError) -> Result {
-        // Remove it from the cache, so that the closure can use another statement with the same text.
+        // Remove the statement from the cache, so that the closure can use another statement with the same SQL.
         let statement: Statement
         if let cached = statements.removeValue(forKey: sql) { statement = cached } else { statement = try prepare(sql) }
         defer {
@@ -108,7 +108,7 @@ package final class Database: @unchecked Sendable {
         return Int(sqlite3_changes(handle))
     }
 
-    /// Calls a closure for each row of a query, with the statement from which to read the columns.
+    /// Calls a closure for each row of a query, passing the statement from which to read the columns.
     package func forEachRow(
         _ sql: String, _ values: [DatabaseValue] = [], _ body: (Statement) throws(DatabaseError) -> Void
     ) throws(DatabaseError) {
@@ -192,7 +192,7 @@ package final class Database: @unchecked Sendable {
     }
 }
 
-/// The tables of a database, as the steps that create each version.
+/// The schema of a database, as the SQL steps that create each version.
 package struct DatabaseSchema: Sendable {
     /// The identifier of databases with this schema, in SQLite's header. Must not be 0.
     package let applicationID: Int32
@@ -235,8 +235,8 @@ extension DatabaseValue: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral
 package final class Statement {
     private let handle: OpaquePointer
     private unowned let database: Database
-    /// Whether SQLite ran out of memory for a value of a row. Without this flag, the value would be mistaken for an
-    /// empty one.
+    /// Whether SQLite ran out of memory while reading a value of a row. Without this flag, the value would be mistaken
+    /// for an empty one.
     private(set) var hasLostValue = false
 
     init(_ handle: OpaquePointer, _ database: Database) {
@@ -244,12 +244,12 @@ package final class Statement {
         self.database = database
     }
 
-    /// Frees the statement. Call it before its database is closed.
+    /// Frees the statement. Must be called before the database is closed.
     func finalize() { sqlite3_finalize(handle) }
 
     /// Resets the statement and unbinds its parameters, so that it can run again.
     package func reset() {
-        // The result repeats the error of the last step, which has already been reported.
+        // Ignore the result, which repeats the error of the last step. That error has already been reported.
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
         hasLostValue = false
@@ -347,7 +347,7 @@ package final class Statement {
         let column = Int32(clamping: column)
         let start = sqlite3_column_blob(handle, column)
         let length = Int(sqlite3_column_bytes(handle, column))
-        // Empty values have a null address.
+        // SQLite also returns a null address for an empty value.
         if start == nil, length > 0 { hasLostValue = true }
         let count = start == nil ? 0 : length
         return body(UnsafeRawBufferPointer(start: start, count: count))

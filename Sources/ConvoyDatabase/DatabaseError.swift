@@ -24,20 +24,20 @@ package struct DatabaseError: Error, Hashable, Sendable {
         case unsafe
         /// The database was written by a newer version of this library. It has not been changed.
         case newer
-        /// The file at the path is no longer the open one, because another process has replaced or removed it.
+        /// The path no longer refers to the open file, because another process has replaced or removed the file.
         case replaced
         /// Any other error, for example invalid SQL.
         case other
     }
 
     package let code: Code
-    /// SQLite's or the system's message.
+    /// The error message of SQLite or of the system.
     package let text: String
     /// The path of the database.
     package let path: String
     /// SQLite's extended result code; 0 if the error does not come from SQLite.
     package let extendedCode: Int32
-    /// The file that was found to be damaged or unsafe when it was opened; nil for other errors.
+    /// The file that was damaged or unsafe when it was opened; nil for other errors.
     package let damagedFile: DatabaseFile?
 
     init(_ code: Code, _ text: String, path: String, extendedCode: Int32 = 0, damagedFile: DatabaseFile? = nil) {
