@@ -343,7 +343,7 @@ extension ConnectionConfiguration: CustomStringConvertible {
         return "ConnectionConfiguration(\(parts.joined(separator: ", ")))"
     }
 
-    /// Returns the rates as text, in bytes per second.
+    /// Returns the rates as a string, in bytes per second.
     private static func rates(_ limits: [RateLimit]) -> String {
         "[" + limits.map { $0.bytesPerSecond.map(String.init) ?? "none" }.joined(separator: ", ") + "]"
     }

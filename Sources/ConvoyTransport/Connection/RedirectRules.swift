@@ -53,7 +53,7 @@ struct RedirectRules {
 
     /// - Parameter followed: The number of redirects followed so far.
     func evaluate(_ response: ResponseHead, to request: URLRequest, followed: Int) -> Verdict {
-        // Use the bytes: those that are not ASCII are sent back unchanged, because their encoding is unknown.
+        // Use the bytes. Those that are not ASCII are sent back unchanged, because their encoding is unknown.
         let locations = response.bytes(of: "Location")
         guard let location = locations.first else { return .noRedirect }
         let (method, reason) = Self.method(after: response.statusCode, of: request.httpMethod ?? "GET")
@@ -253,7 +253,7 @@ package struct Redirect: Sendable {
             event.outcome = .keptAsResponse
             return event
         }
-        // `==` on requests ignores their header fields.
+        // Compare the header fields explicitly, because `==` on requests ignores them.
         guard
             answer.url != request.url || answer.httpMethod != request.httpMethod
                 || answer.allHTTPHeaderFields != request.allHTTPHeaderFields

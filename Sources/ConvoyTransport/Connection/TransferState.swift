@@ -44,7 +44,7 @@ package struct TransferState: Hashable, Sendable {
     package private(set) var holds: TransferHolds = []
     /// Whether the source has bytes that were refused.
     package private(set) var hasRefused = false
-    /// Whether there are kept bytes between the source and the receiver.
+    /// Whether bytes taken from the source have not been passed to the receiver yet.
     package private(set) var hasKept = false
     /// Whether the source waits for bytes to send.
     package private(set) var isStarved = false
@@ -90,7 +90,7 @@ package struct TransferState: Hashable, Sendable {
         case _ where isOver: return .nothing
         case .refused:
             hasRefused = true
-            // The reason for waiting may have disappeared.
+            // The reason for refusing the bytes may no longer apply.
             return goOn()
         case .kept:
             hasKept = true

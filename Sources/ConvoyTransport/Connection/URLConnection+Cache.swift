@@ -139,7 +139,7 @@ extension TransferRequest {
     }
 }
 
-/// A response head in the cache's representation: text with one character per byte, so that no information is lost.
+/// A response head in the cache's representation: strings with one character per byte, so that no information is lost.
 extension ResponseHead {
     /// The head in the cache's representation.
     var forCache: CachedHead {

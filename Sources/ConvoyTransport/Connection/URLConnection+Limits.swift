@@ -85,7 +85,7 @@ extension URLConnection {
 
     // MARK: Stalls
 
-    /// Starts stall detection if there is a limit.
+    /// Starts stall detection if a stall limit is set.
     func startStallMeter(at now: MonotonicTime) {
         guard let limit = configuration.stallLimit else { return }
         exchange.stallMeter = StallMeter(limit, at: now).map(Reference.init)

@@ -129,7 +129,7 @@ struct RedirectChain {
             let method = request.httpMethod ?? "GET"
             guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
             let text = HTTPAddress(url)?.text ?? url
-            // Fragments are not sent.
+            // Ignore the fragment, because it is not sent.
             self.url = String(text.prefix { $0 != "#" })
             self.method = method
             fields = request.allHTTPHeaderFields ?? [:]

@@ -103,7 +103,7 @@ extension URLConnection {
 
     /// Handles a stored body that cannot be read: sends the request if nothing has been delivered yet.
     private func lose(_ replay: StoredResponseDelivery, _ error: (any Error)?) {
-        // Include this time in the metrics of the network's response.
+        // Include the time spent on the stored response in the metrics of the network's response.
         if replay.hasBegun { finishTransaction() } else { exchange.start = replay.start }
         exchange.replay = nil
         guard !replay.hasBegun, !isCancelled else {

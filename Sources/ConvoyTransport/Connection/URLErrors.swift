@@ -68,7 +68,7 @@ extension URLError {
         // The scheme was checked before the request began, so the server sent a response without a status line
         // ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: "The server did not send a valid HTTP response."
-        // If libcurl provides a specific text, that text states the reason.
+        // If libcurl provides a specific message, that message states the reason.
         case CURLE_HTTP2 where text.isEmpty || text.hasPrefix("Error in the HTTP"): "The HTTP/2 connection failed."
         case CURLE_HTTP2_STREAM where text.isEmpty || text.hasPrefix("Stream error"):
             "The server closed the HTTP/2 stream before the response was complete."

@@ -145,7 +145,7 @@ final class DescriptorQueue {
     /// Lets the first waiting transfer retry, or more of them if several transfers have ended.
     func goOn(with count: Int) {
         guard !isEmpty else { return }
-        // Transfers that have exceeded their waiting time end together, not one after the other.
+        // Let all transfers that have exceeded their waiting time end together, not one after the other.
         let isOver = waiting.first.map { !mayWait(since: $0.waitsForDescriptorSince) } ?? false
         let next = Array(waiting.prefix(isOver ? waiting.count : max(1, count)))
         waiting.removeFirst(next.count)

@@ -460,7 +460,7 @@ final class EasyHandle: RestingTransfer {
         }
         if let tls = options.tls, tls != applied.tls {
             if applied.tls == nil { try setSecureOptions() }
-            // This ensures that libcurl reuses connections only with the settings with which they were opened.
+            // This key ensures that libcurl reuses connections only with the settings with which they were opened.
             try check(convoy_easy_set_string(easy, CURLOPT_CAPATH, tls.connectionKey))
             try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAPATH, tls.connectionKey))
         }

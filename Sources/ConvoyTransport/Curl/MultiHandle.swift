@@ -406,7 +406,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         sockets.stalled = []
         for handle in stalled where handle.position >= 0 {
             depth += 1
-            // Only a change in the pause state has this effect. No bytes are transferred yet.
+            // Only a change in the pause state makes libcurl try the next address. No bytes are transferred yet.
             curl_easy_pause(handle.easy, CURLPAUSE_RECV)
             curl_easy_pause(handle.easy, CURLPAUSE_CONT)
             depth -= 1

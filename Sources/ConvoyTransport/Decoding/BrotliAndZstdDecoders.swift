@@ -76,7 +76,7 @@ final class ZstdDecoder: StreamDecoder {
     /// frame whose last block is empty.
     private func verifyContentCount() throws(DecodingFailure) {
         let declared = ZSTD_getFrameContentSize(header, header.count)
-        // The two largest numbers mean "unknown" and "not a header".
+        // libzstd returns the two largest numbers for an unknown length and for bytes that are not a header.
         guard declared < UInt64.max - 1, declared != contentCount else { return }
         throw DecodingFailure(
             coding: .zstd, reason: .corrupt("a frame declares \(declared) bytes but has \(contentCount)"))

@@ -50,7 +50,7 @@ final class Inflater {
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep {
         guard !hasEnded else { return DecodingStep() }
-        // zlib counts in 32 bits.
+        // zlib counts input bytes in 32 bits.
         let offered = uInt(min(input.count, 1 << 30))
         let room = uInt(min(output.count, 1 << 30))
         stream.pointee.next_in = UnsafeMutableRawPointer(mutating: input.baseAddress)?

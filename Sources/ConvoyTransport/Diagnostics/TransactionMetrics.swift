@@ -14,8 +14,8 @@ import Foundation
 public struct TransactionMetrics: Sendable, Hashable {
     /// The method, such as `GET`.
     public let requestMethod: String
-    /// The URL as text, without secrets. It is converted to a `URL` on demand, because that takes time and few callers
-    /// need it.
+    /// The URL as a string, without secrets. It is converted to a `URL` on demand, because the conversion takes time
+    /// and few callers need it.
     private let address: String
     /// The status of the response; nil if no complete head was received.
     public internal(set) var statusCode: Int?
@@ -162,9 +162,9 @@ struct TransactionMoments: Sendable, Hashable {
     var firstByte: TimeInterval?
     var ended: TimeInterval = 0
 
-    /// Whether the request passes through a tunnel, so that there is a tunnel phase.
+    /// Whether the request passes through a tunnel and therefore has a tunnel phase.
     var usesTunnel = false
-    /// Whether the connection uses TLS, so that there is a TLS phase.
+    /// Whether the connection uses TLS, so that the request has a TLS phase.
     var usesTLS = false
 
     /// The duration of each phase, in order. The time after the last moment belongs to the phase that was in progress.

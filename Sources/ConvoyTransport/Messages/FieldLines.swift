@@ -137,7 +137,7 @@ struct FieldLines {
     private static func lettersAndHyphens(in bytes: UInt64) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let low = 0x7F * ones
-        // The highest bit of each byte indicates whether the byte passes. No sum overflows a byte.
+        // The highest bit of each byte indicates whether the byte is a letter or a hyphen. No sum overflows a byte.
         let folded = (bytes | 0x20 * ones) & low
         let letters = (folded &+ 0x1F * ones) & ~(folded &+ 0x05 * ones)
         let hyphens = ~(((bytes & low) ^ 0x2D * ones) &+ low)

@@ -118,7 +118,7 @@ package final class RequestHeader: @unchecked Sendable {
             let known = KnownField(name)
             switch known {
             case .contentLength:
-                // libcurl sets this field, except for a stream, whose length only the user knows.
+                // libcurl sets this field itself, except for a stream, whose length only the user can specify.
                 guard source.isStreamed else { continue }
                 guard let length = Int64(value.trimmingCharacters(in: .whitespaces)), length >= 0 else {
                     throw URLError(.badURL, url: url, "The Content-Length \(value.debugDescription) is invalid.")
@@ -164,13 +164,13 @@ package final class RequestHeader: @unchecked Sendable {
             try Self.append("Proxy-Authorization: \(value)", to: &proxyLines)
         }
         if let cookie = source.cookie, !setsCookie { try Self.append(Array("Cookie: ".utf8) + cookie, to: &lines) }
-        // libcurl would wait one second for a 100, which many servers never send.
+        // libcurl would wait one second for a 100 response, which many servers never send.
         if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
         if !setsAcceptEncoding {
             // The byte positions of a range refer to the encoded body, so the body must not be encoded.
             inert.append(asksForRange || source.asksForIdentity ? "Accept-Encoding: identity" : Self.acceptedEncodings)
         }
-        // Treat this as if the user had set the field.
+        // Treat the request as if the user had set the field.
         if source.asksForIdentity { setsAcceptEncoding = true }
         if source.addsUserAgent, !setsUserAgent { inert.append("User-Agent: \(UserAgent.standard)") }
         if !inert.isEmpty { try Self.append(inert.joined(separator: "\r\n"), to: &lines) }
@@ -279,7 +279,7 @@ public struct RequestHead: Sendable {
     public let method: String
     /// The length of the body in bytes: 0 without a body, nil if the length is unknown in advance.
     public let bodyLength: Int64?
-    /// The URL as text.
+    /// The URL as a string.
     package let address: String
     private let header: RequestHeader
     /// The classifier that determines which values are secret.
@@ -302,7 +302,7 @@ public struct RequestHead: Sendable {
         {
             fields.insert(("Host", host), at: 0)
         }
-        // Add the fields that libcurl adds.
+        // Include the fields that libcurl adds.
         if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "accept".utf8) }) {
             fields.append(("Accept", "*/*"))
         }

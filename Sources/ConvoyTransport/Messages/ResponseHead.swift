@@ -16,7 +16,7 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// A URL or its text, because Foundation is slow in converting one into the other.
+    /// A URL or its string. Converting one to the other takes time in Foundation, so only the form at hand is stored.
     enum Place: Sendable {
         case url(URL)
         case text(String)

@@ -84,7 +84,7 @@ public struct Proxy: Sendable, Hashable {
         try self.init(parts.kind, parts.host, parts.port, credential)
     }
 
-    /// Creates a proxy from text in curl's format: `http://user:password@host:3128`, `socks5h://host`, `host:port`.
+    /// Creates a proxy from a string in curl's format: `http://user:password@host:3128`, `socks5h://host`, `host:port`.
     ///
     /// The scheme defaults to `http`. The user and the password may be percent-encoded. `socks5://` resolves names
     /// locally; with `socks5h://`, the proxy resolves them. A path is ignored.
@@ -102,7 +102,7 @@ public struct Proxy: Sendable, Hashable {
             guard !(credential.user + credential.password).utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
                 throw URLError(.badURL, url: nil, "The proxy credential contains a control character.")
             }
-            // RFC 1929, section 2, limits both to 255 bytes.
+            // RFC 1929, section 2, limits the user and the password to 255 bytes each.
             guard kind.isHTTP || max(credential.user.utf8.count, credential.password.utf8.count) <= 255 else {
                 throw URLError(.badURL, url: nil, "The proxy credential exceeds the SOCKS limit of 255 bytes.")
             }

@@ -184,7 +184,7 @@ final class DeferredWakeups {
     @discardableResult
     func flush() -> Bool {
         guard !shares.isEmpty else { return false }
-        // Iterate from the end, which moves no elements.
+        // Reverse the shares, so that removing them from the end moves no elements.
         if shares.count > 1 { shares.reverse() }
         while let share = shares.popLast() { CompletionOutbox.submit(share) }
         return true

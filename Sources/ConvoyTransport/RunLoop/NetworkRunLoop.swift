@@ -180,7 +180,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private func prepareToSleep() -> Bool? {
         if hasItems.load(ordering: .relaxed) { return false }
         isAsleep.store(true, ordering: .sequentiallyConsistent)
-        // Read this first, so that blocks added before the stop still run.
+        // Read the flag first, so that blocks added before the stop still run.
         let isStopped = isStopped.load(ordering: .sequentiallyConsistent)
         guard hasItems.load(ordering: .sequentiallyConsistent) else { return isStopped ? nil : true }
         isAsleep.store(false, ordering: .relaxed)
@@ -195,7 +195,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         inbox.withLock { swap(&$0, &items) }
         let wokenAt = wokenAt.exchange(0, ordering: .relaxed)
         if !items.isEmpty { idleSpin.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
-        // Iterate from the end, which moves no elements.
+        // Reverse the items, so that removing them from the end moves no elements.
         if items.count > 1 { items.reverse() }
         while let item = items.popLast() { item.run() }
         // Reuse the storage, unless a burst has made it large.
@@ -273,7 +273,7 @@ struct IdleSpin {
     mutating func noteArrival(at time: @autoclosure () -> MonotonicTime) {
         guard began != 0 else { return }
         let now = time()
-        // An item after a long time was not a response, so its delay is capped.
+        // An item that arrives after a long time is not a response, so its delay is capped.
         let took = min(now > began ? now - began : 0, 4 * Self.limit)
         expected = (7 * expected + took) / 8
         began = 0
