@@ -1,7 +1,7 @@
 /// Strings that describe status codes.
 package enum StatusText {
-    /// Returns the reason phrase of a status code from RFC 9110, section 15, or IANA's registry, or an empty string for
-    /// any other code.
+    /// Returns the reason phrase of a status code from RFC 9110, section 15, or from IANA's registry, or an empty
+    /// string for any other code.
     package static func reasonPhrase(_ code: Int) -> String {
         switch code {
         case 100: "Continue"

@@ -212,7 +212,7 @@ package enum Redaction {
         if secrets.hides(item: PercentEncoding.decoded(text[..<equals]), decoded) {
             return Array(text[...equals]) + mask.utf8
         }
-        // The value may itself be a URL with items.
+        // The value may itself be a URL that has items.
         guard depth < 3, value.contains(where: { isMark($0) || $0 == UInt8(ascii: "/") }) else { return Array(text) }
         let isHarmless = query(decoded[...], secrets, depth: depth + 1) == decoded && !hasUserInfo(decoded)
         return isHarmless ? Array(text) : Array(text[...equals]) + mask.utf8

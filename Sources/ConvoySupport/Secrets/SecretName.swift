@@ -35,7 +35,7 @@ package enum SecretName {
         let (parts, hasCamelCase) = parts(of: bytes, splitsCamelCase: true)
         guard let last = parts.last, !aboutSecrets.contains(last) else { return .harmless }
         let verdict = verdict(on: parts, enabled)
-        // `ToKeN` is not camel case.
+        // Retry without splitting at camel-case boundaries, for names such as `ToKeN`.
         guard verdict == .harmless, hasCamelCase else { return verdict }
         return self.verdict(on: self.parts(of: bytes, splitsCamelCase: false).parts, enabled)
     }

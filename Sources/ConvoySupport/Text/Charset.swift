@@ -88,11 +88,11 @@ package struct Charset: Sendable {
         case .standard(.singleByte(let name)): SingleByteTable.named(name)?.text(of: data)
         case .standard(.gb18030):
             Iconv.text(of: data, named: "GB18030") { rest in
-                // Windows code page 936 encodes the euro sign as this byte.
+                // Windows code page 936 encodes the euro sign as 0x80.
                 rest.first == 0x80 ? ("\u{20AC}", 1) : nil
             }
         case .standard(.big5):
-            // Characters from Hong Kong supplement those from Taiwan.
+            // Big5 in the standard includes characters from Hong Kong in addition to those from Taiwan.
             Iconv.text(of: data, named: "BIG5") { rest in
                 let pair = Data(rest.prefix(2))
                 return Iconv.text(of: pair, named: "BIG5-HKSCS").map { ($0, pair.count) }

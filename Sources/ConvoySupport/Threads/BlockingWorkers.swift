@@ -44,7 +44,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     package init(
         limit: Int,
         makeThread: @escaping ThreadMaker = {
-            // Secondary threads on Apple platforms have the same stack size.
+            // Use the same stack size as secondary threads on Apple platforms.
             try SystemThread.start(name: "Convoy.Worker", stackSize: 512 << 10, $0)
         }
     ) {
@@ -152,7 +152,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     }
 }
 
-/// A handle that lets the caller of code that may never return abandon the call.
+/// A handle with which a caller can abandon a call to code that may never return.
 ///
 /// Exactly one of ``finish()`` and ``giveUp()`` returns true, so that only one side continues.
 package final class BlockingCall: Sendable {

@@ -40,7 +40,7 @@ package enum SystemThread {
                 sigemptyset(&signals)
                 sigaddset(&signals, SIGPIPE)
                 pthread_sigmask(SIG_BLOCK, &signals, nil)
-                // Set the name on the thread itself, as Foundation overwrites a name set from outside.
+                // Set the name on the thread itself, because Foundation overwrites a name set from another thread.
                 Thread.current.name = start.name
                 start.body()
                 return nil

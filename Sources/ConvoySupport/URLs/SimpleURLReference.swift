@@ -27,8 +27,8 @@ package final class SimpleURLBase: Sendable {
 }
 
 /// A reference that, like most, needs neither resolution nor encoding. Its target is found in a single pass over the
-/// text, which is sent unchanged. `URLReference` handles all other references, and would return the same result for
-/// these.
+/// text, which is sent unchanged. `URLReference` handles all other references, and would return the same result for the
+/// simple ones.
 package struct SimpleURLReference {
     private enum Form {
         case absolute

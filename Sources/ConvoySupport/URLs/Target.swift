@@ -148,7 +148,7 @@ package struct HTTPAddress: Sendable, Hashable {
     }
 }
 
-// MARK: Reading
+// MARK: Parsing
 
 extension Target {
     /// Creates the target of an HTTP or WebSocket URL. `ws` counts as http, and `wss` as https.
@@ -206,14 +206,14 @@ extension Target {
     }
 }
 
-/// The scheme and authority of a URL that is already normalized, as most are, except that it may include the default
-/// port. They are found in a single pass, without allocation.
+/// The scheme and authority of a URL that, like most URLs, is already normalized, except that it may include the
+/// default port. The initializer finds them in a single pass, without allocating.
 package struct SimpleURLAuthority {
     package let isSecure: Bool
     /// The range of the host: a name or an IPv4 address.
     package let host: Range<Int>
     package let port: Int
-    /// The end of the authority: the end of the URL, or a slash.
+    /// The index of the end of the authority, which is a slash or the end of the URL.
     package let end: Int
 
     /// The range of the host, and of the port unless it is the default port.

@@ -7,14 +7,14 @@ import Foundation
 /// a different resource. This type encodes each part with its own set of characters, and keeps existing escapes.
 ///
 /// No character is dropped or replaced, so that every parser sees the same host. In particular, `\` is not treated as
-/// `/`, and tabs and line breaks are encoded. All of these are rejected in the authority, where browsers treat `\` as
-/// the end of the host.
+/// `/`, and tabs and line breaks are encoded. In the authority, where browsers treat `\` as the end of the host, these
+/// characters are rejected.
 package enum URLReference {
     /// Returns the URL of a reference, or nil if the reference is invalid, is relative without a base, or is an http or
     /// https URL without a host.
     ///
     /// - Parameters:
-    ///   - reference: the text of the reference. Disallowed characters are encoded as UTF-8.
+    ///   - reference: the reference as a string. Disallowed characters are encoded as UTF-8.
     ///   - base: the base URL for a relative reference.
     package static func url(_ reference: String, relativeTo base: URL? = nil) -> URL? {
         url(Array(reference.utf8), relativeTo: base)
@@ -25,11 +25,11 @@ package enum URLReference {
         guard let target = parts(of: reference, relativeTo: base?.absoluteString),
             !target.isHTTP || target.hasHost
         else { return nil }
-        // Everything is already encoded, so Foundation changes nothing.
+        // All characters are already encoded, so Foundation changes nothing.
         return URL(string: target.text, encodingInvalidCharacters: false)
     }
 
-    /// Returns the text of the target (RFC 3986, section 5.2.2, strict).
+    /// Returns the target URL as a string (RFC 3986, section 5.2.2, strict).
     static func text(_ reference: String, relativeTo base: String?) -> String? {
         parts(of: Array(reference.utf8), relativeTo: base)?.text
     }
@@ -66,7 +66,7 @@ struct URLParts {
     var query: ArraySlice<UInt8>?
     var fragment: ArraySlice<UInt8>?
 
-    /// Splits a reference as the regular expression in appendix B does. Any text can be split.
+    /// Splits a reference as the regular expression in appendix B does. Any string can be split.
     init(_ reference: ArraySlice<UInt8>) {
         var rest = reference
         if let mark = rest.firstIndex(of: UInt8(ascii: "#")) {
@@ -107,7 +107,7 @@ struct URLParts {
         return parts
     }
 
-    /// The text of the reference (section 5.3).
+    /// The reference as a string (section 5.3).
     var text: String {
         var bytes: [UInt8] = []
         if let scheme { bytes += scheme + [UInt8(ascii: ":")] }
@@ -263,14 +263,14 @@ struct URLAuthority {
 
     private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         if text.allSatisfy(ByteSet.host.contains) { return Array(text) }
-        // Some parsers decode a percent-encoded host and some do not, so it is decoded here.
+        // Decode the host, because some parsers decode a percent-encoded host and others do not.
         let bytes = PercentEncoding.decoded(text)
         if bytes.allSatisfy(ByteSet.host.contains) { return bytes }
         guard bytes.allSatisfy({ $0 >= 0x80 || ByteSet.host.contains($0) }),
             let unicode = String(validating: bytes, as: UTF8.self),
             // Use `absoluteString`, as Foundation decodes `host`.
             let ascii = URL(string: "http://\(unicode)/")?.absoluteString.utf8.dropFirst(7).dropLast(),
-            // Some letters have a compatibility form that is `%` or `/`.
+            // Check the result, because compatibility mapping turns some characters into `%` or `/`.
             !ascii.isEmpty, ascii.allSatisfy(ByteSet.host.contains)
         else { return nil }
         return Array(ascii)
