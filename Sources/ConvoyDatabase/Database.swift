@@ -139,7 +139,7 @@ package final class Database: @unchecked Sendable {
     package func dataVersion() throws(DatabaseError) -> Int64 { try integer("PRAGMA data_version") ?? 0 }
 
     /// Adds the SQL function `unhexed(text)`, which decodes pairs of hexadecimal digits and returns NULL for other
-    /// text. SQLite has a built-in equivalent only from version 3.41 on.
+    /// text. SQLite has a built-in equivalent since version 3.41.
     package func addUnhexed() throws(DatabaseError) {
         let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
         let result = sqlite3_create_function_v2(
@@ -354,5 +354,5 @@ package final class Statement {
     }
 }
 
-/// SQLITE_TRANSIENT, which Swift does not import: SQLite makes its own copy.
+/// The value of SQLITE_TRANSIENT, which Swift does not import. It makes SQLite copy the bytes.
 private var copies: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
