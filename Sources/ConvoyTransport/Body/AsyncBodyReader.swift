@@ -83,8 +83,8 @@ final class AsyncBodyReader: BodyReader {
 
 /// A request body that supplies its pieces on request, so that no thread blocks in `read`.
 package protocol AsyncBodyStream: InputStream {
-    /// Requests the next piece, once the previous one has arrived. Must not block. `then` is called once, on any
-    /// thread, with nil at the end of the body. It is not called after ``stopSupplying()``.
+    /// Requests the next piece, once the previous one has arrived. This method must not block. `then` is called once,
+    /// on any thread, with nil at the end of the body. It is not called after ``stopSupplying()``.
     func supply(_ then: @escaping @Sendable (Result<Data?, any Error>) -> Void)
 
     /// Ends the supply of pieces.

@@ -30,7 +30,7 @@ extension ConnectionConfiguration {
         set { routing.settings.addressGuard = newValue }
     }
 
-    /// Addresses that replace those from DNS for the given hosts. Empty by default.
+    /// The addresses that replace those from DNS for the given hosts. Empty by default.
     ///
     /// A key is a host, a host with a port such as `api.example.com:443`, which takes precedence, or `*` for all other
     /// hosts. A value is an address or a name, optionally with a port: `127.0.0.1`, `[::1]:8443`. `Host` and TLS still
@@ -52,7 +52,7 @@ extension ConnectionConfiguration {
         set { routing.settings.source = newValue }
     }
 
-    /// The type of the traffic, so that networks can prioritize it. `.default` unless set.
+    /// The type of the traffic, by which networks can prioritize it. The default is `.default`.
     ///
     /// With `.default`, the request's own `networkServiceType` applies. A connection serves only requests of the same
     /// type. If the system does not permit marking, connections are made without marks. Unix sockets are not marked.

@@ -139,8 +139,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// responses; nil, the default, for no limit.
     ///
     /// The request's `timeoutInterval` limits the time without any bytes. For that timeout, only the first and the last
-    /// line of a head count, so that a server that sends a line now and then also times out. If this limit is set,
-    /// every line counts.
+    /// line of a head count, so that even a server that sends a line now and then times out. If the time for the head
+    /// is limited, every line counts.
     public var timeoutIntervalForHead: TimeInterval? {
         get { settings.timeoutIntervalForHead }
         set { settings.timeoutIntervalForHead = newValue }
@@ -227,8 +227,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// transfer: a small buffer is cheap, a larger one speeds up large files.
     package var receiveBufferSize = 32 << 10
 
-    /// Whether cancelling a transfer during its body also closes its connection, unless other transfers use it.
-    /// Intended for bodies of unknown remaining length.
+    /// Whether cancelling a transfer during its body also closes its connection, unless other transfers use it. This
+    /// setting is intended for bodies of unknown remaining length.
     package var closesWhenStopped = false
 
     /// Creates a configuration with defaults for all other settings.

@@ -219,7 +219,8 @@ package struct Redirect: Sendable {
     package var request: URLRequest
     /// The decision and the reasons for it.
     package let event: RedirectEvent
-    /// The user's consent, if the request's body may be sent to the other origin only with it; otherwise nil.
+    /// The user's consent, without which the request's body must not be sent to the other origin; nil if none is
+    /// required.
     package let bodyConsent: BodyConsent?
 
     init(response: ResponseHead, request: URLRequest, event: RedirectEvent, bodyConsent: BodyConsent? = nil) {
@@ -279,7 +280,7 @@ extension Redirect: CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The state of earlier redirects, for a transfer that begins with a request that they led to.
+/// The state of the earlier redirects that led to the first request of a transfer.
 package struct RedirectContinuation: Sendable, Hashable {
     /// The URL of the first request, whose origin may differ from that of this transfer.
     package let first: URL

@@ -398,6 +398,6 @@ extension URLConnection: EasyHandleOwner {
             ? URLError(.badServerResponse, describedBy: error.userInfo) : error
     }
 
-    /// `CURLE_TOO_LARGE`, introduced in libcurl 8.6.
+    /// The result code `CURLE_TOO_LARGE`, introduced in libcurl 8.6.
     private static let curlTooLarge: UInt32 = 100
 }

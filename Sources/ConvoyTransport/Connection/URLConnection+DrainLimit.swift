@@ -19,7 +19,7 @@ struct DrainLimit: Sendable {
     /// cheaper than opening a new connection.
     static let unneeded = DrainLimit(
         bytes: 64 << 10, interval: 200_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: true)
-    /// The limit for the body of an error response, which explains the error. It is read as long as bytes keep
+    /// The limit for the body of an error response, which explains the error. The body is read as long as bytes keep
     /// arriving.
     static let error = DrainLimit(
         bytes: 1 << 20, interval: 1_000_000_000, bytesInInterval: 1 << 10, intervals: 10, isDiscarded: false)

@@ -159,10 +159,10 @@ extension URLConnection {
     /// complete.
     static var starvationCheckInterval: MonotonicTime { 10_000_000 }
 
-    /// Records that a byte of a body has moved.
+    /// Records that a byte of a body has been transferred.
     func noteActivity() { exchange.times.lastActivity = thread.turnTime ?? exchange.times.lastActivity }
 
-    /// Records that a byte of the request's body has moved, or that a pause has prevented it.
+    /// Records that a byte of the request's body has been transferred, or that a pause has prevented the transfer.
     func noteSending() {
         noteActivity()
         exchange.times.lastSent = exchange.times.lastActivity

@@ -149,10 +149,10 @@ final class StoredResponseDelivery: @unchecked Sendable {
     private static let portionOfFile = 256 << 10
 
     let stored: any ServableResponse
-    /// The body, if it is in memory. A partial body is a copy, made once.
+    /// The body, if it is in memory. A partial body is copied once.
     private let memory: [UInt8]?
     private(set) var position = 0
-    /// Bytes that have been read and will be delivered next.
+    /// The bytes that have been read and will be delivered next.
     private var chunk: [UInt8]?
     private(set) var isReading = false
     /// The time at which the cache was consulted; nil if metrics are not collected or have already been reported.

@@ -92,7 +92,7 @@ extension URLError {
 /// Used on the network thread only.
 final class DescriptorQueue {
     private var waiting: [any DescriptorWaiter] = []
-    /// Requests for file descriptors, which are served after the transfers.
+    /// The requests for file descriptors, which are served after the transfers.
     private var files: [FileWaiter] = []
     private var timer: RunLoopTimer?
     /// The time at which the last transfer that had its descriptors ended.

@@ -138,8 +138,8 @@ extension EasyHandle {
         convoy_easy_set_long(easy, CURLOPT_CA_CACHE_TIMEOUT, 0)
     }
 
-    /// The TLS versions for a proxy: all from 1.2. Unlike those for the server, they include a maximum, which
-    /// distinguishes the two handshakes.
+    /// The TLS versions for a proxy: all versions from 1.2 on. Unlike those for the server, they include a maximum,
+    /// which distinguishes the two handshakes.
     private static let proxyVersions = Int(CURL_SSLVERSION_TLSv1_2) | Int(CURL_SSLVERSION_MAX_TLSv1_3)
 
     /// Takes over trust evaluation in a handshake. libcurl calls this for each handshake, including those with proxies.
@@ -174,7 +174,7 @@ extension EasyHandle {
 /// Such a connection is new and is not reused: libcurl 7.88 may give a connection authenticated with Negotiate to
 /// another user's transfer.
 final class Negotiation: Sendable {
-    /// A method and its user. For Negotiate, an empty user means the available tickets.
+    /// A method and its user. For Negotiate, an empty user stands for the available tickets.
     struct Party: Equatable, Sendable {
         let method: AuthenticationMethod
         let user: String

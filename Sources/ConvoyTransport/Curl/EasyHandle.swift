@@ -29,7 +29,7 @@ final class EasyHandle: RestingTransfer {
     var isPlain: Bool { !applied.isSecure }
     /// The TLS handshake of the connection on which the request was sent; nil for plain text.
     @exclusivity(unchecked) var tlsOfConnection: TLSHandshake?
-    /// The owner of the transfer. Retained for the callbacks, and released when the handle is returned.
+    /// The owner of the transfer. It is retained for the callbacks, and released when the handle is returned.
     var owner: (any EasyHandleOwner)? {
         get {
             switch ownership {

@@ -56,7 +56,7 @@ struct FoldedLineGuard {
         isHidden = true
     }
 
-    /// Handles a line of a head after libcurl has processed it, and restores it if it was hidden.
+    /// Handles a line of a head after libcurl has processed it, and restores the line if it was hidden.
     mutating func pass(_ line: UnsafeMutableRawBufferPointer, _ easy: UnsafeMutableRawPointer) {
         guard !hasField, let first = line.first else { return }
         if isHidden {

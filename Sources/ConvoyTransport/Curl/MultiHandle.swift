@@ -428,7 +428,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         runLoop.schedule(timer, at: NetworkRunLoop.now + milliseconds * 1_000_000)
     }
 
-    /// Records an event, after which libcurl expects to be called.
+    /// Records an event, after which libcurl must be called.
     private func noteEvent() {
         idleCalls = 0
         if isPutOff { needsTimeoutAction = true }

@@ -33,7 +33,7 @@ package final class NetworkThread: Sendable {
     private struct Start {
         /// The engine, retained from its creation until this object is released.
         var engine: Engine?
-        /// The error of the last failed attempt. Kept after a later success, because callers may still read it.
+        /// The error of the last failed attempt. It is kept after a later success, because callers may still read it.
         var failure: URLError?
     }
 

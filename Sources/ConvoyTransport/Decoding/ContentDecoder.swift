@@ -55,7 +55,7 @@ final class ContentDecoder {
     /// Decodes bytes and delivers the result block by block.
     ///
     /// If the sink returns false, the rest of the input is copied and kept. While anything is pending, or if the sink
-    /// itself calls this, all input is kept and the sink is not called.
+    /// itself calls this method, all input is kept and the sink is not called.
     ///
     /// - Throws: The error in the body, and the same error again in later calls. Bytes that were decoded before the
     ///   failure may or may not have been delivered.

@@ -119,9 +119,9 @@ public struct TraceLine: Sendable, Hashable {
         case sentHead = ">"
         /// A line of a head or a trailer that was received.
         case receivedHead = "<"
-        /// Bytes of a body that were sent.
+        /// The bytes of a body that were sent.
         case sentBody = "}"
-        /// Bytes of a body that were received, in their content coding.
+        /// The bytes of a body that were received, in their content coding.
         case receivedBody = "{"
         /// The end of a request, with its times and metrics.
         case timing = "="

@@ -32,8 +32,8 @@ final class RequestClock {
     @exclusivity(unchecked) var lookUpBegan: MonotonicTime?
     /// The time when the first socket of a connection was opened. The address is known from then on.
     @exclusivity(unchecked) var socketOpened: MonotonicTime?
-    /// The time when libcurl began to wait for bytes on that socket, which means that it was connected. libcurl itself
-    /// reports this only when the entire route is ready.
+    /// The time when libcurl began to wait for bytes on the first socket, which means that the socket was connected.
+    /// libcurl itself reports this only when the entire route is ready.
     @exclusivity(unchecked) var readingBegan: MonotonicTime?
     /// The time when the handshake with the server began, over a connection through all proxies.
     @exclusivity(unchecked) var handshakeBegan: MonotonicTime?
@@ -46,7 +46,7 @@ final class RequestClock {
     /// The time when the request ended in libcurl.
     @exclusivity(unchecked) var ended: MonotonicTime?
 
-    /// The moments in establishing the request's connection.
+    /// The times at which the steps of establishing the request's connection were completed.
     @exclusivity(unchecked) var connection: ConnectionMoments?
     @exclusivity(unchecked) var isReused = false
     @exclusivity(unchecked) var tls: NegotiatedTLS?

@@ -60,8 +60,8 @@ public struct TransactionMetrics: Sendable, Hashable {
     public internal(set) var countOfRequestHeaderBytesSent: Int64 = 0
     /// The number of bytes of the request's body that were sent, excluding the chunked framing.
     public internal(set) var countOfRequestBodyBytesSent: Int64 = 0
-    /// The number of bytes of response heads that were received, including interim responses. For HTTP/2, counted as
-    /// for the request.
+    /// The number of bytes of response heads that were received, including interim responses. For HTTP/2, they are
+    /// counted as for the request.
     public internal(set) var countOfResponseHeaderBytesReceived: Int64 = 0
     /// The number of bytes of the response's body that were received, before decoding, excluding the chunked framing.
     public internal(set) var countOfResponseBodyBytesReceived: Int64 = 0

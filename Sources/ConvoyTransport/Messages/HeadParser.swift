@@ -185,8 +185,8 @@ struct HeadParser {
         return .more
     }
 
-    /// Records a `Content-Length`. Two different lengths indicate request smuggling (RFC 9112, section 6.3) and are an
-    /// error.
+    /// Records a `Content-Length`. Two different lengths indicate request smuggling (RFC 9112, section 6.3) and are
+    /// rejected.
     private mutating func noteLength(_ values: UnsafeRawBufferPointer) -> Step {
         var rest = values[...]
         while true {

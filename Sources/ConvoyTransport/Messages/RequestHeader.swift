@@ -46,10 +46,10 @@ package final class RequestHeader: @unchecked Sendable {
     }
 
     let source: Source
-    /// Entries of the form `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl would
-    /// add. Several fields of the first form may share an entry, separated by line endings.
+    /// The entries, of the form `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl
+    /// would add. Several fields of the first form may share an entry, separated by line endings.
     private(set) var lines: UnsafeMutablePointer<curl_slist>?
-    /// Lines that are sent only to a proxy, never to an origin (RFC 9110, section 11.7.2).
+    /// The lines that are sent only to a proxy, never to an origin (RFC 9110, section 11.7.2).
     private(set) var proxyLines: UnsafeMutablePointer<curl_slist>?
     /// The length that the user specified for a streamed body.
     private(set) var announcedLength: Int64?
@@ -183,8 +183,8 @@ package final class RequestHeader: @unchecked Sendable {
         }
     }
 
-    /// Returns the fields that are sent, including those added automatically, without those for a proxy. Computed on
-    /// each call.
+    /// Returns the fields that are sent, including those added automatically, without those for a proxy. They are
+    /// computed on each call.
     package func makeSentFields() -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         var next = lines
@@ -192,7 +192,7 @@ package final class RequestHeader: @unchecked Sendable {
             next = line.next
             let entry = UnsafeRawBufferPointer(start: line.data, count: strlen(line.data))
             for bytes in entry.split(whereSeparator: { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }) {
-                // `Name;` has an empty value, and `Name:` is not sent.
+                // An entry `Name;` has an empty value, and an entry `Name:` is not sent.
                 guard let end = bytes.firstIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ";") }),
                     bytes[end] == UInt8(ascii: ";") || end + 1 < bytes.endIndex
                 else { continue }

@@ -78,8 +78,8 @@ public final class ResponseHead: Sendable {
         return value
     }
 
-    /// Adds the value of another line of a field. Appends in place, because a server may repeat a field ten thousand
-    /// times.
+    /// Adds the value of another line of a field. The line is appended in place, because a server may repeat a field
+    /// ten thousand times.
     private static func add(_ line: String, to value: inout String?, of name: String) {
         if value == nil {
             value = line

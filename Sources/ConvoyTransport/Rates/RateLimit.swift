@@ -38,7 +38,7 @@ public final class RateLimit: Sendable {
         /// The number of changes to the rate.
         var rateNumber: UInt64 = 0
 
-        /// Grants turns in order while there are enough bytes for one.
+        /// Grants turns in order while enough bytes for a turn are available.
         mutating func serve(at now: MonotonicTime) -> Served {
             var served = Served()
             while let first = line.first, bucket.hasTurn(at: now) {
@@ -181,7 +181,7 @@ final class RateWaiter: @unchecked Sendable {
     private let thread: NetworkThread
     private let proceed: @Sendable () -> Void
 
-    // Guarded by the limit's lock.
+    // The limit's lock guards the following properties.
 
     /// The number of the waiter's position in the queue; nil if it is not queued.
     @exclusivity(unchecked) var place: Int?
@@ -197,7 +197,7 @@ final class RateWaiter: @unchecked Sendable {
 
     /// - Parameters:
     ///   - thread: The transfer's thread, on which all members are used, except those guarded by the limit's lock.
-    ///   - proceed: Called on the thread when there are enough bytes to continue.
+    ///   - proceed: Called on the thread when enough bytes to continue are available.
     init(at limit: RateLimit, thread: NetworkThread, proceed: @escaping @Sendable () -> Void) {
         self.limit = limit
         self.thread = thread
@@ -273,7 +273,7 @@ struct TokenBucket {
     private(set) var balance = 0.0
     private var filledAt: MonotonicTime
 
-    /// - Parameter rate: The rate; a negative one counts as 0.
+    /// - Parameter rate: The rate; a negative rate counts as 0.
     init(rate: Int64?, at now: MonotonicTime) {
         self.rate = rate.map { max(0, $0) }
         filledAt = now
@@ -308,7 +308,8 @@ struct TokenBucket {
         return rate > 0 && balance >= turn
     }
 
-    /// Returns the time at which there will be enough bytes for a turn if none are taken until then; nil for never.
+    /// Returns the time at which enough bytes for a turn will be available if none are taken until then; nil if that
+    /// never happens.
     mutating func timeOfTurn(at now: MonotonicTime) -> MonotonicTime? {
         guard let rate else { return now }
         guard rate > 0 else { return nil }
@@ -317,7 +318,7 @@ struct TokenBucket {
         return Nanoseconds.deadline(max(0, turn - balance) / Double(rate) + 1e-6, after: now)
     }
 
-    /// Takes bytes, even if there are not enough.
+    /// Takes bytes, even if the bucket does not contain enough.
     mutating func take(_ count: Double) {
         if rate != nil { balance -= count }
     }

@@ -10,14 +10,14 @@ import Foundation
 ///
 /// Only the time in which a body could be transferred counts: while the request's body is being sent, and from the head
 /// of the response to its end. Connecting and waiting for the head do not count; `idleTimeout` and
-/// `timeoutIntervalForHead` limit those. Time in which this side holds the transfer back does not count either: for a
-/// `RateLimit`, a slow output stream, a body that is not available yet, or a decision about a redirect. Bytes are
-/// counted before decoding, in both directions.
+/// `timeoutIntervalForHead` limit those. Time in which this side holds the transfer back does not count either, because
+/// it is waiting for a `RateLimit`, a slow output stream, a body that is not available yet, or a decision about a
+/// redirect. Bytes are counted before decoding, in both directions.
 public struct StallLimit: Sendable, Hashable {
     /// The minimum average number of bytes per second. 0 or less means no limit.
     public var bytesPerSecond: Int64
 
-    /// The period for the average, in seconds. Ignored unless it is positive.
+    /// The period for the average, in seconds. The limit is ignored unless the period is positive.
     public var duration: TimeInterval
 
     /// Creates a limit.

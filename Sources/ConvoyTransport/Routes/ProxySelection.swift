@@ -48,7 +48,7 @@ public enum ProxySelection: Sendable, Hashable {
 enum EnvironmentProxies {
     /// Returns the proxy for a host; nil for none.
     ///
-    /// Called for each request, so it is fast if no variable is set.
+    /// This function is called for each request, so it returns quickly if no variable is set.
     ///
     /// - Parameter host: The host as sent; nil for any host, so that no exception applies.
     /// - Throws: The errors of `Proxy.init(_:)` for the value of a variable.

@@ -14,7 +14,7 @@ final class Route: @unchecked Sendable {
     let unixSocket: UnixSocket?
     /// The guard that checks each address before connecting; nil for none.
     let addressGuard: AddressGuard?
-    /// The group of libcurl's connections that the transfer may use; nil for plain ones.
+    /// The group of libcurl's connections that the transfer may use; nil for plain connections.
     let key: ConnectionKey?
 
     /// The address to connect to instead of the URL's host, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's
@@ -125,8 +125,8 @@ final class ConnectionKey: Sendable {
     private static let known = Locked(Known())
     private static let recentLimit = 64
 
-    /// Returns the key for connections with this distinction; nil for plain ones. A key exists while it is referenced
-    /// or among the most recent ones. After that, its connections are no longer reused.
+    /// Returns the key for connections with this distinction; nil for plain connections. A key exists while it is
+    /// referenced or among the most recent ones. After that, its connections are no longer reused.
     static func shared(for distinction: Distinction) -> ConnectionKey? {
         guard distinction.matters else { return nil }
         return known.withLock { known in
@@ -168,7 +168,7 @@ public enum ConnectionSource: Sendable, Hashable {
         }
     }
 
-    /// `IP_BIND_ADDRESS_NO_PORT` of `<linux/in.h>`.
+    /// The socket option `IP_BIND_ADDRESS_NO_PORT` of `<linux/in.h>`.
     private static let bindsWithoutPort: Int32 = 24
 }
 

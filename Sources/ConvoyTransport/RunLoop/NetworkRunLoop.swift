@@ -16,9 +16,9 @@ package protocol FileEventHandler: AnyObject {
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
-    // Shared state. All other state is used on the thread only.
+    // The following state is shared. All other state is used on the thread only.
 
-    /// Tasks from other threads.
+    /// The tasks passed from other threads.
     private let inbox = ContendedLock<[LoopTask]>([])
     /// Whether the inbox may contain items. Set after an item was added, and cleared before items are taken. Together
     /// with `isAsleep`, this ensures that either the thread finds the item before it sleeps, or the other thread wakes
@@ -26,7 +26,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let hasItems = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
-    /// The time at which the thread was last woken for new items; 0 if it was not woken since it last took items.
+    /// The time at which the thread was last woken for new items; 0 if it has not been woken since it last took items.
     private let wokenAt = Atomic<MonotonicTime>(0)
 
     private let wakeUp: WakeUp
@@ -57,7 +57,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// The time on the monotonic clock, in nanoseconds.
     package static var now: MonotonicTime { MonotonicClock.now }
 
-    /// The time of the current turn, read once on first use. Accurate enough for timeouts.
+    /// The time of the current turn, read once on first use. It is accurate enough for timeouts.
     package var turnTime: MonotonicTime {
         if timeOfTurn == 0 { timeOfTurn = Self.now }
         return timeOfTurn

@@ -8,7 +8,7 @@ package struct FileEvents: OptionSet, Sendable, Hashable {
 
     package static let readable = FileEvents(rawValue: 1)
     package static let writable = FileEvents(rawValue: 2)
-    /// The peer hung up, or the descriptor has an error. Always reported, even if not requested.
+    /// The peer hung up, or the descriptor has an error. This event is always reported, even if not requested.
     package static let failed = FileEvents(rawValue: 4)
 
     /// The events that may be reported for a descriptor that is watched for the events of this set; empty if this set
@@ -41,7 +41,8 @@ package protocol Poller: AnyObject {
 
 /// The kinds of poller for a run loop.
 package enum PollerKind: Sendable, CaseIterable {
-    /// `epoll(7)`, on Linux only. The cost of a wait depends on the number of ready descriptors, not of watched ones.
+    /// `epoll(7)`, on Linux only. The cost of a wait depends on the number of ready descriptors, not on the number of
+    /// watched ones.
     case epoll
     /// `poll(2)`, which is available everywhere.
     case poll
