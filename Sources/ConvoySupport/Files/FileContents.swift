@@ -17,7 +17,7 @@ package enum FileContents {
         }
     }
 
-    /// Reads all bytes of an open file, from its current offset. Blocks.
+    /// Reads all bytes of an open file, from its current offset. The call may block.
     ///
     /// - Parameter limit: the maximum size, in bytes.
     package static func read(_ descriptor: Int32, limit: Int) throws(Failure) -> [UInt8] {

@@ -7,7 +7,7 @@ import Foundation
 /// replacing an existing file only if `replaces` is set. If the writer is discarded or deallocated without a commit,
 /// the partial file is removed.
 ///
-/// Not thread-safe. Calls may block on a disk or on another machine.
+/// A writer is not thread-safe. Calls may block on a disk or on another machine.
 package final class FileWriter {
     /// The path of the file.
     package let path: String

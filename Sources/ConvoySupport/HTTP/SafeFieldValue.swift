@@ -21,7 +21,7 @@ package struct SafeFieldValue: Hashable, Sendable {
     /// The value as a string, for storage and for the fields of a `URLRequest`.
     ///
     /// Each byte that is not valid UTF-8 becomes a private-use character from U+10FE80 to U+10FEFF. The bytes of these
-    /// characters themselves are escaped in the same way. ``bytes(of:)`` reverses this.
+    /// characters themselves are escaped in the same way. ``bytes(of:)`` reverses the conversion.
     package var text: String {
         if bytes.withUnsafeBytes({ ASCII.isASCII($0) }) { return String(decoding: bytes, as: UTF8.self) }
         if let text = String(validating: bytes, as: UTF8.self), !Self.isEscaped(text) { return text }

@@ -270,7 +270,7 @@ package enum URLUserInfo {
     }
 
     /// Returns the text without anything that could be user information, in any spelling, including strings in which
-    /// RFC 3986 recognizes no authority, for example `http:/user:password@host`. For display only.
+    /// RFC 3986 recognizes no authority, for example `http:/user:password@host`. Use the result only for display.
     package static func removedFromAnySpelling(_ text: String) -> String {
         guard text.utf8.contains(where: { $0 == separator || $0 == UInt8(ascii: "%") }) else { return text }
         let bytes = Array(text.utf8)

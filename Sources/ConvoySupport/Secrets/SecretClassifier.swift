@@ -88,9 +88,9 @@ package struct SecretClassifier: Sendable, Hashable {
     package struct ItemNames: Sendable, Hashable {
         /// The names as specified by the program.
         package let names: Set<String>
-        /// Names that are not in the standard set. They are compared as a whole, in normalized form.
+        /// The names that are not in the standard set. They are compared as a whole, in normalized form.
         private let whole: Set<[UInt8]>
-        /// Names that are in the standard set.
+        /// The names that are in the standard set.
         fileprivate let words: Set<String>
 
         /// - Parameter names: words from the standard set, which match any name that contains them, and whole names.

@@ -84,7 +84,7 @@ package enum SecretName {
         var parts: [String] = [], part: [UInt8] = [], hasCamelCase = false
         func end() {
             if part.isEmpty { return }
-            // `OAuth` is one word.
+            // Treat `OAuth` as one word.
             if part.elementsEqual("auth".utf8), parts.last == "o" {
                 parts[parts.count - 1] = "oauth"
             } else {
@@ -234,13 +234,13 @@ package enum SecretName {
             ]
         ) { $1 }
 
-    /// Words that can be the suffix of a part.
+    /// The words that can be the suffix of a part.
     private static let ends = [
         "token", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "authorization", "cookie", "signature",
         "credential", "credentials", "assertion", "jwt",
     ]
 
-    /// Compound words, written as one part or separated into two or three parts.
+    /// The compound words, written as one part or separated into two or three parts.
     private static let compounds: Set<String> = [
         "accesscode", "accesskey", "accountkey", "activationcode", "adminkey", "apikey", "appkey", "applicationkey",
         "authcode", "authkey", "clientkey", "confirmationcode", "consumerkey", "devicecode", "encryptionkey", "functionkey",
@@ -253,7 +253,7 @@ package enum SecretName {
     /// The stems of all compounds: every compound contains at least one.
     private static let stems = ["key", "code", "pass", "sess", "saml", "token", "accessid"]
 
-    /// Final parts that indicate metadata about a secret.
+    /// The final parts that indicate metadata about a secret.
     private static let aboutSecrets: Set<String> = [
         "alg", "algorithm", "count", "enabled", "endpoint", "expiration", "expires", "expiry", "length", "limit", "method",
         "methods", "mode", "remaining", "required", "scheme", "size", "ttl", "type", "types", "uri", "url", "version",

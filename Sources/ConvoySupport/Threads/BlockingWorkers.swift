@@ -183,8 +183,8 @@ package final class BlockingCall: Sendable {
         state.compareExchange(expected: .running, desired: .finished, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Abandons the call. Returns false if the code has already returned or the call was abandoned earlier. Takes no
-    /// lock. Call ``BlockingWorkers/replaceThread(of:)`` afterwards.
+    /// Abandons the call. Returns false if the code has already returned or the call was abandoned earlier. This method
+    /// takes no lock. Call ``BlockingWorkers/replaceThread(of:)`` afterwards.
     package func giveUp() -> Bool {
         if state.compareExchange(expected: .waiting, desired: .withdrawn, ordering: .acquiringAndReleasing).exchanged {
             return true

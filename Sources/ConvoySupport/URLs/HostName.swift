@@ -95,8 +95,8 @@ extension HostName {
         return isNormal(text) ? text : nil
     }
 
-    /// Returns the host, valid or not, with ASCII letters in lower case and without a trailing dot. Used for rules that
-    /// invalid hosts must not evade.
+    /// Returns the host, valid or not, with ASCII letters in lower case and without a trailing dot. Use the result for
+    /// rules that invalid hosts must not evade.
     package static func spelling(of host: String) -> String {
         // `lowercased()` would convert some non-ASCII letters to ASCII.
         let bytes = host.utf8.map(ASCII.lowercased)
