@@ -10,7 +10,7 @@ import Foundation
 /// is closed unless `keepsLog` is false. After a power failure, the last transactions may be lost, but never a part of
 /// a transaction.
 ///
-/// Not thread-safe. Calls block on the disk, and on other writers for at most the busy timeout.
+/// A connection is not thread-safe. Calls block on the disk, and on other writers for at most the busy timeout.
 package final class Database: @unchecked Sendable {
     /// The path, with the links in its directory resolved.
     package let path: String
