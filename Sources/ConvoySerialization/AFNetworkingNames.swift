@@ -1,8 +1,8 @@
 import Foundation
 import FoundationNetworking
 
-// AFNetworking's names in this module, marked unavailable, so that the compiler suggests the replacement instead of
-// reporting an unknown name.
+// This file declares the AFNetworking names of this module's APIs as unavailable, so that the compiler suggests the
+// replacement instead of reporting an unknown name.
 
 // MARK: Requests
 
@@ -122,32 +122,32 @@ extension HTTPRequestSerialization {
         set {}
     }
 
-    /// Whether requests are sent before the responses to earlier ones have arrived.
+    /// Whether requests are sent before the responses to earlier requests have arrived.
     @available(*, unavailable, message: "libcurl does not support pipelining. HTTP/2 requires no setting.")
     public var HTTPShouldUsePipelining: Bool {
         get { false }
         set {}
     }
 
-    /// Whether requests are sent before the responses to earlier ones have arrived.
+    /// Whether requests are sent before the responses to earlier requests have arrived.
     @available(*, unavailable, message: "libcurl does not support pipelining. HTTP/2 requires no setting.")
     public var httpShouldUsePipelining: Bool {
         get { false }
         set {}
     }
 
-    /// The methods whose parameters go into the URL.
+    /// The methods whose parameters are added to the URL.
     @available(*, unavailable, renamed: "httpMethodsEncodingParametersInURI")
     public var HTTPMethodsEncodingParametersInURI: Set<String> {
         get { [] }
         set {}
     }
 
-    /// Sends a user name and a password.
+    /// Sets the `Authorization` header for a user name and a password.
     @available(*, unavailable, renamed: "setAuthorizationHeader(username:password:)")
     public mutating func setAuthorizationHeaderFieldWithUsername(_ username: String, password: String) {}
 
-    /// Sends `Token token="…"`.
+    /// Sets the `Authorization` header to `Token token="…"`.
     @available(*, unavailable, message: "setAuthorizationHeader(bearerToken:), or setValue(_:forHTTPHeaderField:)")
     public mutating func setAuthorizationHeaderFieldWithToken(_ token: String) {}
 
@@ -282,7 +282,7 @@ extension MultipartFormData {
 // MARK: Members of response serializers
 
 extension HTTPResponseSerialization {
-    /// Checks the status and the content type.
+    /// Validates the status and the content type.
     @available(*, unavailable, message: "try http.validate(response, data: data)")
     public func validateResponse(
         _ response: HTTPURLResponse?, data: Data?, error: UnsafeMutablePointer<NSError?>?
@@ -338,13 +338,13 @@ extension PropertyListResponseSerializer {
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> PropertyListResponseSerializer { PropertyListResponseSerializer() }
 
-    /// Creates a serializer with a format, which AFNetworking ignores as well.
+    /// Creates a serializer with a format. AFNetworking ignores the format too.
     @available(*, unavailable, message: "PropertyListResponseSerializer(readOptions:), which reads every format")
     public static func serializerWithFormat(
         _ format: PropertyListSerialization.PropertyListFormat, readOptions: PropertyListSerialization.ReadOptions
     ) -> PropertyListResponseSerializer { PropertyListResponseSerializer() }
 
-    /// Creates a serializer with a format, which AFNetworking ignores as well.
+    /// Creates a serializer with a format. AFNetworking ignores the format too.
     @available(*, unavailable, message: "PropertyListResponseSerializer(readOptions:), which reads every format")
     public init(
         format: PropertyListSerialization.PropertyListFormat, readOptions: PropertyListSerialization.ReadOptions

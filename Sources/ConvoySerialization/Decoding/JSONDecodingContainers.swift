@@ -27,7 +27,8 @@ struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try decoder.decode(type, at: position(key), key)
     }
 
-    // The protocol's default implementations, which the other types use, look up a key three times.
+    // The following overloads look up a key once. The protocol's default implementation, which is used for all other
+    // types, looks it up three times.
 
     func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
         guard let value = valueIfPresent(key) else { return nil }
@@ -99,7 +100,8 @@ struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
 /// An unkeyed container with the elements of an array.
 ///
-/// The container fits into an existential without an allocation, which is why it uses 32-bit numbers.
+/// The position and the number of remaining elements are 32-bit numbers, so that the container fits into an existential
+/// without an allocation.
 struct JSONUnkeyedContainer: UnkeyedDecodingContainer {
     private let decoder: JSONValueDecoder
     /// The position of the next element.
@@ -145,7 +147,7 @@ struct JSONUnkeyedContainer: UnkeyedDecodingContainer {
         return advance(after: try decoder.decode(type, at: Int(position), key))
     }
 
-    // Unlike the protocol's default implementations, `JSONDecoder` advances even at the end.
+    // Like `JSONDecoder`, the following methods advance even at the end. The protocol's default implementations do not.
 
     mutating func decodeIfPresent(_ type: Bool.Type) throws -> Bool? { try unlessNull { try $0.decode(type) } }
     mutating func decodeIfPresent(_ type: String.Type) throws -> String? { try unlessNull { try $0.decode(type) } }

@@ -8,38 +8,39 @@ struct JSONToken {
     }
 
     var kind: Kind
-    /// For a string, whether it has no escapes. For a number, whether it has neither a fraction nor an exponent.
+    /// Whether a string has no escapes, or a number has neither a fraction nor an exponent.
     var isSimple = false
-    /// For a string, whether all of its bytes are ASCII.
+    /// Whether all bytes of a string are ASCII.
     var isASCII = true
     /// The offset of the first byte of a number, or of a string after its opening quote. For a container that is still
-    /// open, the token of the enclosing container.
+    /// open, the index of the enclosing container's token.
     var start: UInt32 = 0
     /// The number of bytes in a number or string, of elements in an array, or of members in an object.
     var count: UInt32 = 0
-    /// The token after the value. For a key, which is always followed by its value, the ``JSONIndex/fingerprint(of:)``.
+    /// The index of the token after the value. For a key, which is always followed by its value, the
+    /// ``JSONIndex/fingerprint(of:)``.
     var next: UInt32 = 0
 }
 
 /// The positions of all values in a JSON text, as a flat array of tokens in document order.
 ///
 /// A container precedes its contents. In an object, keys and values alternate. The text of strings and numbers is not
-/// copied until a value is requested. Text is indexed only if it is strictly valid (RFC 8259, UTF-8), so that it can be
-/// decoded without further checks.
+/// copied until a value is requested. Only strictly valid text (RFC 8259, UTF-8) is indexed, so decoding requires no
+/// further checks.
 ///
-/// The index refers to the bytes it was created from. If it outlives them, ``keepBytes()`` copies them.
+/// The index refers to the bytes it was created from. Call ``keepBytes()`` if the index may outlive them.
 final class JSONIndex {
     private(set) var bytes: UnsafePointer<UInt8>
     private let length: Int
     private var ownsBytes = false
     private let tokens: JSONTokens
-    /// The position of a null that is not part of the text. It stands for missing values.
+    /// The position of an additional null, not part of the text, that represents missing values.
     let null: Int
     let options: JSONDecodingOptions
 
-    /// Indexes text; nil if the text is not strict JSON, or is nested deeper than the limit.
+    /// Creates an index of the text; nil if the text is not strict JSON, or is nested deeper than the limit.
     init?(_ text: UnsafeRawBufferPointer, maximumDepth: Int, options: JSONDecodingOptions) {
-        // Offsets are 32-bit numbers.
+        // Offsets are 32-bit numbers, so longer text cannot be indexed.
         guard let start = text.baseAddress, text.count < 1 << 31 else { return nil }
         bytes = start.assumingMemoryBound(to: UInt8.self)
         length = text.count
@@ -57,7 +58,7 @@ final class JSONIndex {
         if ownsBytes { bytes.deallocate() }
     }
 
-    /// Copies the bytes before they are deallocated.
+    /// Copies the bytes, so that the index can outlive the original ones.
     func keepBytes() {
         guard !ownsBytes else { return }
         let copy = UnsafeMutablePointer<UInt8>.allocate(capacity: length)
@@ -116,7 +117,7 @@ extension JSONIndex {
         return token.isSimple ? String(decoding: text, as: UTF8.self) : JSONIndex.unescaped(text)
     }
 
-    /// Replaces the escapes of a string. They have been validated, and none is shorter than the character it
+    /// Replaces the escapes in a string. The escapes have been validated, and none is shorter than the character it
     /// represents.
     private static func unescaped(_ text: UnsafeBufferPointer<UInt8>) -> String {
         String(unsafeUninitializedCapacity: text.count) { output in
@@ -189,7 +190,8 @@ extension JSONIndex {
         return (magnitude, isNegative)
     }
 
-    /// Handles `1.0`, `1e2`, the minimum of a type, and numbers that do not fit into any type.
+    /// Converts numbers that need special handling: `1.0`, `1e2`, the minimum of a type, and numbers that do not fit
+    /// into any type.
     @inline(never) private func unusualInteger<Integer: FixedWidthInteger & Decodable>(
         _ token: JSONToken, as type: Integer.Type
     ) throws -> Integer {
@@ -289,7 +291,7 @@ extension JSONIndex {
         return value
     }
 
-    /// Returns the number as decoded by Foundation. Used in rare cases in which Foundation has special rules.
+    /// Returns the number as decoded by Foundation, which has special rules in rare cases.
     private func asFoundation<Value: Decodable>(_ token: JSONToken) throws -> Value {
         guard let value = try? JSONDecoder().decode(Value.self, from: Data(text(of: token))) else {
             throw JSONNumberMismatch()

@@ -3,9 +3,9 @@ import Foundation
 
 /// Lookup of an object's members by key.
 ///
-/// Most objects are small, and a type requests only a few of their keys. Keys are therefore searched in the bytes of
-/// the text, from the start, so that the first of several equal keys is found. If this would take too long, or if keys
-/// with different bytes may be equal, a dictionary is built.
+/// Most objects are small, and a type requests only a few of their keys. The decoder therefore searches for a key in
+/// the bytes of the text, from the start, so that the first of several equal keys is found. If this would take too
+/// long, or if keys with different bytes may be equal, the decoder builds a dictionary.
 extension JSONValueDecoder {
     /// Returns the position of a key's value; 0, the position of the document itself, if the key is missing.
     func position(of name: String) -> Int {
@@ -100,7 +100,7 @@ enum SnakeCase {
         return String(key[..<first]) + name + String(key[key.index(after: last)...])
     }
 
-    /// Returns whether a key is converted to a name, for ASCII strings; nil if `converted(_:)` must decide.
+    /// Returns whether an ASCII key is converted to the given name; nil if only `converted(_:)` can determine this.
     static func matches(_ key: UnsafeBufferPointer<UInt8>, _ name: UnsafeBufferPointer<UInt8>) -> Bool? {
         guard key.count >= name.count, key.first.map(ASCII.lowercased) == name.first.map(ASCII.lowercased) else {
             return false

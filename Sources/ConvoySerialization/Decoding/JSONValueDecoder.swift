@@ -1,10 +1,10 @@
 import Foundation
 
 extension JSONDecoder {
-    /// Decodes as `decode(_:from:)` does, with the same values and errors, but in a third of the time.
+    /// Decodes a value like `decode(_:from:)`, with the same results and errors, but in a third of the time.
     ///
-    /// Texts that are not strict JSON in UTF-8 are passed to Foundation, which accepts some of them and throws its
-    /// errors for the others. All text is passed to Foundation if the decoder is a subclass or allows JSON5.
+    /// Data that is not strict JSON in UTF-8 is passed to Foundation, which decodes it or throws an error. If the
+    /// decoder is a subclass or allows JSON5, all data is passed to Foundation.
     package func decodeIndexed<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
         try decodePlain(type, from: data, maximumDepth: 512) ?? decode(type, from: data)
     }
@@ -17,7 +17,7 @@ extension JSONDecoder {
             // Foundation's limit is 512.
             guard var index = JSONIndex(bytes, maximumDepth: min(maximumDepth, 512), options: options) else { return nil }
             defer {
-                // An initializer may have stored its decoder or a container.
+                // An initializer may have stored its decoder or a container, which still refers to the bytes.
                 if !isKnownUniquelyReferenced(&index) { index.keepBytes() }
             }
             do {
@@ -55,7 +55,7 @@ struct JSONDecodingOptions {
     }
 }
 
-/// A key for a value without a `CodingKey` of a type: an index, the superclass, or a dictionary key.
+/// A coding key for a value that has none of its own: an index, the superclass, or a dictionary key.
 enum JSONPathKey: CodingKey {
     case index(Int)
     case name(String)
@@ -89,7 +89,7 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
     /// Whether the decoder was created for a nested container rather than for an initializer. For an invalid ISO 8601
     /// date, `JSONDecoder` reports the coding path of the running initializer.
     private let isNestedContainer: Bool
-    /// The value position for each key, if keys are not searched in the text.
+    /// The position of the value of each key; nil while keys are searched for in the text.
     var members: [String: Int]?
     /// The number of keys compared in the text so far.
     var comparedKeys = 0
@@ -175,8 +175,8 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try decode(type, at: position, nil) }
 }
 
-/// Decoding of values by type, with the same errors as `JSONDecoder`. Each key is that of a value inside this one; nil
-/// denotes this value itself.
+/// Decoding of values by type, with the same errors as `JSONDecoder`. A key argument identifies a value inside this
+/// one; nil denotes this value itself.
 extension JSONValueDecoder {
     typealias Key = () -> (any CodingKey)?
 
@@ -210,7 +210,7 @@ extension JSONValueDecoder {
 
     /// Returns infinity or NaN, if the text represents it according to the float strategy.
     private func unusual<Value: BinaryFloatingPoint>(_ token: JSONToken) -> Value? {
-        // Like Foundation, accept only text without escapes.
+        // Like Foundation, accept only strings without escapes.
         guard token.kind == .string, token.isSimple,
             case .convertFromString(let infinity, let negativeInfinity, let nan) = index.options.floats
         else { return nil }
@@ -220,7 +220,8 @@ extension JSONValueDecoder {
         return text.elementsEqual(nan.utf8) ? .nan : nil
     }
 
-    /// Decodes any value. Types that are subject to a strategy are handled here; all others use their own initializer.
+    /// Decodes a value of any type. Types that are subject to a strategy are handled here; all others use their own
+    /// initializer.
     func decode<Value: Decodable>(_ type: Value.Type, at position: Int, _ key: @autoclosure Key) throws -> Value {
         // The most common types are decoded directly.
         if type == String.self { return same(try string(index[position], key())) }

@@ -9,9 +9,9 @@ import Foundation
 /// Comparing, writing and freeing a tree use one stack frame per level. The parser limits the depth of parsed trees.
 /// Trees that you build should not be deeper than a few thousand levels.
 public enum JSON: Sendable {
-    /// `null`.
+    /// The value `null`.
     case null
-    /// `true` or `false`.
+    /// The value `true` or `false`.
     case bool(Bool)
     /// A number, as written in the text.
     case number(JSONNumber)
@@ -19,7 +19,7 @@ public enum JSON: Sendable {
     case string(String)
     /// An ordered list of values.
     case array([JSON])
-    /// Values by key.
+    /// A dictionary of values by key, in their original order.
     case object(JSONObject)
 
     /// Parses JSON in UTF-8, with or without a byte-order mark.

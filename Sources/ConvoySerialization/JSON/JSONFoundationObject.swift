@@ -2,8 +2,8 @@ import Foundation
 
 /// A parser that creates Foundation objects with `JSONSerialization`, but uses the first value of a repeated key.
 ///
-/// `JSONSerialization` returns the last value, and `JSONDecoder` the first. So that a body is always interpreted in the
-/// same way, the first value is used everywhere.
+/// `JSONSerialization` returns the last value, and `JSONDecoder` the first. All of Convoy's parsers use the first
+/// value, so that a body is always interpreted in the same way.
 enum JSONFoundationObject {
     /// Parses JSON into Foundation objects.
     ///
@@ -28,8 +28,8 @@ enum JSONFoundationObject {
         }
     }
 
-    /// Returns Foundation objects with the first value of each repeated key. Keys are compared by canonical
-    /// equivalence, as in a dictionary.
+    /// Returns the tree with only the first value of each repeated key. Keys are compared by canonical equivalence, as
+    /// in a dictionary.
     private static func withoutRepeatedKeys(_ json: JSON) -> JSON {
         switch json {
         case .array(let values): return .array(values.map(withoutRepeatedKeys))

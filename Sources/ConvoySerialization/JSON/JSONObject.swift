@@ -22,8 +22,8 @@ public struct JSONObject: Sendable {
 
     /// The members, in order.
     public private(set) var members: [Member] = []
-    /// The `order` of each member by its key. Empty if there are few members: most objects are small, and searching
-    /// them is faster.
+    /// The `order` of each member by its key. The dictionary is empty if the object has few members, because searching
+    /// the members of a small object is faster.
     private var orders: [CodePoints: Int] = [:]
 
     private static let fewMembers = 12
@@ -93,7 +93,7 @@ extension JSONObject {
         return member
     }
 
-    /// Inserts a removed member at its old position.
+    /// Inserts a removed member at its previous position.
     package mutating func insert(_ member: Member, at position: Int) {
         guard position < members.count else { return append(member) }
         let isBetween =

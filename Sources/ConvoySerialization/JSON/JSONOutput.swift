@@ -5,7 +5,7 @@ package struct JSONOutput {
     package var bytes: [UInt8] = []
     /// Whether `/` is written as `\/`, as in `JSONSerialization`.
     var escapesSlashes = false
-    /// The predicate for additional characters to escape, which JSON does not require; nil to escape no others.
+    /// The predicate for characters to escape in addition to those that JSON requires; nil to escape no others.
     private let escapes: ((Unicode.Scalar) -> Bool)?
 
     package init(escaping escapes: ((Unicode.Scalar) -> Bool)? = nil) { self.escapes = escapes }

@@ -28,7 +28,7 @@ package struct JSONParser {
     }
 
     /// Returns the positions of the keys of an object, found in a single pass. If a key is repeated, its first position
-    /// is used. Empty if the pointer does not lead to an object.
+    /// is used. The result is empty if the pointer does not lead to an object.
     package static func keyPositions(of pointer: JSONPointer, in data: Data) -> [String: JSONPosition] {
         var parser = JSONParser(data, maximumDepth: 512)
         guard let offset = try? parser.offset(of: pointer, key: false) else { return [:] }
@@ -178,7 +178,7 @@ package struct JSONParser {
     }
 
     private mutating func number() throws(JSONSyntaxError) -> JSONNumber {
-        // Take all characters that can occur in numbers, so that `01` is not parsed as `0` followed by other text.
+        // Consume all characters that can occur in numbers, so that `01` is not parsed as `0` followed by other text.
         let end = bytes[index...].firstIndex { !ASCII.isDigit($0) && !"+-.eE".utf8.contains($0) } ?? bytes.count
         guard let number = JSONNumber(String(decoding: bytes[index..<end], as: UTF8.self)) else {
             throw problem("invalid number")

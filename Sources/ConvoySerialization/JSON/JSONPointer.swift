@@ -106,7 +106,7 @@ extension JSONPointer: Hashable {
 /// The URI fragment form (RFC 6901, section 6), for example `#/a%20b`.
 extension JSONPointer {
     /// Creates a pointer from a URL fragment, with or without the `#`: the pointer's text in UTF-8, percent-encoded.
-    /// Returns nil for other text, for example with an invalid percent-encoding.
+    /// Returns nil if the fragment is invalid, for example if it contains an invalid percent-encoding.
     public init?(uriFragment: String) {
         let fragment = uriFragment.utf8.first == UInt8(ascii: "#") ? uriFragment.utf8.dropFirst() : uriFragment.utf8[...]
         guard let bytes = PercentEncoding.strictlyDecoded(Array(fragment)[...]),

@@ -73,8 +73,8 @@ extension URLRequestSerialization {
     /// Creates a request with a `multipart/form-data` body (RFC 7578). The counterpart of
     /// `multipartFormRequestWithMethod:URLString:parameters:constructingBodyWithBlock:error:`.
     ///
-    /// Each field of the parameters, according to the query style, becomes a part before those that the closure
-    /// appends. Data is sent raw, null as an empty part, and all other values as text in the serializer's
+    /// Each field of the parameters, according to the query style, becomes a part that precedes those appended by the
+    /// closure. Data is sent raw, null as an empty part, and all other values as text in the serializer's
     /// `stringEncoding`.
     ///
     /// The body is an unopened ``MultipartBodyStream``, and `Content-Length` is its exact length. If there are no
@@ -85,7 +85,7 @@ extension URLRequestSerialization {
     ///   - url: the URL of the request.
     ///   - parameters: fields to send before the parts; nil for none.
     ///   - headers: headers for this request only. A nil value removes a field.
-    ///   - constructingBody: appends the parts. Called once, before this method returns.
+    ///   - constructingBody: a closure that appends the parts, called once before this method returns.
     /// - Throws: the errors of ``request(method:url:parameters:headers:)``, the closure's error, and an error if a part
     ///   cannot be sent.
     public func multipartFormRequest(

@@ -64,7 +64,7 @@ public struct MultipartFormData {
     /// The file's length is read immediately. If it has a different length when it is sent, the transfer fails.
     ///
     /// - Throws: `NSURLErrorBadURL` (-1000) in ``URLRequestSerializationErrorDomain`` with the reason "Expected URL to
-    ///   be a file URL" or "File URL not reachable." The latter is also used if it is not a regular file.
+    ///   be a file URL" or "File URL not reachable." The latter is also the reason if the file is not a regular file.
     public mutating func appendPart(fileURL: URL, name: String, fileName: String, mimeType: String) throws {
         let file = try FileSource(url: fileURL)
         append(fields(name: name, fileName: fileName, mimeType: mimeType), .file(file))

@@ -222,7 +222,7 @@ final class StreamSource {
         return stream
     }
 
-    /// Throws the error that ``take()`` would throw.
+    /// Throws the error that ``take()`` would throw, if any.
     func checkAvailable() throws {
         guard make == nil, !(stream is any ReplayableBodyStream), isTaken.load(ordering: .acquiring) else { return }
         throw StreamSource.exhausted("The stream for a part of the form has already been read.")

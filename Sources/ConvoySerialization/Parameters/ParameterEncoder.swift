@@ -262,7 +262,8 @@ private struct IndexKey: CodingKey {
 }
 
 extension ParameterValue {
-    /// Converts a `Float` from its shortest text, so that 0.1 is sent as 0.1 and not as 0.10000000149011612.
+    /// Creates a value from the shortest decimal form of a `Float`, so that 0.1 is sent as 0.1 and not as
+    /// 0.10000000149011612.
     fileprivate init(float value: Float) {
         self = .double(Double(value.description) ?? Double(value))
     }

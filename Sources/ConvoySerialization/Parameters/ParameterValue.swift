@@ -15,9 +15,9 @@ import Foundation
 ///
 /// The counterpart of the `id` parameters in AFNetworking 2.x.
 public enum ParameterValue: Sendable, Hashable {
-    /// No value: `field` without `=` in a query, `null` in JSON.
+    /// A null value, sent as `field` without `=` in a query, and as `null` in JSON.
     case null
-    /// True or false: `1` or `0` in a query, unless the ``QueryStringStyle`` specifies otherwise.
+    /// A boolean, sent as `1` or `0` in a query unless the ``QueryStringStyle`` specifies otherwise.
     case bool(Bool)
     /// An integer.
     case integer(Int64)
@@ -28,9 +28,9 @@ public enum ParameterValue: Sendable, Hashable {
     /// A number that is sent with exactly these digits. In a property list, a number that would have to be rounded is
     /// an error.
     case number(JSONNumber)
-    /// Text. Sent as UTF-8.
+    /// A string, sent as UTF-8.
     case string(String)
-    /// Bytes: Base64 in a query and in JSON, `<data>` in a property list, raw in a multipart form.
+    /// Bytes, sent as Base64 in a query and in JSON, as `<data>` in a property list, and unchanged in a multipart form.
     case data(Data)
     /// A date and time.
     case date(Date)
@@ -40,10 +40,10 @@ public enum ParameterValue: Sendable, Hashable {
     /// sets and receive an array. The values are sorted by their description, so that equal sets are sent as equal
     /// bytes.
     case set(Set<ParameterValue>)
-    /// Values by key.
+    /// A dictionary of values by key.
     case dictionary([String: ParameterValue])
-    /// Values by keys that may be equal as Swift strings, for example `é` as one code point and as two. They are sent
-    /// in the order of their code points. A property list keeps only one of them.
+    /// A dictionary whose keys may be equal as Swift strings, for example `é` as one code point and as two. The members
+    /// are sent in the order of the code points of their keys. A property list keeps only one of several equal keys.
     case object(JSONObject)
 }
 
@@ -139,7 +139,7 @@ extension ParameterValue: ExpressibleByBooleanLiteral {
 }
 
 extension ParameterValue: ExpressibleByNilLiteral {
-    /// Creates ``null``. In a dictionary, its key is not omitted.
+    /// Creates ``null``. In a dictionary, a key with this value is not omitted.
     public init(nilLiteral: ()) { self = .null }
 }
 
@@ -178,9 +178,9 @@ extension ParameterValue: Encodable {
 }
 
 extension ParameterValue: CustomStringConvertible {
-    /// The value in AFNetworking's query style: text unchanged, booleans as `1` or `0`, dates as `2013-01-01 00:00:00
-    /// +0000`, bytes as Base64. Containers list their elements in a fixed order, and sets are sorted by this text.
-    /// Values nested deeper than ``maximumDepth`` are shown as `…`.
+    /// The value in AFNetworking's query style: strings unchanged, booleans as `1` or `0`, dates as `2013-01-01
+    /// 00:00:00 +0000`, bytes as Base64. Containers list their elements in a fixed order, and the elements of sets are
+    /// sorted by their descriptions. Values nested deeper than ``maximumDepth`` are shown as `…`.
     public var description: String { description(depth: 0) }
 
     private func description(depth: Int) -> String {
@@ -259,10 +259,10 @@ extension ParameterValue {
     /// Converts any value that can be expressed as parameters. Calls with `[String: Any?]` and `Encodable` parameters
     /// use this method.
     ///
-    /// Supported are dictionaries with `String` keys, arrays and array slices, sets, strings, numbers, booleans,
-    /// `Data`, `Date`, `URL`, the corresponding Foundation classes, enumerations with such raw values, and all
-    /// `Encodable` types. If the value of a key is nil, the key is omitted; use `ParameterValue.null` or `NSNull()` to
-    /// send null. In an array, nil becomes null, which keeps the positions of the other elements.
+    /// The supported types are dictionaries with `String` keys, arrays and array slices, sets, strings, numbers,
+    /// booleans, `Data`, `Date`, `URL`, the corresponding Foundation classes, enumerations with raw values of these
+    /// types, and all `Encodable` types. If the value of a key is nil, the key is omitted; use `ParameterValue.null` or
+    /// `NSNull()` to send null. In an array, nil becomes null, which keeps the positions of the other elements.
     ///
     /// - Returns: the parameters; nil if the value is nil.
     /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of an unsupported value or
@@ -369,7 +369,7 @@ extension ParameterValue {
         switch UInt8(bitPattern: value.objCType.pointee) {
         case UInt8(ascii: "f"), UInt8(ascii: "d"): return .double(value.doubleValue)
         case UInt8(ascii: "Q"): return ParameterValue(value.uint64Value)
-        // Booleans look like 8-bit numbers, but there are only two instances.
+        // Booleans look like 8-bit numbers, but only two instances represent booleans.
         case _ where value === NSNumber(value: true): return true
         case _ where value === NSNumber(value: false): return false
         default: return ParameterValue(value.int64Value)

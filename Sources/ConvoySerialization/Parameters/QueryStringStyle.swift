@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The format of parameters in a query string, for which there are several conventions.
+/// The format of parameters in a query string. Several conventions are in use.
 ///
 /// | value | ``brackets`` | ``indices`` | ``noBrackets`` | ``dots`` |
 /// |---|---|---|---|---|
@@ -14,10 +14,10 @@ import Foundation
 public struct QueryStringStyle: Sendable, Hashable {
     /// The way array elements are written: `a[]=1`, `a[0]=1` or `a=1`.
     public enum Arrays: Sendable, Hashable {
-        /// `key[]` for each element. A receiver cannot determine where one dictionary in an array ends and the next
-        /// begins.
+        /// Empty brackets for each element: `key[]`. A receiver cannot determine where one dictionary in an array ends
+        /// and the next begins.
         case brackets
-        /// `key[0]`, `key[1]`.
+        /// The index of each element in brackets: `key[0]`, `key[1]`.
         case indices
         /// The plain `key` for each element.
         case noBrackets
@@ -25,27 +25,27 @@ public struct QueryStringStyle: Sendable, Hashable {
 
     /// The way keys of nested dictionaries are joined.
     public enum Nesting: Sendable, Hashable {
-        /// `key[sub]`.
+        /// Brackets around nested keys: `key[sub]`.
         case brackets
-        /// `key.sub`.
+        /// Dots between keys: `key.sub`.
         case dots
     }
 
     /// The way booleans are written.
     public enum Booleans: Sendable, Hashable {
-        /// `1` and `0`.
+        /// The numbers `1` and `0`.
         case numeric
-        /// `true` and `false`.
+        /// The words `true` and `false`.
         case literal
     }
 
     /// The way dates are written, always in UTC.
     public enum Dates: Sendable, Hashable {
-        /// `2013-01-01 00:00:00 +0000`, the description of `NSDate`, as in AFNetworking. Whole seconds only.
+        /// The description of `NSDate`, in whole seconds, as in AFNetworking: `2013-01-01 00:00:00 +0000`.
         case description
-        /// `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds if they are not 0.
+        /// The format of RFC 3339, with milliseconds if they are not 0: `2013-01-01T00:00:00Z`.
         case iso8601
-        /// Seconds since 1970, with a fraction if necessary.
+        /// The number of seconds since 1970, with a fraction if necessary.
         case secondsSince1970
     }
 
@@ -207,7 +207,7 @@ extension QueryStringStyle {
 
 /// Percent-encoding of names and values in queries and forms, as in AFNetworking since 2.6.0.
 public enum PercentEscaping {
-    /// Appends the escaped text to a buffer of ASCII.
+    /// Appends the escaped form of a string to a buffer of ASCII characters.
     static func append(_ text: String, to output: inout [UInt8]) {
         var text = text
         text.withUTF8 { bytes in
@@ -223,10 +223,10 @@ public enum PercentEscaping {
         }
     }
 
-    /// Escapes text for use as a name or a value in a custom query. The counterpart of
+    /// Escapes a string for use as a name or a value in a custom query. The counterpart of
     /// `AFPercentEscapedStringFromString`.
     ///
-    /// RFC 3986's unreserved characters, `/` and `?` are kept. All other bytes of the UTF-8 text become `%XX`; a space
+    /// RFC 3986's unreserved characters, `/` and `?` are kept. All other bytes of the UTF-8 form become `%XX`; a space
     /// becomes `%20`.
     ///
     /// ```swift
@@ -259,7 +259,7 @@ public enum PercentEscaping {
 }
 
 extension URL {
-    /// Returns the URL with a query appended to its own, before the fragment; nil if the result is not a URL.
+    /// Returns the URL with a query appended to its existing one, before the fragment; nil if the result is not a URL.
     ///
     /// AFNetworking appends the query after the fragment, where it is lost, and adds an `&` to an empty query.
     func appendingQuery(_ query: String) -> URL? {

@@ -12,7 +12,8 @@ import FoundationNetworking
 /// A serializer is a value: copies are independent. Creating one is cheap, because the default headers are computed
 /// once per process.
 public struct HTTPRequestSerializer: HTTPRequestSerialization {
-    /// The encoding of form bodies and of text in multipart forms. UTF-8 by default. Percent-escapes always use UTF-8.
+    /// The encoding of form bodies and of text in multipart forms. The default is UTF-8. Percent-escapes always use
+    /// UTF-8.
     public var stringEncoding = String.Encoding.utf8
 
     /// `URLRequest.allowsCellularAccess` of new requests; nil leaves it unchanged.
@@ -26,21 +27,22 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     /// `URLRequest.timeoutInterval` of new requests, in seconds; nil leaves it unchanged.
     public var timeoutInterval: TimeInterval?
 
-    /// The methods whose parameters are added to the URL (case-insensitive). GET, HEAD and DELETE by default.
+    /// The methods whose parameters are added to the URL (case-insensitive). The default is GET, HEAD and DELETE.
     ///
     /// For a DELETE with a body, set this to `[.get, .head]`.
     public var httpMethodsEncodingParametersInURI: Set<HTTPMethod> = [.get, .head, .delete]
 
-    /// The way parameters are converted to query strings. Setting it removes ``queryStringSerialization``.
+    /// The way parameters are converted to query strings. Setting this property removes ``queryStringSerialization``.
     public var queryStringStyle = QueryStringStyle.brackets {
         didSet { queryStringSerialization = nil }
     }
 
     /// A custom closure that creates the query string, for URLs and form bodies. It is called on the thread that builds
-    /// the request, if the parameters are not nil. Its errors are passed on unchanged.
+    /// the request, if the parameters are not nil. Errors thrown by the closure are rethrown unchanged.
     public var queryStringSerialization: (@Sendable (URLRequest, ParameterValue) throws -> String)?
 
-    /// Whether bodies are sent compressed, with `Content-Encoding: gzip` (RFC 9110, section 8.4.1.3). False by default.
+    /// Whether bodies are sent compressed, with `Content-Encoding: gzip` (RFC 9110, section 8.4.1.3). The default is
+    /// false.
     ///
     /// Bodies that would not become smaller, streams, and requests that already have a `Content-Encoding` are not
     /// changed. HTTP does not let a client determine in advance whether a server can decompress a body.
@@ -65,8 +67,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     /// Sets a header for every request; nil removes it.
     ///
-    /// Names are case-insensitive. Any text can be stored, but if a name or value cannot be sent, every serialization
-    /// throws.
+    /// Names are case-insensitive. A name or value that cannot be sent is stored, but every serialization then throws
+    /// an error.
     public mutating func setValue(_ value: String?, forHTTPHeaderField name: String) {
         headers.set(value, for: name)
     }
@@ -78,7 +80,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     /// Sets `Authorization: Basic …` (RFC 7617), using UTF-8 for the user name and password.
     ///
-    /// If the user name contains a colon, every serialization throws, because the server would split it there.
+    /// If the user name contains a colon, every serialization throws an error, because the server would split the name
+    /// there.
     public mutating func setAuthorizationHeader(username: String, password: String) {
         let credentials = Data("\(username):\(password)".utf8).base64EncodedString()
         headers.set("Basic \(credentials)", for: "Authorization")
@@ -87,8 +90,9 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     /// Sets `Authorization: Bearer …` (RFC 6750).
     ///
-    /// The serializer adds it to each request that it creates. A manager with a base URL sends it only to that origin
-    /// and to its `authorizationOrigins`. A manager without a base URL sends it to every server that is called.
+    /// The serializer adds the header to each request that it creates. A manager with a base URL sends the header only
+    /// to that origin and to its `authorizationOrigins`. A manager without a base URL sends it to every server that is
+    /// called.
     public mutating func setAuthorizationHeader(bearerToken token: String) {
         headers.set("Bearer \(token)", for: "Authorization")
     }
@@ -178,9 +182,9 @@ extension HTTPRequestSerializer {
     /// serializer's settings require one.
     ///
     /// - Parameters:
-    ///   - method: determines whether the parameters become the query or the body.
+    ///   - method: the method, which determines whether the parameters become the query or the body.
     ///   - body: the body, in which case the parameters become the query. If nil, the parameters may become the body.
-    ///   - json: encodes the parameters as the body; nil for a form.
+    ///   - json: the serializer that encodes the parameters as the body; nil for a form.
     package func plainParts(
         _ method: HTTPMethod, _ parameters: ParameterValue?, body: RequestBody?, json: JSONRequestSerializer?
     ) throws -> (query: String, body: (data: Data, contentType: String)?)? {

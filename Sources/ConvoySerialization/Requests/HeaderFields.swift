@@ -3,13 +3,13 @@ import Foundation
 
 /// The headers that a serializer adds to every request. Names are case-insensitive.
 ///
-/// Fields that cannot be sent are detected when they are stored, so that creating a request only has to check whether
-/// there are any.
+/// Fields that cannot be sent are recorded when they are stored, so that creating a request only requires checking
+/// whether any were recorded.
 struct HeaderFields: Sendable, Hashable {
     private(set) var fields: [String: String] = [:]
     private var failures: [String: RequestSerializationFailure] = [:]
 
-    /// Stores a value; nil removes the field. Replaces a field with the same name in another case.
+    /// Stores a value; nil removes the field. Replaces a field with the same name in a different case.
     mutating func set(_ value: String?, for name: String) {
         if fields[name] == nil, let other = fields.keys.first(where: { HTTPSyntax.isSameField($0, name) }) {
             fields[other] = nil
@@ -28,7 +28,7 @@ struct HeaderFields: Sendable, Hashable {
         fields[name] ?? fields.first { HTTPSyntax.isSameField($0.key, name) }?.value
     }
 
-    /// Throws for the first field, sorted by name, that cannot be sent.
+    /// Throws an error for the first field, sorted by name, that cannot be sent.
     func check() throws {
         guard !failures.isEmpty, let first = failures.min(by: { $0.key < $1.key }) else { return }
         throw HeaderFields.error(first.value, name: first.key)
@@ -38,7 +38,7 @@ struct HeaderFields: Sendable, Hashable {
         if let failure = failure(name: name, value: value) { throw error(failure, name: name) }
     }
 
-    /// Throws if a field is given in two spellings, because either value could be used.
+    /// Throws an error if a field is given in two spellings, because either value could be used.
     static func checkNames(_ names: some Collection<String>) throws {
         var seen: [String] = []
         for name in names.sorted() {
@@ -70,7 +70,7 @@ enum DefaultHeaders {
     static let fields: HeaderFields = {
         var fields = HeaderFields()
         #if os(Linux)
-        // On Linux Foundation always returns `en-001`, regardless of the locale.
+        // On Linux, Foundation always returns `en-001`, regardless of the locale.
         let languages = acceptLanguage(Self.languages(of: ProcessInfo.processInfo.environment))
         #else
         let languages = acceptLanguage(Locale.preferredLanguages)
@@ -81,7 +81,8 @@ enum DefaultHeaders {
     }()
 
     /// Returns the languages specified by the locale's environment variables, as gettext reads them: `de-DE` for
-    /// `de_DE.UTF-8`. The list in `LANGUAGE` takes precedence, but only if a locale is set. Empty for the locale `C`.
+    /// `de_DE.UTF-8`. The list in `LANGUAGE` takes precedence, but only if a locale is set. The result is empty for the
+    /// locale `C`.
     static func languages(of environment: [String: String]) -> [String] {
         func language(_ locale: Substring) -> String? {
             let name = locale.prefix { $0 != "." && $0 != "@" }

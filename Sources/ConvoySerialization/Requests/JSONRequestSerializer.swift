@@ -4,9 +4,9 @@ import FoundationNetworking
 
 /// A serializer that adds parameters as JSON (RFC 8259). The counterpart of `AFJSONRequestSerializer`.
 ///
-/// For methods that encode parameters in the URI, it creates a query like ``HTTPRequestSerializer``. For all other
-/// methods it creates a body with the content type `application/json`, unless the request already has one. Nil
-/// parameters result in neither a body nor a content type.
+/// For methods that encode parameters in the URI, the serializer creates a query, as ``HTTPRequestSerializer`` does.
+/// For all other methods, it creates a body with the content type `application/json`, unless the request already has
+/// one. Nil parameters result in neither a body nor a content type.
 public struct JSONRequestSerializer: HTTPRequestSerialization {
     /// The wrapped serializer, with the headers, properties, query style and so on.
     public var http: HTTPRequestSerializer
@@ -17,7 +17,7 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
     /// written as `\/`, unless `.withoutEscapingSlashes` is set.
     public var writingOptions: JSONSerialization.WritingOptions
 
-    /// The way dates are written; ``JSONDates/iso8601`` by default.
+    /// The way dates are written. The default is ``JSONDates/iso8601``.
     public var dates = JSONDates.iso8601
 
     /// Creates a serializer with the given output format that wraps an ``HTTPRequestSerializer``.

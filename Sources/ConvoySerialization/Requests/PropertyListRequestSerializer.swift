@@ -4,9 +4,9 @@ import FoundationNetworking
 
 /// A serializer that adds parameters as a property list. The counterpart of `AFPropertyListRequestSerializer`.
 ///
-/// For methods that encode parameters in the URI, it creates a query like ``HTTPRequestSerializer``. For all other
-/// methods it creates a body with the content type `application/x-plist`, unless the request already has one. Nil
-/// parameters result in neither a body nor a content type.
+/// For methods that encode parameters in the URI, the serializer creates a query, as ``HTTPRequestSerializer`` does.
+/// For all other methods, it creates a body with the content type `application/x-plist`, unless the request already has
+/// one. Nil parameters result in neither a body nor a content type.
 public struct PropertyListRequestSerializer: HTTPRequestSerialization {
     /// The wrapped serializer, with the headers, properties, query style and so on.
     public var http: HTTPRequestSerializer

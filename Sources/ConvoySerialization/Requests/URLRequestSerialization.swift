@@ -45,7 +45,7 @@ extension URLRequestSerialization {
     }
 
     /// Creates a request in the order shared by all serializers: properties, headers of this request, parameters, and
-    /// finally removals, which also remove fields set by the serializer.
+    /// finally the removal of fields, including those set by the serializer.
     func newRequest(
         method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?],
         applyingProperties apply: (inout URLRequest) -> Void
@@ -116,7 +116,7 @@ extension HTTPRequestSerialization {
     /// Removes the `Authorization` header.
     public mutating func clearAuthorizationHeader() { http.clearAuthorizationHeader() }
 
-    /// The encoding of form bodies and of text in multipart forms. UTF-8 by default.
+    /// The encoding of form bodies and of text in multipart forms. The default is UTF-8.
     public var stringEncoding: String.Encoding {
         get { http.stringEncoding }
         set { http.stringEncoding = newValue }
@@ -153,13 +153,13 @@ extension HTTPRequestSerialization {
         set { http.timeoutInterval = newValue }
     }
 
-    /// The methods whose parameters are added to the URL. GET, HEAD and DELETE by default.
+    /// The methods whose parameters are added to the URL. The default is GET, HEAD and DELETE.
     public var httpMethodsEncodingParametersInURI: Set<HTTPMethod> {
         get { http.httpMethodsEncodingParametersInURI }
         set { http.httpMethodsEncodingParametersInURI = newValue }
     }
 
-    /// The way parameters are converted to query strings. Setting it removes ``queryStringSerialization``.
+    /// The way parameters are converted to query strings. Setting this property removes ``queryStringSerialization``.
     public var queryStringStyle: QueryStringStyle {
         get { http.queryStringStyle }
         set { http.queryStringStyle = newValue }
@@ -171,7 +171,7 @@ extension HTTPRequestSerialization {
         set { http.queryStringSerialization = newValue }
     }
 
-    /// Whether bodies are sent compressed, with `Content-Encoding: gzip`. False by default.
+    /// Whether bodies are sent compressed, with `Content-Encoding: gzip`. The default is false.
     public var compressesBody: Bool {
         get { http.compressesBody }
         set { http.compressesBody = newValue }
@@ -193,7 +193,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// Creates a method from its name, without validation; see ``isValid``.
     public init(stringLiteral value: String) { self.rawValue = value }
 
-    /// The name.
+    /// The name of the method.
     public var description: String { rawValue }
 
     /// The GET method (RFC 9110, section 9.3.1).

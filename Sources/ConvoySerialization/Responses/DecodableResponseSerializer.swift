@@ -4,8 +4,8 @@ import FoundationNetworking
 
 /// A serializer that decodes JSON as a value of a type, several times as fast as ``JSONResponseSerializer``.
 ///
-/// A faster decoder in this library replaces a plain `JSONDecoder`, with any strategies but without JSON5, and returns
-/// the same values and errors. Subclasses of `JSONDecoder` are used directly.
+/// A plain `JSONDecoder`, with any strategies but without JSON5, is replaced by a faster decoder that returns the same
+/// values and errors. Subclasses of `JSONDecoder` are used directly.
 ///
 /// The body of an error response is rarely a `Value`. It is decoded as a `Value` if possible, and as plain JSON
 /// otherwise. The error is always that of the validation, never that of decoding.
@@ -38,7 +38,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         try value(for: response, data: data)
     }
 
-    /// Does the same as ``responseObject(for:data:)``, with a typed result.
+    /// Returns the same value as ``responseObject(for:data:)``, with its type.
     public func value(for response: URLResponse?, data: Data?) throws -> Value? {
         let acceptable = http.validationError(response, data: data) == nil
         if acceptable { try http.checkKeys(of: data, response) }
@@ -94,7 +94,7 @@ extension DecodableResponseSerializer {
     }
 }
 
-/// The part of ``DecodableResponseSerializer`` that does not depend on its type.
+/// The requirements for decoding JSON that do not depend on the type of the value.
 package protocol DirectJSONDecoding: Sendable {
     func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool
 }
@@ -103,7 +103,7 @@ extension DecodableResponseSerializer: DirectJSONDecoding {}
 
 /// A serializer that decodes with a manager's decoder, unless it has its own.
 package protocol DecoderInheriting: HTTPResponseSerialization {
-    /// Returns the serializer, using this decoder unless it has its own.
+    /// Returns the serializer with the given decoder, unless the serializer has its own.
     func taking(_ decoder: JSONDecoder) -> Self
 }
 
@@ -135,8 +135,8 @@ public protocol HTTPBodyCodable: Codable, Sendable {
     func httpBody() throws -> Data
 }
 
-/// A serializer for bodies with the media type of an ``HTTPBodyCodable`` value. Used by async calls that return such a
-/// value.
+/// A serializer for bodies with the media type of an ``HTTPBodyCodable`` value. It is used by async calls that return
+/// such a value.
 public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSerialization {
     /// The acceptable responses, and the limits. The content type is that of the value by default.
     public var http = HTTPResponseSerializer(contentTypes: [Value.mediaType])

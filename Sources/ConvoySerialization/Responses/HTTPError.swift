@@ -13,13 +13,13 @@ import FoundationNetworking
 /// }
 /// ```
 ///
-/// This is an `NSError` in ``URLResponseSerializationErrorDomain`` with AFNetworking's codes and keys. Its description
-/// is one line, without headers and body.
+/// The error is an `NSError` in ``URLResponseSerializationErrorDomain`` with AFNetworking's codes and keys. Its
+/// description is a single line, without the headers or the body.
 public final class HTTPError: NSError, @unchecked Sendable {
     /// The response, with its URL, status and headers.
     public var response: HTTPURLResponse? { userInfo[URLResponseSerializationErrorKey.response] as? HTTPURLResponse }
 
-    /// The status code of the response. It can be a successful one if only the content type is unacceptable.
+    /// The status code of the response. If only the content type is unacceptable, the code can indicate success.
     public var statusCode: Int? { response?.statusCode }
 
     /// The URL that the response came from.
@@ -48,7 +48,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// - Parameters:
     ///   - type: the type of the value.
     ///   - decoder: the decoder. If nil, uses the manager's `decoder` or, without a manager, a plain decoder.
-    /// - Throws: `DecodingError`, including if the response has no body.
+    /// - Throws: `DecodingError`, which is also thrown if the response has no body.
     public func decoded<Value: Decodable>(
         as type: Value.Type = Value.self, by decoder: JSONDecoder? = nil
     ) throws -> Value {
@@ -158,7 +158,7 @@ extension NSError {
             : NSError(domain: domain, code: code, userInfo: userInfo)
     }
 
-    /// Returns the error with another as its underlying error, unless it already has one. The counterpart of
+    /// Returns the error with the given underlying error, unless it already has one. The counterpart of
     /// `AFErrorWithUnderlyingError`.
     func over(_ underlying: NSError?) -> NSError {
         guard let underlying, userInfo[NSUnderlyingErrorKey] == nil else { return self }

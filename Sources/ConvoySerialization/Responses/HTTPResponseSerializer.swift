@@ -5,15 +5,16 @@ import FoundationNetworking
 /// A serializer that validates the status and the content type, and returns the body unchanged. The counterpart of
 /// `AFHTTPResponseSerializer`.
 public struct HTTPResponseSerializer: HTTPResponseSerialization {
-    /// The acceptable status codes; nil accepts all. 200 to 299 by default.
+    /// The acceptable status codes; nil accepts all. The default is 200 to 299.
     public var acceptableStatusCodes: StatusCodeSet? = .successful
     /// The acceptable media types, without parameters and case-insensitive; nil, the default, accepts all. `*+json`
     /// matches all types with that suffix (RFC 6838, section 4.2.8); the same applies to other suffixes, for example
     /// `*+xml`.
     public var acceptableContentTypes: Set<String>?
-    /// The encoding of text in responses that do not specify a charset. UTF-8 by default.
+    /// The encoding of text in responses that do not specify a charset. The default is UTF-8.
     public var stringEncoding = String.Encoding.utf8
-    /// Limits for parsed bodies, for serializers that wrap this one. This serializer does not parse.
+    /// The limits for parsed bodies, which apply to serializers that wrap this one. This serializer itself does not
+    /// parse bodies.
     public var limits = ResponseLimits.standard
 
     /// Creates a serializer that accepts the status codes 200 to 299 and any content type.
@@ -72,7 +73,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         return data
     }
 
-    /// Returns whether a response with the given status is acceptable whatever its headers. This requires that all
+    /// Returns whether a response with the given status is acceptable regardless of its headers. This requires that all
     /// content types are acceptable.
     public func acceptsWithoutHeaders(statusCode: Int) -> Bool {
         acceptableContentTypes == nil && (acceptableStatusCodes?.contains(statusCode) ?? true)
@@ -192,17 +193,18 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
 ///
 /// A plain ``HTTPResponseSerializer`` does not parse and ignores the limits.
 public struct ResponseLimits: Sendable, Hashable {
-    /// The maximum size of a parsed body, in bytes after decompression. 64 MiB by default. A parsed body uses several
-    /// times as much memory.
+    /// The maximum size of a parsed body, in bytes after decompression. The default is 64 MiB. A parsed body uses
+    /// several times as much memory.
     public var maximumBodySize: Int
-    /// The maximum nesting of arrays and objects. 512 by default. `JSONSerialization` has the same limit, with its own
-    /// error.
+    /// The maximum nesting of arrays and objects. The default is 512. `JSONSerialization` has the same limit, but
+    /// reports a different error.
     public var maximumNestingDepth: Int
-    /// Whether a repeated key in a JSON object is an error (``JSONSyntaxError``). False by default: the first value is
-    /// used, in all serializers. If true, all serializers except ``JSONTreeResponseSerializer`` parse the body twice.
+    /// Whether a repeated key in a JSON object is an error (``JSONSyntaxError``). The default is false: the first value
+    /// is used, in all serializers. If true, all serializers except ``JSONTreeResponseSerializer`` parse the body
+    /// twice.
     public var rejectsDuplicateKeys = false
 
-    /// Creates limits. Each has a default.
+    /// Creates limits, each of which has a default.
     public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {
         self.maximumBodySize = maximumBodySize
         self.maximumNestingDepth = maximumNestingDepth
@@ -228,15 +230,15 @@ public enum ResponseLimitExceeded: String, Sendable, Hashable {
     case bodySize
     /// The body is nested deeper than ``ResponseLimits/maximumNestingDepth``.
     case nestingDepth
-    /// A property list whose size in bytes is small but which expands to a huge tree.
+    /// The property list is small in bytes, but expands to a huge tree.
     case expansion
-    /// An XML document whose document type contains declarations, for example of entities.
+    /// The document type of the XML document contains declarations, for example of entities.
     case declarations
-    /// An XML document whose names would take too long to compare: more than 1,024 attributes in a tag, more than 256
-    /// namespaces in scope, or more than 100,000 different names.
+    /// The names in the XML document would take too long to compare: a tag has more than 1,024 attributes, more than
+    /// 256 namespaces are in scope, or the document contains more than 100,000 different names.
     case names
-    /// An image with more pixels than allowed.
+    /// The image has more pixels than allowed.
     case pixelCount
-    /// An image that is wider or higher than allowed.
+    /// The image is wider or higher than allowed.
     case imageDimension
 }

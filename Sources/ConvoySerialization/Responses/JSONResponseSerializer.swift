@@ -5,12 +5,12 @@ import FoundationNetworking
 /// A serializer that parses JSON (RFC 8259) into dictionaries, arrays, strings, numbers and `NSNull`. The counterpart
 /// of `AFJSONResponseSerializer`.
 ///
-/// A body is decoded as UTF-8, or as UTF-16 or UTF-32 if its first bytes show that, regardless of the charset in the
-/// response (RFC 8259, section 11). The charset is used only if the body is not valid UTF-8. A comma before a closing
-/// bracket, which `JSONSerialization` accepts on Linux, is an error. If a key is repeated, the first value is used,
-/// whereas `JSONSerialization` uses the last.
+/// A body is decoded as UTF-8, or as UTF-16 or UTF-32 if its first bytes indicate that encoding, regardless of the
+/// charset in the response (RFC 8259, section 11). The charset is used only if the body is not valid UTF-8. A comma
+/// before a closing bracket, which `JSONSerialization` accepts on Linux, is an error. If a key is repeated, the first
+/// value is used, whereas `JSONSerialization` uses the last.
 ///
-/// On Linux, `JSONSerialization` parses some numbers with large exponents incorrectly in their last digits.
+/// On Linux, `JSONSerialization` parses the last digits of some numbers with large exponents incorrectly.
 /// ``DecodableResponseSerializer`` parses them exactly.
 public struct JSONResponseSerializer: HTTPResponseSerialization {
     /// The content types accepted by default: the JSON types, and all types that end in `+json`.
@@ -55,7 +55,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// A serializer that parses any JSON into a lossless ``JSON`` tree. Used by async calls that return a `JSON`.
+/// A serializer that parses any JSON into a lossless ``JSON`` tree. It is used by async calls that return a `JSON`.
 public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
     /// The acceptable responses, and the limits. The content types are those of ``JSONResponseSerializer`` by default.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
@@ -107,7 +107,7 @@ extension HTTPResponseSerializer {
         }
     }
 
-    /// Throws for a repeated key if the limits reject them. Used for parsers that cannot detect one.
+    /// Throws an error for a repeated key if the limits reject repeated keys. Used for parsers that cannot detect them.
     func checkKeys(of data: Data?, _ response: URLResponse?) throws {
         guard limits.rejectsDuplicateKeys, let data, !data.isEmpty, !hasNoContent(response) else { return }
         try limits.checkSize(of: data, response: response)
@@ -116,7 +116,7 @@ extension HTTPResponseSerializer {
 }
 
 /// A scanner that detects problems that Foundation's parsers accept, before parsing: a comma before a closing bracket,
-/// and nesting beyond the limit. This takes a small fraction of the parsing time.
+/// and nesting beyond the limit. The scan takes a small fraction of the parsing time.
 enum JSONScanner {
     enum Outcome: Hashable {
         case valid

@@ -1,10 +1,10 @@
 import Foundation
 import FoundationNetworking
 
-/// A serializer that parses a property list into dictionaries, arrays and so on. The counterpart of
+/// A serializer that parses a property list into dictionaries, arrays and other Foundation objects. The counterpart of
 /// `AFPropertyListResponseSerializer`.
 public struct PropertyListResponseSerializer: HTTPResponseSerialization {
-    /// The acceptable responses, and the limits. Accepts `application/x-plist` by default.
+    /// The acceptable responses, and the limits. The content type is `application/x-plist` by default.
     public var http = HTTPResponseSerializer(contentTypes: ["application/x-plist"])
     /// The parser's options.
     public var readOptions: PropertyListSerialization.ReadOptions
@@ -32,7 +32,7 @@ public struct PropertyListResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// A binary property list, whose size is checked before it is parsed.
+/// A binary property list, whose expanded size is checked before it is parsed.
 ///
 /// In this format, objects refer to each other by number, and an object may be referenced many times. A few hundred
 /// bytes can therefore describe an array of ten arrays of ten arrays… with 10^12 elements, which Foundation on Linux
@@ -44,13 +44,13 @@ struct BinaryPropertyList {
         domain: NSCocoaErrorDomain, code: CocoaError.propertyListReadCorrupt.rawValue,
         userInfo: [NSDebugDescriptionErrorKey: "The binary property list is malformed."])
 
-    /// Throws if the list, expanded to a tree, would be nested too deeply or be too large for its bytes: more than 16
-    /// elements per byte or, beyond a million elements, more than one per byte. This also bounds the work, because
-    /// every followed reference is counted.
+    /// Throws an error if the list, expanded to a tree, would be nested too deeply or be too large for its number of
+    /// bytes: more than 16 elements per byte or, beyond a million elements, more than one per byte. This also bounds
+    /// the work, because every followed reference is counted.
     ///
-    /// Each element counts as one, or as more if Foundation copies it for each reference: data by its length, and text
-    /// by a 32nd of its length, because an element uses that much memory anyway. A list without repetitions never
-    /// exceeds its number of bytes, and ordinary lists repeat only small objects.
+    /// Each element counts as one, or as more if Foundation copies it for each reference: data counts by its length,
+    /// and a string by a 32nd of its length, because every element uses that much memory anyway. The count of a list
+    /// without repetitions never exceeds its number of bytes, and ordinary lists repeat only small objects.
     static func check(_ data: Data, limits: ResponseLimits, response: URLResponse?) throws {
         guard data.count >= 40 else { throw malformed }
         try data.withUnsafeBytes { bytes in
@@ -73,8 +73,8 @@ struct BinaryPropertyList {
     private let objectCount: Int
     private let root: Int
     private let tableOffset: Int
-    /// For each object, the count of its tree, including itself, and its depth; 0 if not yet measured. The arrays use
-    /// six bytes per object, because a body can have as many objects as bytes.
+    /// The count of each object's tree, including the object itself, and the depth of the tree; 0 if not yet measured.
+    /// The arrays use six bytes per object, because a body can have as many objects as bytes.
     private var charges: [UInt32]
     private var depths: [UInt16]
 

@@ -3,11 +3,11 @@ import FoundationNetworking
 
 /// A type that creates an object from a response and its body. The counterpart of `AFURLResponseSerialization`.
 ///
-/// A serializer is a value. It can be used from several threads.
+/// A serializer is a value that can be used from several threads.
 public protocol URLResponseSerialization: Sendable {
     /// Returns the object; nil for a success without a body (204, 205, or an empty body).
     ///
-    /// Operations call it once per response, on one of the library's queues and never on the network thread.
+    /// Operations call this method once per response, on one of the library's queues and never on the network thread.
     ///
     /// - Parameters:
     ///   - response: the response. It is not validated if it is nil or not an HTTP response.
@@ -17,8 +17,8 @@ public protocol URLResponseSerialization: Sendable {
     ///   ``URLResponseSerializationErrorKey/responseObject``.
     func responseObject(for response: URLResponse?, data: Data?) throws -> Any?
 
-    /// Returns whether the headers of a response with the given status are irrelevant, so that nil can be passed for
-    /// the response, which saves creating it. False by default.
+    /// Returns whether the headers of a response with the given status are irrelevant. If so, nil can be passed instead
+    /// of the response, which saves creating it. The default is false.
     func acceptsWithoutHeaders(statusCode: Int) -> Bool
 }
 
@@ -36,7 +36,7 @@ public protocol HTTPResponseSerialization: URLResponseSerialization {
 }
 
 extension HTTPResponseSerialization {
-    /// The acceptable status codes; nil accepts all. 200 to 299 by default.
+    /// The acceptable status codes; nil accepts all. The default is 200 to 299.
     public var acceptableStatusCodes: StatusCodeSet? {
         get { http.acceptableStatusCodes }
         set { http.acceptableStatusCodes = newValue }
@@ -48,13 +48,13 @@ extension HTTPResponseSerialization {
         set { http.acceptableContentTypes = newValue }
     }
 
-    /// The encoding of text in responses that do not specify a charset. UTF-8 by default.
+    /// The encoding of text in responses that do not specify a charset. The default is UTF-8.
     public var stringEncoding: String.Encoding {
         get { http.stringEncoding }
         set { http.stringEncoding = newValue }
     }
 
-    /// Limits for parsed bodies.
+    /// The limits for parsed bodies.
     public var limits: ResponseLimits {
         get { http.limits }
         set { http.limits = newValue }
@@ -64,8 +64,9 @@ extension HTTPResponseSerialization {
 /// A serializer that tries serializers in order until one of them returns an object. The counterpart of
 /// `AFCompoundResponseSerializer`.
 ///
-/// An error that contains an object (from an error response whose body could be parsed) is thrown. If no serializer
-/// returns an object, ``http`` validates the response, and the object is the raw body.
+/// If a serializer throws an error that contains an object, because it has parsed the body of an error response, that
+/// error is thrown. If no serializer returns an object, ``http`` validates the response, and the object is the raw
+/// body.
 public struct CompoundResponseSerializer: HTTPResponseSerialization {
     /// The responses that are acceptable if no serializer returns an object.
     public var http = HTTPResponseSerializer()

@@ -2,10 +2,10 @@ import ConvoySupport
 import Foundation
 import FoundationXML
 
-/// The encoding of XML documents, which are converted to UTF-8.
+/// The conversion of XML documents to UTF-8.
 ///
-/// The parser receives only valid UTF-8 without zero bytes. On Linux Foundation's parser crashes if an element's name
-/// is invalid (`<` followed by a byte from 0x80 on), and another encoding must not hide forbidden content.
+/// The parser receives only valid UTF-8 without zero bytes. On Linux, Foundation's parser crashes if an element's name
+/// is invalid (`<` followed by a byte from 0x80 on), and a different encoding could hide forbidden content.
 package enum XMLEncoding {
     /// Returns the document in the form required by the parser.
     ///

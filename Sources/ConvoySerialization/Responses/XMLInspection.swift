@@ -18,8 +18,8 @@ struct XMLInspection {
         case malformed(NSError)
     }
 
-    /// Limits for input that takes libxml2 quadratic time: it compares the attributes of a tag with each other, looks
-    /// up each prefix among the namespaces in scope, and hashes all names into a small table.
+    /// The limits for input on which libxml2 takes quadratic time: it compares the attributes of a tag with each other,
+    /// looks up each prefix among the namespaces in scope, and hashes all names into a small table.
     private static let maximumAttributeCount = 1_024
     private static let maximumNamespaceCount = 256
     private static let maximumNameCount = 100_000
@@ -27,7 +27,7 @@ struct XMLInspection {
     private let maximumDepth: Int
     private var parser: xmlParserCtxtPtr?
     private var depth: Int { namespaceCounts.count - 1 }
-    /// The number of namespaces in scope, for the document and each open element.
+    /// The numbers of namespaces in scope for the document and for each open element.
     private var namespaceCounts = [0]
     private var hasRoot = false
     private var problem: Problem?
@@ -61,7 +61,7 @@ struct XMLInspection {
                 inspection.pointee.problem = .malformed(XMLInspection.cutShort)
             }
             // Newer versions of libxml2 assume that the external document type, which is not loaded, may declare the
-            // entity. Its text would be missing.
+            // entity. The text of the entity would then be missing.
             if inspection.pointee.problem == nil, inspection.pointee.namesUnknownEntity {
                 inspection.pointee.problem = .malformed(
                     XMLInspection.error(.undeclaredEntityError, "The document references an undeclared entity."))
@@ -183,8 +183,9 @@ package enum XMLEvents {
     ///
     /// - Parameters:
     ///   - handler: the functions that libxml2 calls for its events, with the context.
-    ///   - begin: receives the parser before the first event. The parser is valid until this method returns.
-    ///   - isOver: called after each MiB. Returning true stops parsing.
+    ///   - begin: a closure that receives the parser before the first event. The parser is valid until this method
+    ///     returns.
+    ///   - isOver: a closure called after each MiB. Return true to stop parsing.
     /// - Returns: whether the document is well-formed; nil if libxml2 runs out of memory.
     package static func parse(
         _ data: Data, _ handler: xmlSAXHandler, context: UnsafeMutableRawPointer, begin: (xmlParserCtxtPtr) -> Void,
@@ -194,7 +195,8 @@ package enum XMLEvents {
         var handler = handler
         guard let parser = xmlCreatePushParserCtxt(&handler, context, nil, 0, nil) else { return nil }
         defer {
-            // libxml2 stores the parts of the document type that it needs in a document.
+            // libxml2 stores the parts of the document type that it needs in a document, which must be freed
+            // separately.
             if let document = parser.pointee.myDoc { xmlFreeDoc(document) }
             parser.pointee.myDoc = nil
             xmlFreeParserCtxt(parser)

@@ -3,12 +3,12 @@ import Foundation
 import FoundationNetworking
 import FoundationXML
 
-/// A serializer that returns an `XMLParser` for an XML body. The parser has not been started. The counterpart of
+/// A serializer that returns an `XMLParser`, not yet started, for an XML body. The counterpart of
 /// `AFXMLParserResponseSerializer`.
 ///
-/// The body is validated first, so malformed input throws an error. (On Linux, `XMLParser.parse()` does not report it.)
-/// External entities are not loaded. A document type that contains declarations is an error, because entities can
-/// expand to any amount of text.
+/// The body is validated first, so malformed input throws an error. (On Linux, `XMLParser.parse()` does not report
+/// malformed input.) External entities are not loaded. A document type that contains declarations is an error, because
+/// entities can expand to any amount of text.
 public struct XMLParserResponseSerializer: HTTPResponseSerialization {
     /// The content types accepted by default.
     public static let contentTypes: Set<String> = ["application/xml", "text/xml"]
@@ -19,7 +19,7 @@ public struct XMLParserResponseSerializer: HTTPResponseSerialization {
     /// Creates a serializer that accepts ``contentTypes``.
     public init() {}
 
-    /// Returns an `XMLParser` without a delegate; nil for 204, 205, a nil body, and a single space.
+    /// Returns an `XMLParser` without a delegate; nil for the statuses 204 and 205, a nil body, and a single space.
     ///
     /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` if the
     ///   input is empty or malformed; an error if a limit is exceeded.
@@ -35,7 +35,7 @@ public struct XMLParserResponseSerializer: HTTPResponseSerialization {
 /// A serializer that parses XML into an `XMLDocument`. The counterpart of `AFXMLDocumentResponseSerializer`.
 ///
 /// External entities are never loaded, regardless of the options, because they would let a server read the client's
-/// files. Otherwise it behaves like ``XMLParserResponseSerializer``.
+/// files. Otherwise, the serializer behaves like ``XMLParserResponseSerializer``.
 public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
     /// The acceptable responses, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: XMLParserResponseSerializer.contentTypes)
@@ -47,7 +47,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
         self.options = options
     }
 
-    /// Returns an `XMLDocument`; nil for 204, 205, a nil body, and a single space.
+    /// Returns an `XMLDocument`; nil for the statuses 204 and 205, a nil body, and a single space.
     ///
     /// - Throws: the errors of ``XMLParserResponseSerializer/responseObject(for:data:)``.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
@@ -57,7 +57,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
             .documentXInclude,
         ])
         safe.insert(.nodeLoadExternalEntitiesNever)
-        // libxml2 does not create deeper trees, and Foundation hides its error: the rest would be missing silently.
+        // libxml2 does not create deeper trees, and Foundation hides its error, so the rest would be silently missing.
         return try http.xmlObject(
             for: response, data: data, maximumDepth: min(limits.maximumNestingDepth, 256)
         ) { try XMLDocument(data: $0, options: safe) }
@@ -75,7 +75,7 @@ extension HTTPResponseSerializer {
                 of: data, label: response?.textEncodingName, otherwise: Charset(stringEncoding))
             return try make(inspected(document, maximumDepth: maximumDepth, response: response))
         }
-        // For JSON an empty body is a success, as in AFNetworking. It is not a valid XML document.
+        // For JSON, an empty body is a success, as in AFNetworking. It is not a valid XML document.
         if object == nil, let data, data.isEmpty, !hasNoContent(response) {
             _ = try inspected(data, maximumDepth: maximumDepth, response: response)
         }
