@@ -6,7 +6,7 @@ import Foundation
 public struct Checksum: Sendable, Hashable {
     /// The hash function.
     public let algorithm: ChecksumAlgorithm
-    /// The bytes of the digest. Their number matches the algorithm.
+    /// The bytes of the digest, whose number matches the algorithm.
     public let digest: Data
 
     /// Creates a checksum from the bytes of a digest.

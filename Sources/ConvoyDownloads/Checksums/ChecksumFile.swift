@@ -4,13 +4,13 @@ import Foundation
 
 /// A file with the checksums of other files, such as `SHA256SUMS`.
 ///
-/// Supports the formats of GNU coreutils (`9f86…  name`, `9f86… *name`), the BSDs (`SHA256 (name) = 9f86…`) and OpenSSL
-/// (`SHA256(name)= 9f86…`), and a single digest without a name, which applies to any file. If the algorithm is not
-/// named, the number of digits determines it, so a digest of another function with the same length, such as BLAKE2, is
-/// treated as SHA-2 and does not match. Windows line endings are accepted. Blank lines, comments (`#`), PGP signature
-/// armor and all lines without a checksum are skipped.
+/// The supported formats are those of GNU coreutils (`9f86…  name`, `9f86… *name`), the BSDs (`SHA256 (name) = 9f86…`)
+/// and OpenSSL (`SHA256(name)= 9f86…`), and a single digest without a name, which applies to any file. If the algorithm
+/// is not named, the number of digits determines it, so a digest of another function with the same length, such as
+/// BLAKE2, is treated as SHA-2 and does not match. Windows line endings are accepted. Blank lines, comments (`#`), PGP
+/// signature armor and all lines without a checksum are skipped.
 ///
-/// A signature is not verified.
+/// Signatures are not verified.
 public struct ChecksumFile: Sendable {
     /// A line of the file.
     public struct Item: Sendable, Hashable {

@@ -14,7 +14,8 @@ package enum ServerDigests {
     /// - an encoded response, because its digests are those of the encoded bytes (RFC 9530, section 3.1),
     /// - any status other than 200 and 206, because the body is not the file.
     ///
-    /// `Content-Digest` and `Content-MD5` cover only the bytes in this message, so they are used only for a 200.
+    /// `Content-Digest` and `Content-MD5` cover only the bytes in this message, so they are used only with the status
+    /// 200.
     package static func checksums(in head: ResponseHead) -> [Checksum] {
         guard head.statusCode == 200 || head.statusCode == 206, !head.isEncoded,
             head.hasField("repr-digest", "content-digest", "digest", "content-md5")

@@ -5,7 +5,8 @@ import Foundation
 /// Commits the file under its final name, or closes or removes the files.
 extension DownloadFile {
     /// Writes all bytes to the disk, so that only the rename is left. Otherwise, a power failure could replace an
-    /// existing file with an incomplete one. If nothing was written, the file is empty. Can be called repeatedly.
+    /// existing file with an incomplete one. If nothing was written, the file is empty. This method can be called
+    /// repeatedly.
     ///
     /// - Parameters:
     ///   - synchronizes: Whether the committed file and its directory must survive a power failure.
@@ -145,8 +146,8 @@ extension DownloadFile {
         _ = calls.close(file.descriptor)
     }
 
-    /// Sets the modification time of the file, in seconds since 1970. If the file system cannot store it, the file has
-    /// the time of its last write.
+    /// Sets the modification time of the file, in seconds since 1970. If the file system cannot store it, the file
+    /// keeps the time of its last write.
     package func setModificationTime(_ time: Int64) { state.withLock { $0.modified = time } }
 
     /// Stores an extended attribute computed from the file's status. Has no effect if the file system does not support

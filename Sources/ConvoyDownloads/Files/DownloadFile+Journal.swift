@@ -46,7 +46,7 @@ extension DownloadFile {
     /// The files waiting for the shared timer.
     private static let waiting = Locked<[Waiting]>([])
 
-    /// Starts a timer. Short waits share one timer, so that a file written quickly does not need its own.
+    /// Starts a timer. Short waits share one timer, so that a file written quickly does not need a separate one.
     private func arm(after wait: UInt64) {
         let queue = DispatchQueue.global(qos: .utility)
         #if DEBUG
@@ -120,7 +120,7 @@ extension DownloadFile {
     }
 
     /// Renames the replacement to the name of the partial file once the replacement has more bytes and the journal
-    /// claims them. Call with the journal lock held. Returns whether the file was renamed.
+    /// claims them. Call this method with the journal lock held. Returns whether the file was renamed.
     private func takeName(_ generation: Int) -> Bool {
         let isDue = state.withLock { $0.kept != nil && !$0.isEnding && generation == $0.generation }
         guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }
@@ -148,7 +148,7 @@ extension DownloadFile {
         state.withLock { $0.journal = journal }
     }
 
-    /// Writes an entry that claims the synchronized bytes. Call with the journal lock held.
+    /// Writes an entry that claims the synchronized bytes. Call this method with the journal lock held.
     func writeEntry() throws(FileWritingError) {
         guard hasLock else { return }
         try makeJournal()

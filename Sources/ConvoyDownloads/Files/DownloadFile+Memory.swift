@@ -18,7 +18,7 @@ extension DownloadFile {
             && isFree(paths.journal)
     }
 
-    /// Defers opening the file.
+    /// Defers the opening of the file.
     ///
     /// - Parameters:
     ///   - claim: Retained until the file is opened.
@@ -28,10 +28,10 @@ extension DownloadFile {
         state.withLock { ($0.claim, $0.destination) = (claim, destination) }
     }
 
-    /// Keeps the following bytes in memory, unless the file is open. Call after ``begin(_:keeping:)``.
+    /// Keeps the following bytes in memory, unless the file is open. Call this method after ``begin(_:keeping:)``.
     package func keepInMemory() { state.withLock { $0.keepsInMemory = $0.file.descriptor < 0 } }
 
-    /// Opens the file whose opening was deferred. Call with the journal lock held.
+    /// Opens the file whose opening was deferred. Call this method with the journal lock held.
     func openLate() throws(FileWritingError) {
         do throws(FileWritingError) {
             _ = try open()

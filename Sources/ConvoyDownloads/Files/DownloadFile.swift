@@ -26,8 +26,8 @@ package final class DownloadFile: @unchecked Sendable {
 
     // These properties are set by `open()`, before any bytes are written, and when the files are closed, after the last
     // write.
-    /// Whether the file system supports locks. Without them the partial file has no journal, because another process
-    /// might use both.
+    /// Whether the file system supports locks. Without locks, the partial file has no journal, because another process
+    /// might use both files.
     var hasLock = false
     var isOnLocalFileSystem = false
 
@@ -73,9 +73,9 @@ package final class DownloadFile: @unchecked Sendable {
         var unnamed: Int32 = -1
         /// The directory, opened to synchronize the file's name.
         var folder: Int32 = -1
-        /// The modification time to set, in seconds since 1970; nil to leave it.
+        /// The modification time to set, in seconds since 1970; nil to leave it unchanged.
         var modified: Int64?
-        /// Whether only the rename is left.
+        /// Whether all steps before the rename have been completed.
         var isSecured = false
         /// An object that keeps descriptors reserved for the file until it is open.
         var claim: (any AnyObject & Sendable)?
@@ -153,7 +153,7 @@ package final class DownloadFile: @unchecked Sendable {
     /// Requires a checksum for the bytes written so far, because they come from several sources.
     package func countsOnlyIfVerified() { state.withLock { $0.representation?.isCombined = true } }
 
-    /// Marks the bytes of a range as wrong, and no longer claims them.
+    /// Marks the bytes of a range as wrong, so that the journal no longer claims them.
     package func forget(_ range: Range<Int64>) {
         state.withLock { state in
             state.written.remove(range)
@@ -184,7 +184,7 @@ package final class DownloadFile: @unchecked Sendable {
 
     /// Writes bytes at an offset to a descriptor.
     ///
-    /// - Parameter then: Called with each range written, once per system call.
+    /// - Parameter then: A closure called with each range written, once per system call.
     func write(
         _ bytes: UnsafeRawBufferPointer, at offset: Int64, to descriptor: Int32, then: (Range<Int64>) -> Void = { _ in }
     ) throws(FileWritingError) {
@@ -238,8 +238,8 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// Directs the following bytes to a separate file, and keeps the bytes claimed by the journal. Call with the
-    /// journal lock held.
+    /// Directs the following bytes to a separate file, and keeps the bytes claimed by the journal. Call this method
+    /// with the journal lock held.
     private func beginReplacement() throws(FileWritingError) {
         try removeReplacement()
         let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)

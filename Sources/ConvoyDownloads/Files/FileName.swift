@@ -101,7 +101,8 @@ public enum FileName {
 
 /// Methods that shorten names.
 extension FileName {
-    /// Splits a name where a number can be inserted: "a" and ".txt", "b" and ".tar.gz".
+    /// Splits a name at the position where a number can be inserted, for example into "a" and ".txt", or "b" and
+    /// ".tar.gz".
     package static func parts(of name: String) -> (stem: Substring, suffix: Substring) {
         let scalars = name.unicodeScalars
         guard let dot = scalars.lastIndex(of: "."), dot > scalars.startIndex else { return (name[...], "") }
@@ -112,7 +113,7 @@ extension FileName {
     }
 
     /// Shortens the stem so that the name fits into the given number of bytes and the suffix still shows the type. A
-    /// suffix of more than 32 bytes is cut too.
+    /// suffix of more than 32 bytes is also shortened.
     package static func shortened(_ name: String, to maximumLength: Int) -> String {
         guard name.utf8.count > maximumLength else { return name }
         let (stem, suffix) = parts(of: name)

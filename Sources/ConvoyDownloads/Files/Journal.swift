@@ -17,8 +17,8 @@ import Foundation
 /// a prefix of its SHA-256 digest, which detects torn entries. Journals of other versions claim nothing.
 package struct JournalEntry: Sendable, Equatable {
     package var number: UInt64
-    /// The identity of the file that contains the bytes; see `FileIdentity`. Another file with the same name does not
-    /// match.
+    /// The identity of the file that contains the bytes; see `FileIdentity`. A different file with the same name does
+    /// not match.
     package var mark: String
     package var representation: Representation
     /// The synchronized bytes, which survive a power failure.
@@ -115,7 +115,7 @@ package enum JournalLayout {
     package static func offset(of number: UInt64) -> Int64 { Int64(number % UInt64(placeCount)) * Int64(placeSize) }
 
     /// Returns the latest complete entry for a file in the contents of a journal. The other slot can contain an entry
-    /// for another file, if a replacement has become the partial file or has failed to.
+    /// for a different file, if a replacement has become the partial file or has failed to become it.
     package static func latest(in bytes: [UInt8], of mark: String) -> JournalEntry? {
         (0..<placeCount).map { $0 * placeSize }.filter { $0 < bytes.count }
             .compactMap { JournalEntry(text: bytes[$0..<min($0 + placeSize, bytes.count)]) }

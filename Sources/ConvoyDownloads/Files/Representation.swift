@@ -62,7 +62,7 @@ package struct Representation: Sendable, Equatable {
 package struct ResourcePlace: Sendable, Equatable {
     private enum Form {
         case url(URL)
-        /// The form stored in journals, because a query may be secret.
+        /// The digest of the place, as stored in journals, because a query may be secret.
         case digest(String)
     }
 

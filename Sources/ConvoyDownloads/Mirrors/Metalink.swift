@@ -28,8 +28,8 @@ public struct Metalink: Sendable, Hashable {
 
     /// A file that a Metalink describes (RFC 5854, section 4.1.2).
     public struct File: Sendable, Hashable {
-        /// The directories and the file name to save it under, all made safe. There is at least one component, and none
-        /// leads to a parent directory.
+        /// The directories and the name under which to save the file, all made safe. The path has at least one
+        /// component, and none leads to a parent directory.
         public let pathComponents: [String]
         /// The size in bytes; nil if not specified.
         public let size: Int64?

@@ -6,8 +6,8 @@ import Foundation
 /// A parser for the XML of a Metalink, which uses libxml2 and passes the elements to a ``MetalinkBuilder``.
 ///
 /// Nothing is loaded from the network or from files, and only the five predefined entities are known: a document type
-/// stops the parsing. Depth, number of attributes, and the length between two tags are limited, because libxml2 can
-/// take time quadratic in these.
+/// stops the parsing. The depth, the number of attributes, and the length between two tags are limited, because the
+/// running time of libxml2 can be quadratic in each of them.
 struct MetalinkParser {
     private static let maximumDepth = 32
     private static let maximumAttributeCount = 64

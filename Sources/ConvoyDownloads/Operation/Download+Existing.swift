@@ -107,7 +107,7 @@ extension Download {
         return request
     }
 
-    /// Requests the length of the server's file. Can be called on any thread.
+    /// Requests the length of the server's file. This method can be called on any thread.
     func askAboutExisting() {
         guard let parent = operation else { return }
         let question = HTTPRequestOperation(request: questionAboutExisting)

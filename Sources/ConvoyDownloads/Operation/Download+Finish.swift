@@ -14,7 +14,7 @@ extension Download {
         expect(settings.checksums.isEmpty ? ServerDigests.checksums(in: head) : [])
     }
 
-    /// Verifies and commits the file once all bytes have arrived. Can be called on any thread.
+    /// Verifies and commits the file once all bytes have arrived. This method can be called on any thread.
     func finish() {
         state.withLock { $0.isFetching = false }
         guard let digest = digest.withLock({ $0 }), let total = state.withLock({ $0.plan.total }) else {
@@ -64,7 +64,7 @@ extension Download {
         start(request)
     }
 
-    /// Discards the file. If the operation is retried, the next attempt creates another.
+    /// Discards the file. If the operation is retried, the next attempt creates a new one.
     func discardFile() {
         let file = state.withLock { state in
             state.plan.forgetFile()
@@ -83,7 +83,8 @@ extension Download {
         BlockingWorkers.shared.perform { [self] in for index in whole { _ = check(pieces, index) } }
     }
 
-    /// Returns whether a piece is correct. If not, fetches it again, and stops using a source that has sent all of it.
+    /// Returns whether a piece is correct. If not, fetches the piece again, and stops using a source that has sent all
+    /// of it.
     private func check(_ pieces: PieceChecksums, _ index: Int) -> Bool {
         let (file, total, rejections) = state.withLock { ($0.file, $0.plan.total, $0.rejections[index]) }
         guard let file, let total, let range = pieces.range(of: index, total: total) else { return true }
@@ -201,8 +202,7 @@ extension Download {
         }
     }
 
-    /// Moves the file to its destination. If the operation finishes in the meantime, it leaves the file alone, and the
-    /// files are closed here.
+    /// Moves the file to its destination. If the operation finishes in the meantime, this method closes the files.
     private func commit(
         _ file: DownloadFile, as place: (url: URL, path: String), _ total: Int64, _ operation: DownloadOperation
     ) throws -> DownloadOutcome {
@@ -239,7 +239,7 @@ extension Download {
         return directory.appendingPathComponent(SuggestedName.name(for: head), isDirectory: false)
     }
 
-    /// Completes the attempt successfully. Call on a thread that may block.
+    /// Completes the attempt successfully. Call this method on a thread that may block.
     func succeed() {
         // An existing file that is kept is also verified. With `.resume`, it has already been verified.
         let (kept, path) = state.withLock { ($0.outcome != .downloaded && settings.existing != .resume, $0.finalPath) }

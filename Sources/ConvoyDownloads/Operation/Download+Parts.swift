@@ -9,7 +9,7 @@ import FoundationNetworking
 extension Download {
     // MARK: Starting
 
-    /// Starts the request for a part. Can be called on any thread.
+    /// Starts the request for a part. This method can be called on any thread.
     func start(_ request: PartRequest) {
         guard let parent = operation else { return }
         let part = HTTPRequestOperation(request: urlRequest(request))
@@ -58,7 +58,7 @@ extension Download {
 
     // MARK: Heads
 
-    /// Returns whether to write the body of a response to the file. Called on the network thread.
+    /// Returns whether to write the body of a response to the file. This method is called on the network thread.
     func accepts(_ head: ResponseHead, for id: Int) -> Bool {
         let found = state.withLock { state -> (DownloadPlan.Verdict, HTTPRequestOperation)? in
             guard !state.isStopping, !state.plan.isRestarting, state.fatal == nil, let part = state.operations[id] else {
@@ -207,7 +207,7 @@ extension Download {
     /// The maximum length, in bytes, for which the available space is not checked.
     private static let smallLength: Int64 = 256 << 10
 
-    /// Returns whether an accepted file cannot be written: there is not enough space, or its name is taken.
+    /// Returns whether an accepted file cannot be written, because there is not enough space or its name is taken.
     private func isUnwanted(_ head: ResponseHead) -> Bool {
         let (file, total) = state.withLock { ($0.file, $0.plan.total) }
         if let total, total > Self.smallLength, let file, let available = file.availableSpace, total > available {
@@ -252,7 +252,8 @@ extension Download {
         return !isSlow && file?.writesAtOnce == true
     }
 
-    /// Writes bytes of a part, and drops those that the part no longer needs. Called on the network thread or a worker.
+    /// Writes bytes of a part, except those that the part no longer needs. This method is called on the network thread
+    /// or a worker.
     func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
         let (file, claim) = state.withLock { state -> (DownloadFile?, DownloadPlan.ByteDisposition) in
             (state.file, state.file == nil ? .drop : state.plan.claim(Int64(bytes.count), for: id))
@@ -322,7 +323,7 @@ extension Download {
         case stopAll([HTTPRequestOperation])
     }
 
-    /// Handles the completion of a part. Called on the network thread or a worker.
+    /// Handles the completion of a part. This method is called on the network thread or a worker.
     private func didEnd(_ id: Int, _ part: HTTPRequestOperation) {
         let error = part.error
         let head = part.responseHead
@@ -334,8 +335,8 @@ extension Download {
                 return .nothing
             }
             guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
-            // The error of a part that this download stopped is only its cancellation, not a failure. This includes
-            // parts without a recorded reason, stopped because the file seemed complete without them.
+            // If this download stopped the part, the part's error is only its cancellation, not a failure. A part may
+            // also have been stopped without a recorded reason, because the file seemed complete without it.
             let ending = state.plan.parts[id]?.ending
             let end = ending ?? Self.end(error, head)
             let wasStopped = ending != nil || part.isCancelled && (error as? URLError)?.code == .cancelled
@@ -423,7 +424,7 @@ final class PartSink: BodySink {
     init(of download: Download, id: Int) { (self.download, self.id) = (download, id) }
 
     var isImmediate: Bool { download.writesAtOnce }
-    /// Always true, because the first bytes open the file.
+    /// True, because the first bytes open the file.
     var opensFile: Bool { true }
 
     func accepts(_ response: ResponseHead) -> Bool? { download.accepts(response, for: id) }

@@ -57,7 +57,7 @@ final class Download: @unchecked Sendable {
 
     // MARK: Starting and stopping
 
-    /// Starts an attempt. Can be called on any thread.
+    /// Starts an attempt. This method can be called on any thread.
     func begin(_ work: AttemptContext) {
         state.withLock { state in
             (state.work, state.isFetching, state.isStopping) = (work, false, false)
@@ -71,7 +71,7 @@ final class Download: @unchecked Sendable {
         work.awaitDescriptors(2) { claim in FileWorkers.shared.perform { self.open(claim) } }
     }
 
-    /// Stops the attempt after the operation was paused or cancelled. Can be called on any thread.
+    /// Stops the attempt after the operation was paused or cancelled. This method can be called on any thread.
     private func stop() {
         let operations = state.withLock { state in
             state.isStopping = true
@@ -82,7 +82,7 @@ final class Download: @unchecked Sendable {
         for operation in operations { operation.cancel() }
     }
 
-    /// Ends the attempt if it should stop. Call on a thread that may block, with no part running.
+    /// Ends the attempt if it should stop. Call this method on a thread that may block, with no part running.
     func endsIfStopped() -> Bool {
         let (work, file) = state.withLock { state -> (AttemptContext?, DownloadFile?) in
             guard state.isStopping else { return (nil, nil) }
@@ -95,7 +95,7 @@ final class Download: @unchecked Sendable {
         return true
     }
 
-    /// Fails the attempt, after which the operation may start another. Call on a thread that may block.
+    /// Fails the attempt, after which the operation may start another. Call this method on a thread that may block.
     func fail(_ failure: DownloadFailure) {
         let (work, file) = state.withLock { state in
             state.isFetching = false
@@ -170,7 +170,7 @@ final class Download: @unchecked Sendable {
         // A file opened later does not replace anything.
         if state.withLock({ $0.file?.isOpen == false }) { return }
         // Check again now that the partial file is locked: another download may have committed its file since the first
-        // check, which also freed the name of the partial file. From now on, no other download can.
+        // check, which also freed the name of the partial file. From now on, no other download can commit a file.
         guard settings.existing == .fail || settings.existing == .skip, let path = state.withLock({ $0.finalPath }) else {
             return
         }
@@ -233,7 +233,7 @@ final class Download: @unchecked Sendable {
         file.openLater(claim, unless: state.withLock { $0.finalPath })
     }
 
-    /// Decides whether to keep the file in memory. Called when its head has arrived, before any bytes.
+    /// Decides whether to keep the file in memory. This method is called when the head has arrived, before any bytes.
     func keepShortFileInMemory() {
         guard mayKeepInMemory else { return }
         state.withLock { state in
@@ -244,7 +244,7 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    /// Converts an error of the file layer to one of the operation.
+    /// Converts an error of the file layer to an error of the operation.
     func error(_ error: FileWritingError) -> any Error {
         let file = finalURL ?? URL(fileURLWithPath: error.path)
         switch error.reason {

@@ -22,8 +22,8 @@ public struct DownloadError: Error, Equatable, Sendable {
         case piecesMismatch
         /// There is not enough space for the file. The values are its length and the available space, in bytes.
         case notEnoughSpace(needed: Int64, available: Int64, URL)
-        /// The length of the file, in bytes, is not the expected one; the actual length is nil if the server did not
-        /// report it.
+        /// The length of the file, in bytes, differs from the expected length; the actual length is nil if the server
+        /// did not report it.
         case unexpectedLength(expected: Int64, actual: Int64?)
         /// The server sends a media type that differs from that of the stored bytes, for example for a login page. The
         /// stored bytes are kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after

@@ -3,8 +3,8 @@ import Foundation
 import FoundationNetworking
 
 extension DownloadOperation {
-    /// A closure that moves a complete file from its destination to another URL, and calls `answer` with that URL once,
-    /// now or later, on any thread. Called on a thread that may block.
+    /// A closure that moves a complete file from its destination to a different URL, and calls `answer` with that URL
+    /// once, immediately or later, on any thread. It is called on a thread that may block.
     package typealias Relocation =
         @Sendable (
             _ file: URL, _ response: HTTPURLResponse?, _ answer: @escaping @Sendable (Result<URL, any Error>) -> Void
@@ -27,8 +27,9 @@ extension DownloadOperation {
         download.withLock { $0 }?.state.withLock { $0.plan.contents.sent.values.reduce(0) { $0 + $1.count } } ?? 0
     }
 
-    /// Returns the first request that the download would send; nil if it would not send any. It requests the bytes that
-    /// an earlier download has not stored. Call it before starting the operation. Blocks, and changes nothing.
+    /// Returns the first request that the download would send; nil if it would not send any. The request is for the
+    /// bytes that an earlier download has not stored. Call this method before starting the operation. Blocks, and
+    /// changes nothing.
     ///
     /// - Throws: The error with which the download would fail before sending a request.
     package func firstRequest() throws -> URLRequest? {

@@ -23,7 +23,7 @@ import FoundationNetworking
 /// ```
 ///
 /// `responseObject` is the URL of the file. If `responseSerializer` does not accept a response, its body is not written
-/// to the file, but available as `responseData`. The request is a GET without a content encoding, unless it has an
+/// to the file, but is available as `responseData`. The request is a GET without a content encoding, unless it has an
 /// `Accept-Encoding` field. A download does not use a cache, and does not share its transfer.
 open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     let downloadSettings = Locked(DownloadSettings())
@@ -78,8 +78,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 
     /// Whether the download restarts from the beginning with content that cannot be the resource whose bytes are
-    /// stored: the media type has changed, or the complete file is shorter than the stored bytes. False by default, so
-    /// that the login page of a network does not replace an interrupted download: the download fails with
+    /// stored: the media type has changed, or the complete file is shorter than the stored bytes. The default is false,
+    /// so that the login page of a network does not replace an interrupted download: the download fails with
     /// ``DownloadError/Reason/changedType(expected:actual:)`` or
     /// ``DownloadError/Reason/changedLength(stored:actual:)``, and the stored bytes are kept.
     ///
@@ -104,7 +104,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.checksums = newValue } }
     }
 
-    /// The algorithms of the checksums to compute during the download; see ``computedChecksums``. Empty by default.
+    /// The algorithms of the checksums to compute during the download; see ``computedChecksums``. It is empty by
+    /// default.
     public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
         get { downloadSettings.withLock { $0.computed } }
         set { downloadSettings.withLock { $0.computed = newValue } }
@@ -123,7 +124,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 
     /// The number of connections for one file, if the server supports ranges and sends a validator. The default is 1.
-    /// They count as one operation in a queue.
+    /// All of the connections count as one operation in a queue.
     public final var segmentCount: Int {
         get { downloadSettings.withLock { $0.segments } }
         set { downloadSettings.withLock { $0.segments = max(1, newValue) } }
@@ -180,7 +181,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     /// download and was fetched from the start; otherwise nil.
     public final var earlierLength: Int64? { download.withLock { $0 }?.state.withLock { $0.earlierLength } }
 
-    /// The current progress and rate. Can be read on any thread.
+    /// The current progress and rate. This property can be read on any thread.
     public final var downloadProgress: DownloadProgress {
         guard let download = download.withLock({ $0 }) else { return DownloadProgress(transferProgress) }
         return download.progress(transferProgress)
@@ -212,7 +213,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 
     /// The closure that is called once with the destination of a file named by the response, and returns the
-    /// destination to use, in the same directory. Called on the network thread: it must not block.
+    /// destination to use, in the same directory. It is called on the network thread, and must not block.
     package final var placeFilter: (@Sendable (URL) -> URL)? {
         get { downloadSettings.withLock { $0.placeFilter } }
         set { downloadSettings.withLock { $0.placeFilter = newValue } }
@@ -304,8 +305,8 @@ extension DownloadOperation {
         return request
     }
 
-    /// Returns whether to decode a body that is encoded nevertheless. False if the user has requested an encoding, and
-    /// for archives that many servers send as encoded contents.
+    /// Returns whether to decode a body that is encoded despite the request. False if the user has requested an
+    /// encoding, and for archives that many servers send as encoded contents.
     package static func decodesBody(of request: URLRequest) -> Bool {
         request.value(forHTTPHeaderField: "Accept-Encoding") == nil && !isCompressedFile(request.url)
     }
@@ -322,8 +323,8 @@ extension DownloadOperation {
     }
 }
 
-// The names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler suggests the
-// replacements.
+// This extension declares the names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler
+// suggests the replacements.
 
 /// A download to a file (AFDownloadRequestOperation).
 @available(*, unavailable, renamed: "DownloadOperation")

@@ -29,7 +29,7 @@ struct DownloadSettings: Sendable {
     var relocation: DownloadOperation.Relocation?
     /// The valid lengths of the file.
     var lengths: ClosedRange<Int64>? { expectedLength.map { $0...$0 } ?? pieces?.lengths }
-    /// Returns the error for any other length.
+    /// Returns the error for an invalid length; nil if any length is valid.
     func error(ofLength length: Int64?) -> DownloadError? {
         if let expectedLength { return .unexpectedLength(expected: expectedLength, actual: length) }
         return pieces == nil ? nil : .piecesMismatch

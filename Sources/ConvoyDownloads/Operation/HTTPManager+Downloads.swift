@@ -30,7 +30,7 @@ extension HTTPManager {
     }
 
     /// Creates a download to a directory, under the name suggested by the server; see
-    /// ``DownloadOperation/usesServerFileName``. Otherwise the same as a download to a file.
+    /// ``DownloadOperation/usesServerFileName``. Otherwise, this method behaves like the one for a download to a file.
     public func makeDownload(
         _ url: some URLConvertible, into directory: URL, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:]
@@ -44,9 +44,9 @@ extension HTTPManager {
 
     /// Downloads a file, and returns the finished operation.
     ///
-    /// This starts a download created by ``makeDownload(_:to:parameters:headers:)`` immediately. If the destination
-    /// exists, the download fails before sending a request unless `existing` specifies otherwise. An interrupted
-    /// download, by this process or another, is resumed.
+    /// This method immediately starts a download created by ``makeDownload(_:to:parameters:headers:)``. If the
+    /// destination exists, the download fails before sending a request unless `existing` specifies otherwise. An
+    /// interrupted download, by this process or another, is resumed.
     ///
     /// - Parameters:
     ///   - url: The URL, absolute or relative to `baseURL`.
@@ -55,7 +55,7 @@ extension HTTPManager {
     ///   - parameters: The query parameters.
     ///   - headers: Fields that override the serializer's; nil removes a field.
     ///   - timeout: The time limit.
-    ///   - progress: Called as bytes arrive.
+    ///   - progress: A closure called as bytes arrive.
     /// - Throws: ``DownloadError``; a `URLError`, which is `.cannotWriteToFile` and names the file if it cannot be
     ///   written; or the error for an unacceptable status.
     @discardableResult
@@ -67,7 +67,7 @@ extension HTTPManager {
         return try await finish(download.reporting(to: progress), as: .download)
     }
 
-    /// Downloads a file and calls handlers. Otherwise the same as the async version.
+    /// Downloads a file and calls handlers. Otherwise, this method behaves like the async version.
     @discardableResult
     public func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,

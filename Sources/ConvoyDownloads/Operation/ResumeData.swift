@@ -14,7 +14,7 @@ import FoundationNetworking
 ///
 /// `file` is the name of the partial file in the directory of a session's downloads, never a path. `journal` has the
 /// contents of the ``DownloadOperation``'s journal, which identifies the file and the bytes that have been stored.
-/// `url` is that of the request, with its query. `digest` is the SHA-256 digest of the other members, which detects
+/// `url` is the URL of the request, with its query. `digest` is the SHA-256 digest of the other members, which detects
 /// damage.
 ///
 /// The data contains no header fields, and no secrets except those in the URL.
@@ -110,7 +110,7 @@ public struct ResumeData: Sendable, Hashable {
         }
     }
 
-    /// Returns whether a URL is that of the same resource. Signatures in the query, which change with each request, are
+    /// Returns whether a URL identifies the same resource. Signatures in the query, which change with each request, are
     /// ignored.
     public func isOf(_ other: URL) -> Bool { ResourcePlace(url) == ResourcePlace(other.absoluteURL) }
 }

@@ -124,7 +124,7 @@ struct BodyFolder: Sendable {
         return 0
     }
 
-    /// Synchronizes the names of new files, and also the files if they have not been synchronized individually.
+    /// Synchronizes the names of new files, and the files themselves unless they have been synchronized individually.
     private func synchronize(all: Bool) throws(DownloadQueueError) {
         let folder = calls.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard folder >= 0 else { throw failure(path) }

@@ -6,21 +6,21 @@ import Foundation
 extension DownloadQueue {
     /// The state of an entry.
     public enum State: String, Sendable, Hashable, CaseIterable {
-        /// Waiting for a slot, for dependencies, for a retry, or for the queue to be started or resumed.
+        /// The entry is waiting for a slot, for dependencies, for a retry, or for the queue to be started or resumed.
         case waiting
-        /// Held by ``FailedDependencyPolicy/hold`` because a dependency has failed.
+        /// The entry is held by ``FailedDependencyPolicy/hold``, because a dependency has failed.
         case blocked
-        /// Paused individually.
+        /// The entry has been paused individually.
         case paused
         case running
         case finished
-        /// Failed permanently: the retries are exhausted, or would not help. The entry is kept. See
+        /// The entry has failed permanently: the retries are exhausted, or would not help. The entry is kept. See
         /// ``DownloadQueue/retry(_:)``.
         case failed
-        /// Interrupted by the end of the process or a lost connection while the request was being sent. The request is
-        /// not sent again automatically: see ``OutboxRequest/sendsAgainWhenUnknown``.
+        /// The entry was interrupted by the end of the process or a lost connection while its request was being sent.
+        /// The request is not sent again automatically: see ``OutboxRequest/sendsAgainWhenUnknown``.
         case outcomeUnknown
-        /// Cancelled and removed. Occurs only in ``DownloadQueue/updates``.
+        /// The entry was cancelled and removed. This state occurs only in ``DownloadQueue/updates``.
         case cancelled
     }
 
@@ -45,10 +45,10 @@ extension DownloadQueue {
         public let priority: Operation.QueuePriority
         /// The identifiers of the entries that must finish first.
         public let dependencies: Set<UUID>
-        /// The number of attempts in all processes. A pause does not count.
+        /// The number of attempts in all processes. Resuming after a pause does not count as an attempt.
         public let attempts: Int
-        /// For a download, the number of bytes of the file that have been stored; otherwise, the number of bytes of the
-        /// body that have been sent. If the entry is not running, this is the number when it last stopped.
+        /// The number of bytes completed: the stored bytes of the file for a download, and the sent bytes of the body
+        /// for any other entry. If the entry is not running, this is the number when it last stopped.
         public let bytesCompleted: Int64
         /// The total number of bytes; nil if unknown.
         public let bytesExpected: Int64?
@@ -68,7 +68,7 @@ extension DownloadQueue {
         public let changedAt: Date
     }
 
-    /// All entries, in the order in which they were enqueued. Takes time proportional to their number.
+    /// All entries, in the order in which they were enqueued. Access takes time proportional to the number of entries.
     public var entries: [Entry] {
         let (records, operations) = core.state.withLock { ($0.table.ordered, $0.operations) }
         return records.filter { !$0.isNew }.map { Entry($0, operations[$0.row.id], nil) }
@@ -90,7 +90,7 @@ extension DownloadQueue {
     public func operation(for id: UUID) -> HTTPRequestOperation? { core.state.withLock { $0.operations[id] } }
 
     /// A stream of the entries whose state changes from now on. It ends when the queue is closed. Each access creates a
-    /// new stream, to be iterated once. For the progress of a transfer, use its operation.
+    /// new stream, which can be iterated only once. For the progress of a transfer, use its operation.
     public var updates: AsyncStream<Entry> {
         let (stream, continuation) = AsyncStream.makeStream(of: Entry.self)
         let key = UUID()

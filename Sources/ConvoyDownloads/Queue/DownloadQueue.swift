@@ -20,8 +20,8 @@ import Foundation
 ///
 /// ### Guarantees
 ///
-/// When `enqueue` returns, the entry is on the disk, and survives the end of the process or of the system at any
-/// moment. Entries are restored in order, with their dependencies, priorities, tags, pauses and numbers of attempts. A
+/// When `enqueue` returns, the entry is on the disk, and survives the end of the process or a system failure at any
+/// time. Entries are restored in order, with their dependencies, priorities, tags, pauses and numbers of attempts. A
 /// download resumes where it stopped, under the rules of ``DownloadOperation``. A finished request is not sent again:
 /// the queue records that the request is about to be sent before its first byte can be sent, and its result before its
 /// operation reports completion. A request that was in progress when the process ended is sent again according to
@@ -30,10 +30,10 @@ import Foundation
 /// ### Entries and operations
 ///
 /// Each entry that has not ended has an operation, which runs in the manager's queue when its dependencies have
-/// finished. The operation can be awaited, paused and cancelled like any other; this pauses or removes the entry. An
-/// operation has the manager's settings, and the plain `HTTPResponseSerializer`. Everything else is set by the
-/// `configure` block of the initializer, for new and restored entries alike: handlers, another serializer, and secrets,
-/// which are not stored.
+/// finished. The operation can be awaited, paused and cancelled like any other; pausing or cancelling it pauses or
+/// removes the entry. An operation has the manager's settings, and the plain `HTTPResponseSerializer`. Everything else
+/// is set by the `configure` block of the initializer, for new and restored entries alike: handlers, a different
+/// serializer, and secrets, which are not stored.
 ///
 /// ### Retries
 ///
@@ -46,10 +46,10 @@ import Foundation
 /// ### Secrets
 ///
 /// The values of `Authorization`, `Cookie`, `Proxy-Authorization` and other secret header fields are not stored. This
-/// includes the fields in the manager's `sensitiveHeaders`, and those that contain a URL with a secret. They are sent
-/// as long as the process lasts. In a later process, a request fails with ``DownloadQueueError/missingSecrets(_:)``
-/// before anything is sent, unless `configure` provides the values. A URL with a secret is rejected. Bodies and tags
-/// are stored as they are. All files have mode 0600.
+/// includes the fields in the manager's `sensitiveHeaders`, and those that contain a URL with a secret. The values are
+/// sent only as long as the process lasts. In a later process, a request fails with
+/// ``DownloadQueueError/missingSecrets(_:)`` before anything is sent, unless `configure` provides the values. A URL
+/// with a secret is rejected. Bodies and tags are stored unchanged. All files have mode 0600.
 ///
 /// ### Files
 ///
@@ -70,11 +70,11 @@ public final class DownloadQueue: Sendable {
     ///
     /// - Parameters:
     ///   - directory: The directory of the queue, created if it does not exist.
-    ///   - manager: Provides the settings and credentials of the operations, and their queue.
+    ///   - manager: The manager, which provides the settings and credentials of the operations, and their queue.
     ///   - operationQueue: The queue in which the operations run; nil for the manager's.
     ///   - retryPolicy: The policy for failed entries; nil for the manager's, which usually does
     ///     not retry.
-    ///   - configure: Configures each operation, including those of restored entries.
+    ///   - configure: A closure that configures each operation, including those of restored entries.
     /// - Throws: ``DownloadQueueError``. A database that is damaged or does not belong to a queue is left unchanged.
     public init(
         directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue? = nil,
@@ -132,20 +132,22 @@ public final class DownloadQueue: Sendable {
         try core.enqueue(requests)
     }
 
-    /// Enqueues a download. When this returns, the entry is on the disk. Otherwise the same as the blocking version.
+    /// Enqueues a download. When this returns, the entry is on the disk. Otherwise, this method behaves like the
+    /// blocking version.
     @discardableResult
     public func enqueue(_ request: DownloadRequest) async throws(DownloadQueueError) -> DownloadOperation {
         try only(await enqueueOnWorker([request]))
     }
 
-    /// Enqueues a request to send. When this returns, the entry is on the disk. Otherwise the same as the blocking
-    /// version.
+    /// Enqueues a request to send. When this returns, the entry is on the disk. Otherwise, this method behaves like the
+    /// blocking version.
     @discardableResult
     public func enqueue(_ request: OutboxRequest) async throws(DownloadQueueError) -> HTTPRequestOperation {
         try only(await enqueueOnWorker([request]))
     }
 
-    /// Enqueues all of the requests, in the given order, or none of them. Otherwise the same as the blocking version.
+    /// Enqueues all of the requests, in the given order, or none of them. Otherwise, this method behaves like the
+    /// blocking version.
     @discardableResult
     public func enqueue(_ requests: [any DurableRequest]) async throws(DownloadQueueError) -> [HTTPRequestOperation] {
         try await enqueueOnWorker(requests)
@@ -173,11 +175,11 @@ public final class DownloadQueue: Sendable {
     /// and cancel unwanted ones.
     public func start() { core.start() }
 
-    /// Whether the whole queue is paused. The pause is stored, like those of entries.
+    /// Whether the whole queue is paused. This pause is stored, as are the pauses of entries.
     public var isPaused: Bool { core.state.withLock { $0.isPaused } }
 
-    /// Pauses the whole queue until ``resume()``, even if that is called by a later process. Running entries are
-    /// paused, and none starts.
+    /// Pauses the whole queue until ``resume()`` is called, by this process or a later one. Running entries are paused,
+    /// and none starts.
     public func pause() { core.setPaused(true) }
 
     /// Resumes the whole queue, except individually paused entries.
@@ -199,8 +201,8 @@ public final class DownloadQueue: Sendable {
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func cancel(_ id: UUID) throws(DownloadQueueError) { try core.cancel(id) }
 
-    /// Retries an entry that has failed or whose outcome is unknown. Starts an entry immediately if it is waiting for
-    /// its next attempt, and runs a blocked entry without its failed dependencies. A request to send keeps its
+    /// Retries an entry that has failed or whose outcome is unknown. An entry that is waiting for its next attempt
+    /// starts immediately, and a blocked entry runs without its failed dependencies. A request to send keeps its
     /// `Idempotency-Key`.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)``, ``DownloadQueueError/cannotRetry(_:)``,
@@ -214,12 +216,12 @@ public final class DownloadQueue: Sendable {
         try core.setPriority(priority, id)
     }
 
-    /// Removes finished entries, which are listed until then.
+    /// Removes finished entries, which remain listed until this call.
     public func removeFinished() { core.removeFinished() }
 
     // MARK: Closing
 
-    /// Stops everything, and waits until the directory can be opened again. Running operations are cancelled with
+    /// Stops all operations, and waits until the directory can be opened again. Running operations are cancelled with
     /// ``DownloadQueueError/closed`` as the reason. Their entries are kept, and continue when the queue is opened again
     /// by this process or another.
     public func close() async {
@@ -228,7 +230,7 @@ public final class DownloadQueue: Sendable {
 
     /// Waits until all changes made so far are on the disk.
     ///
-    /// - Throws: The reason why they cannot be written. Writing is retried with the next change.
+    /// - Throws: The error if the changes cannot be written. Writing is retried with the next change.
     public func flush() async throws(DownloadQueueError) {
         let error = await withCheckedContinuation { continuation in
             core.writer.submit([]) { continuation.resume(returning: $0) }
@@ -257,8 +259,8 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case newerVersion(String)
     /// The directory or a file in it cannot be created or opened.
     case cannotOpen(String)
-    /// Another user may have prepared the directory or a file in it, or can change it. Nothing was changed. The text
-    /// describes the problem and what to do.
+    /// Another user may have prepared the directory or a file in it, or can change it. Nothing was changed. The value
+    /// describes the problem and the solution.
     case unsafe(String)
     /// The disk is full, or the quota is exhausted.
     case diskFull(String)
@@ -279,7 +281,7 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case secretInURL(String)
     /// The request cannot be stored. The value is the reason.
     case unsuitableRequest(String)
-    /// The file to send cannot be read. The text is the reason.
+    /// The file to send cannot be read. The values are its URL and the reason.
     case unreadableBody(URL, String)
     /// The stored body of an entry is missing, or its length has changed.
     case bodyMissing(UUID)

@@ -4,15 +4,15 @@ import FoundationNetworking
 
 /// A download for a ``DownloadQueue``. Its members correspond to those of ``DownloadOperation``.
 public struct DownloadRequest: DurableRequest {
-    /// The identifier of the entry, by which other entries depend on it.
+    /// The identifier of the entry, with which other entries declare a dependency on it.
     public var id = UUID()
-    /// The entries that must finish first.
+    /// The identifiers of the entries that must finish first.
     public var dependencies: Set<UUID> = []
     /// The policy if a dependency has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
-    /// A label for the program's own use, stored as it is.
+    /// A label for use by the program, stored unchanged.
     public var tag: String?
 
     /// A GET request without a body. Its URL, its header fields without secrets, and `timeoutInterval` are stored.
@@ -40,8 +40,8 @@ public struct DownloadRequest: DurableRequest {
     public var mirrors: [URL] = []
     /// Whether to also use the mirrors that the server lists; see ``DownloadOperation/usesServerMirrors``.
     public var usesServerMirrors = false
-    /// A setting without effect, because a queue synchronizes every file before it records that the file exists. Kept
-    /// for source compatibility.
+    /// A setting without effect, because a queue synchronizes every file before it records that the file exists. It is
+    /// kept for source compatibility.
     public var synchronizesFile = false
     /// Whether the file gets the modification time in `Last-Modified`; see ``DownloadOperation/keepsModificationDate``.
     public var keepsModificationDate = true
@@ -109,8 +109,8 @@ extension DownloadRequest: CustomReflectable {
 /// stored. A server that supports such keys recognizes a repeated request, and does not process it twice.
 ///
 /// If the process ends or the connection breaks after sending has started, it is unknown whether the request has
-/// arrived. By definition, GET, HEAD, PUT and DELETE can be sent again (RFC 9110, section 9.2.2); a POST or PATCH can
-/// because of its key. For a server that ignores the key, set ``sendsAgainWhenUnknown`` to false.
+/// arrived. By definition, GET, HEAD, PUT and DELETE can be sent again (RFC 9110, section 9.2.2). A POST or PATCH can
+/// be sent again because of its key. For a server that ignores the key, set ``sendsAgainWhenUnknown`` to false.
 public struct OutboxRequest: DurableRequest {
     /// The body of a request.
     public enum Body: Sendable {
@@ -120,15 +120,15 @@ public struct OutboxRequest: DurableRequest {
         case file(URL)
     }
 
-    /// The identifier of the entry, by which other entries depend on it.
+    /// The identifier of the entry, with which other entries declare a dependency on it.
     public var id: UUID
-    /// The entries that must finish first.
+    /// The identifiers of the entries that must finish first.
     public var dependencies: Set<UUID> = []
     /// The policy if a dependency has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
-    /// A label for the program's own use, stored as it is.
+    /// A label for use by the program, stored unchanged.
     public var tag: String?
 
     /// The request. Its method, URL, header fields without secrets, and `timeoutInterval` are stored.
@@ -158,7 +158,7 @@ public struct OutboxRequest: DurableRequest {
         }
     }
 
-    /// The value of the `Idempotency-Key`: that in the request, otherwise a new UUID.
+    /// The value of the `Idempotency-Key`: that of the request if it has one, otherwise a new UUID.
     public var idempotencyKey: String { request.value(forHTTPHeaderField: Self.keyField) ?? "" }
 
     package static let keyField = "Idempotency-Key"
@@ -182,23 +182,24 @@ extension OutboxRequest: CustomReflectable {
 
 /// A request for a ``DownloadQueue``: a ``DownloadRequest`` or an ``OutboxRequest``. Other types are rejected.
 public protocol DurableRequest: Sendable {
-    /// The identifier of the entry, in this process and later ones. Random, unless set before enqueuing.
+    /// The identifier of the entry, in this process and later ones. It is random unless set before enqueuing.
     var id: UUID { get set }
-    /// The entries that must finish before this one starts. They must be in the queue already, or be enqueued with it.
+    /// The identifiers of the entries that must finish before this one starts. Those entries must already be in the
+    /// queue, or be enqueued together with this one.
     var dependencies: Set<UUID> { get set }
     /// The policy if a dependency failed or was cancelled.
     var failedDependencyPolicy: FailedDependencyPolicy { get set }
     /// The priority among the entries that are ready to start.
     var priority: Operation.QueuePriority { get set }
-    /// A label for the program's own use, by which a later process can recognize the purpose of the entry. It is stored
-    /// as it is, so do not put secrets in it.
+    /// A label for use by the program, by which a later process can recognize the purpose of the entry. The label is
+    /// stored unchanged, so do not put secrets in it.
     var tag: String? { get set }
 }
 
 /// The policy of a ``DownloadQueue`` for an entry with a dependency that failed or was cancelled.
 public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
-    /// The entry is ``DownloadQueue/State/blocked`` until the dependency succeeds after all, or until the entry is
-    /// retried, which runs it without the dependency.
+    /// The entry is ``DownloadQueue/State/blocked`` until a retry of the dependency succeeds, or until the entry itself
+    /// is retried, which runs it without the dependency.
     case hold = 0
     /// The entry runs, as in AFNetworking and in Foundation.
     case run = 1

@@ -68,7 +68,7 @@ extension QueueCore {
 
     // MARK: Cancelling
 
-    /// Cancels an entry, which no longer exists when this returns.
+    /// Cancels an entry, which no longer exists when this method returns.
     func cancel(_ id: UUID) throws(DownloadQueueError) {
         let operation = state.withLock { $0.operations[id] }
         if let operation {
@@ -96,9 +96,9 @@ extension QueueCore {
         }
     }
 
-    /// Removes the entry of an operation that is being cancelled, and calls `cancelNow`, which cancels it.
+    /// Removes the entry of an operation that is being cancelled, and calls `cancelNow`, which cancels the operation.
     func cancel(_ id: UUID, by operation: any QueuedOperation, cancelNow: () -> Void) {
-        // An operation with a cancellation reason was not cancelled by the user, and fails.
+        // An operation with a cancellation reason was not cancelled by the user, and counts as failed.
         guard !operation.isFinished, operation.cancellationReason == nil else { return cancelNow() }
         let isHeld = update { state -> Bool in
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else { return false }
@@ -167,7 +167,7 @@ extension QueueCore {
             state.table.change(id) { record in
                 record.row.status.phase = .waiting
                 (record.row.status.error, record.row.status.statusCode, record.row.status.file) = (nil, nil, nil)
-                // The user accepts that the request may be sent twice.
+                // By retrying, the user accepts that the request may be sent twice.
                 record.row.status.mayHaveBeenSent = false
                 record.row.status.retries = 0
                 record.row.status.changed = Self.now

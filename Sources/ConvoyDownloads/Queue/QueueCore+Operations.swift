@@ -16,7 +16,7 @@ extension QueueCore {
         let isOver = operation.isCancelled || operation.isFinished
         let answer = update { state -> Answer in
             if let known = state.running[key] {
-                // An earlier start is still being stored. The operation continues after that.
+                // An earlier start is still being stored. The operation continues once it has been stored.
                 guard known.isStored else { return .waits }
                 state.running[key]?.retries = retries
                 return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits
@@ -48,8 +48,8 @@ extension QueueCore {
         }
     }
 
-    /// Handles another start of an operation, after a pause or a delay. Unless the database already records that the
-    /// request may have been sent, returns false, and calls `begin` when it does.
+    /// Handles another start of an operation, after a pause or a delay. If the database does not yet record that the
+    /// request may have been sent, returns false, and calls `begin` once it does.
     private func beginAgain(
         _ operation: any QueuedOperation, _ id: UUID, counting retries: Int, _ state: inout State,
         _ begin: @escaping @Sendable () -> Void
@@ -71,7 +71,7 @@ extension QueueCore {
         return false
     }
 
-    /// Stores that an operation begins, and calls `begin` when this is on the disk.
+    /// Stores that an operation begins, and calls `begin` once this is on the disk.
     private func storeBeginning(
         of operation: any QueuedOperation, _ id: UUID, _ state: State, _ mayHaveBeenSent: Bool,
         _ begin: @escaping @Sendable () -> Void
@@ -135,7 +135,7 @@ extension QueueCore {
             let bytes = isExecuting ? nil : operation.bytes
             update { state in
                 guard state.operations[id] === operation, let record = state.table[id] else { return }
-                // Threads may report changes in a different order than the changes were made.
+                // Threads may report changes in a different order from that in which the changes were made.
                 if let last = record.changeNumber, Int32(bitPattern: number &- last) <= 0 { return }
                 state.table.change(id) { record in
                     (record.isExecuting, record.changeNumber) = (isExecuting, number)
@@ -255,7 +255,7 @@ extension QueueCore {
     private func outcome(of operation: any QueuedOperation) -> Outcome {
         let error = operation.error
         let secrets = operation.connectionConfiguration.secrets
-        // The operation was stopped by closing the queue, or came too late to begin or to rename its file.
+        // The operation was stopped by closing the queue, or was too late to begin or to rename its file.
         let isInterrupted = (operation.isCancelled ? operation.cancellationReason : error) as? DownloadQueueError == .closed
         return Outcome(
             error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,

@@ -24,9 +24,9 @@ final class QueueCore: Sendable {
         var leftovers: [ObjectIdentifier: QueueRow] = [:]
         /// The unreadable rows.
         var unreadable: [UUID?] = []
-        /// Secret header lines, kept in memory only.
+        /// The secret header lines, kept in memory only.
         var secrets: [UUID: [HeaderLine]] = [:]
-        /// Entries whose next step must be determined again.
+        /// The entries whose next step must be determined again.
         var candidates: Set<UUID> = []
         var isStarted = false
         var isPaused = false
@@ -163,7 +163,7 @@ final class QueueCore: Sendable {
         (operationQueue ?? manager.operationQueue).addOperation(operation)
     }
 
-    /// Finishes an operation that was never started as cancelled.
+    /// Finishes, as cancelled, an operation that was never started.
     func endUnstarted(_ operation: any QueuedOperation, because error: DownloadQueueError? = nil) {
         operation.link.cut()
         if let error { operation.cancel(because: error) } else { operation.cancel() }
@@ -172,7 +172,8 @@ final class QueueCore: Sendable {
 
     // MARK: Creating operations
 
-    /// Creates an operation for an entry, with the manager's settings. The operation's link is not connected yet.
+    /// Creates an operation for an entry, with the manager's settings. The link between the operation and the entry is
+    /// not connected yet.
     func makeOperation(
         _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64, retries: Int64 = 0
     ) throws(DownloadQueueError) -> any QueuedOperation {
@@ -198,8 +199,8 @@ final class QueueCore: Sendable {
             operation = try maker.queuedOperation(request, upload)
         }
         manager.adopt(operation)
-        // The manager's serializer may expect JSON. A file is not JSON, and a request has arrived whatever its response
-        // contains.
+        // The manager's serializer may expect JSON. A file need not be JSON, and a request has arrived regardless of
+        // the content of its response.
         operation.responseSerializer = HTTPResponseSerializer()
         operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
         operation.name = id.uuidString
@@ -265,7 +266,7 @@ final class QueueCore: Sendable {
 
     // MARK: Closing
 
-    /// Stops everything, and calls the block when the directory can be opened again.
+    /// Stops all operations, and calls the block when the directory can be opened again.
     func close(_ completion: (@Sendable () -> Void)? = nil) {
         typealias Held = (operation: any QueuedOperation, isStarted: Bool)
         typealias Listener = AsyncStream<DownloadQueue.Entry>.Continuation

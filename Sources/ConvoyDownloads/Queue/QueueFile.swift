@@ -2,7 +2,7 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The database of a queue. Only its writer uses it, never concurrently.
+/// The database of a queue. It is used only by the queue's writer, never concurrently.
 final class QueueFile {
     private let database: Database
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The entries of a queue, their dependencies, and which of them may start: a value without locks, files or operations.
+/// The entries of a queue, their dependencies, and their next steps, as a value without locks, files or operations.
 struct QueueTable: Sendable {
     /// An entry with the state that is known only in this process.
     struct Record: Sendable {
@@ -38,7 +38,7 @@ struct QueueTable: Sendable {
         var isPending: Bool { state == .running || state == .waiting }
     }
 
-    /// The state of a dependency from the view of its dependents.
+    /// The state of a dependency from the perspective of its dependents.
     private enum DependencyState { case unfinished, succeeded, failed }
 
     private var records: [UUID: Record] = [:]
@@ -277,9 +277,9 @@ enum QueueChange: Sendable {
     case insert(QueueRow)
     case update(UUID, QueueStatus)
     case remove(UUID)
-    /// Removes a finished entry, which does not block its dependents.
+    /// The removal of a finished entry, which does not block its dependents.
     case removeFinished(UUID)
-    /// Removes dependencies of an entry.
+    /// The removal of dependencies of an entry.
     case removeDependencies(of: UUID, [UUID])
     case setPaused(Bool)
 }

@@ -7,7 +7,7 @@ import Foundation
 /// Changes that arrive during a transaction are combined into the next one, so that many simultaneous changes take as
 /// long as one: each transaction waits for the disk.
 final class QueueWriter: Sendable {
-    /// A closure called on the writer's queue when the changes are on the disk or could not be written. Must return
+    /// A closure called on the writer's queue when the changes are on the disk or could not be written. It must return
     /// quickly.
     typealias Completion = @Sendable (DownloadQueueError?) -> Void
 
@@ -27,7 +27,7 @@ final class QueueWriter: Sendable {
     /// The database and its unsaved changes, used only on the writer's queue.
     private final class Store: @unchecked Sendable {
         var file: QueueFile?
-        /// Changes that could not be written yet.
+        /// The changes that could not be written yet.
         var unsaved: [QueueChange] = []
     }
 
@@ -41,7 +41,7 @@ final class QueueWriter: Sendable {
     /// The error of the last failed write; nil once all changes are written.
     var failure: DownloadQueueError? { lastFailure.withLock { $0 } }
 
-    /// Submits changes. Does not wait, and can be called with a lock held.
+    /// Submits changes. This method does not wait, and can be called with a lock held.
     func submit(_ changes: [QueueChange], isKept: Bool = true, completion: Completion? = nil) {
         let (isDue, isClosed) = backlog.withLock { backlog -> (Bool, Bool) in
             guard !backlog.isClosed else { return (false, true) }

@@ -70,8 +70,8 @@ extension QueueLink {
     }
 }
 
-/// A type that creates the operations of uploads for queues. Implemented by `ConvoyUploads`, which depends on this
-/// module.
+/// A type that creates the operations of uploads for queues. It is implemented by `ConvoyUploads`, which depends on
+/// this module.
 package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
     /// Creates the operation of an entry.
     static func queuedOperation(

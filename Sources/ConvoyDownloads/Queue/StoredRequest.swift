@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The stored part of a request. It never changes.
+/// The part of a request that is stored and never changes.
 package struct StoredRequest: Sendable, Codable {
     package enum Work: Sendable, Codable {
         case download(StoredDownload)
@@ -23,7 +23,7 @@ package struct StoredRequest: Sendable, Codable {
     package var withheld: [String] = []
 
     var body: StoredBody? { if case .send(let sending) = work { sending.body } else { nil } }
-    /// Whether the request may be sent again even if it has possibly arrived.
+    /// Whether the request may be sent again even if it may already have arrived.
     package var sendsAgain: Bool { if case .send(let sending) = work { sending.sendsAgain } else { true } }
 }
 
@@ -41,7 +41,8 @@ package struct StoredDownload: Sendable, Codable {
     package var isDirectory: Bool
     package var options = Options()
 
-    /// The options that usually have the defaults of `DownloadOperation`, and are stored only if they differ.
+    /// The options that usually have the default values of `DownloadOperation`, and are stored only if they differ from
+    /// those.
     package struct Options: Codable, Equatable, Sendable {
         var existing = ExistingFilePolicy.fail
         var usesServerFileName = true
@@ -90,11 +91,11 @@ extension StoredDownload.Options {
     }
 }
 
-/// The settings of an upload. Another module creates its operations: see `QueuedUploadMaking`.
+/// The settings of an upload, whose operation is created by a different module: see `QueuedUploadMaking`.
 package struct StoredUpload: Sendable, Equatable, Codable {
     /// The file to send.
     package var file: URL
-    /// The options of the upload, encoded by that module.
+    /// The options of the upload, encoded by the module that creates the operation.
     package var options: Data
 
     package init(file: URL, options: Data) { (self.file, self.options) = (file, options) }
@@ -210,8 +211,8 @@ extension StoredRequest {
 }
 
 extension HTTPRequestOperation {
-    /// Whether a failed request may have arrived: the server has not responded, and the error does not exclude that it
-    /// was sent.
+    /// Whether a failed request may have arrived: the server has not responded, and the error does not rule out that
+    /// the request was sent.
     package final var mayHaveArrived: Bool {
         guard let error = error as? URLError else { return false }
         let unsent: Set<URLError.Code> = [

@@ -1,7 +1,7 @@
 import ConvoyOperations
 import Foundation
 
-/// A range of a file that one request fetches, and that belongs to no other part.
+/// A range of a file that is fetched by one request and belongs to no other part.
 package struct DownloadPart: Sendable, Equatable {
     /// The index of the part's source.
     package let source: Int
@@ -53,10 +53,10 @@ package struct PartRequest: Sendable, Equatable {
     }
 }
 
-/// A URL from which the file can be fetched, and what is known about it.
+/// A URL from which the file can be fetched, and the information collected about it.
 package struct DownloadSource: Sendable {
     package let url: URL
-    /// The location to which the URL has led; nil until the source has responded.
+    /// The location to which the URL was resolved; nil until the source has responded.
     package var place: ResourcePlace?
     /// The validators of the source's representation of the file; nil if the source has not sent any.
     package var validators: RepresentationFacts.Validators?

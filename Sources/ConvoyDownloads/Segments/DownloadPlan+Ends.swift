@@ -30,9 +30,9 @@ extension DownloadPlan {
         case more
         /// All bytes have arrived.
         case finished
-        /// Request this part, alone.
+        /// The given part must be requested, alone.
         case ask(PartRequest)
-        /// Stop all parts. The completion of the last one determines the next step.
+        /// All parts must be stopped. The completion of the last one determines the next step.
         case stopAll
         /// The attempt has failed with the error of the part that has ended.
         case failed
@@ -57,7 +57,7 @@ extension DownloadPlan {
         return part
     }
 
-    /// Handles the completion of a part. If the plan has stopped the part, its own reason takes precedence over
+    /// Handles the completion of a part. If the plan has stopped the part, the plan's reason takes precedence over
     /// `outcome`.
     package mutating func didEnd(_ id: Int, _ outcome: End, at now: UInt64) -> Next {
         guard let part = parts[id] else { return parts.isEmpty ? .failed : .more }
@@ -182,6 +182,6 @@ extension DownloadPlan {
         return wrongFiles > sources.count + 1 ? .failed : next()
     }
 
-    /// Forgets the file, but not the sources.
+    /// Discards the state of the file, but not that of the sources.
     package mutating func forgetFile() { (parts, contents, replaced, isDenied) = ([:], Contents(), nil, false) }
 }

@@ -177,11 +177,12 @@ package struct DownloadPlan: Sendable {
 
     /// The action to take for bytes received for a part.
     package enum ByteDisposition: Equatable, Sendable {
-        /// Write the first of them, or all, at these positions. Then call `didWrite(for:at:)` and `endClaim(of:)`.
+        /// Write the bytes, or the first of them, at these positions. Then call `didWrite(for:at:)` and
+        /// `endClaim(of:)`.
         case write(Range<Int64>)
-        /// Drop them: the part is being stopped.
+        /// Drop the bytes, because the part is being stopped.
         case drop
-        /// Stop the part: there are more bytes than the response announced, so nothing in it can be trusted.
+        /// Stop the part: its response contains more bytes than announced, so nothing in it can be trusted.
         case exceeds
     }
 
@@ -247,7 +248,7 @@ package struct DownloadPlan: Sendable {
 
     // MARK: More parts
 
-    /// Returns the next part to request; nil if none is useful now. Call it until it returns nil.
+    /// Returns the next part to request; nil if none is useful now. Call this method until it returns nil.
     ///
     /// - Returns: The request, and the part to stop because the new one has taken over all of its work, if any.
     package mutating func more(at now: UInt64) -> (request: PartRequest, stops: Int?)? {
@@ -273,9 +274,9 @@ package struct DownloadPlan: Sendable {
         return rest == 0 ? position : position - rest + blockLength
     }
 
-    /// Takes over blocks from the part that would need the longest.
+    /// Takes over blocks from the part that would take the longest to complete.
     ///
-    /// - Parameter free: The number of parts that can begin now; they divide the work evenly.
+    /// - Parameter free: The number of parts that can begin now, among which the work is divided evenly.
     private mutating func takeOver(from source: Int, _ free: Int64, at now: UInt64) -> (request: PartRequest, stops: Int?)? {
         func need(_ part: DownloadPart) -> Double {
             let rate = part.isStalled(at: now) ? 1 : part.rate(at: now) ?? sources[part.source].rate ?? 1e6
