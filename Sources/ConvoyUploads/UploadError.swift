@@ -2,7 +2,8 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// A failure specific to uploads. If a transfer fails, the error is a `URLError`, or that for the response's status.
+/// A failure specific to uploads. If a transfer fails, the error is a `URLError` or the error for the response's
+/// status.
 public struct UploadError: Error, Hashable, Sendable {
     /// The cause of the failure.
     public enum Reason: Hashable, Sendable {
@@ -14,7 +15,8 @@ public struct UploadError: Error, Hashable, Sendable {
         case unreadableSource(String)
         /// The source has changed since the upload began.
         case sourceChanged
-        /// The length of the source, in bytes, is not the specified one; `actual` is nil if the source is longer.
+        /// The length of the source, in bytes, differs from the specified length; `actual` is nil if the source is
+        /// longer.
         case unexpectedLength(expected: Int64, actual: Int64?)
         /// Another upload is sending the same file to the same URL.
         case inUse
@@ -44,7 +46,7 @@ public struct UploadError: Error, Hashable, Sendable {
         case mayHaveArrived
         /// The source does not match its checksum.
         case checksumMismatch(expected: Checksum, actual: Checksum)
-        /// The bytes were repeatedly damaged in transit, according to the server's check of their checksum.
+        /// The bytes were repeatedly damaged in transit, as detected by the server with their checksum.
         case damaged
     }
 

@@ -51,7 +51,8 @@ struct UploadAnswer: @unchecked Sendable {
     static func location(_ head: ResponseHead) throws(UploadError) -> URL? {
         let values = head.bytes(of: "Location")
         guard let first = values.first else { return nil }
-        // Parsers disagree about control characters; user information would let the server choose our credentials.
+        // Parsers disagree about control characters; user information would let the server choose the client's
+        // credentials.
         guard values.allSatisfy({ $0 == first }), !first.isEmpty, !first.contains(where: { $0 < 0x20 || $0 == 0x7F }),
             let url = URLReference.url(first, relativeTo: head.url), let address = HTTPAddress(url.absoluteString),
             !address.hasUserInfo
@@ -68,7 +69,7 @@ enum UploadBody: Sendable {
     case none
     case data(Data)
     case range(any SeekableSource, Range<Int64>)
-    /// A sequence, from its first byte.
+    /// A sequence, sent from its first byte.
     case stream(length: Int64?, canRepeat: Bool, make: @Sendable () -> SequencePump)
 
     var length: Int64? {
@@ -95,7 +96,7 @@ extension Upload {
 
     /// Sends a request, and returns its response, regardless of the status.
     ///
-    /// - Parameter interim: Called on the network thread with interim responses; it must not block.
+    /// - Parameter interim: A closure called on the network thread with interim responses; it must not block.
     /// - Throws: ``UploadFailure`` if the transfer fails; `CancellationError`; ``UploadError`` of the source.
     func send(
         _ request: URLRequest, _ body: UploadBody = .none,

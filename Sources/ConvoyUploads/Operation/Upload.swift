@@ -28,7 +28,7 @@ final class Upload: @unchecked Sendable {
 
     // MARK: Starting and stopping
 
-    /// Starts an attempt. Can be called on any thread.
+    /// Starts an attempt. This method can be called on any thread.
     func begin(_ work: AttemptContext) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { self.stop() }) else {
@@ -303,7 +303,7 @@ struct UploadPart: Sendable {
     var offset: Int64 = 0
     /// The maximum number of bytes of the part that may have been sent, by this process or an earlier one.
     var bound: Int64 = 0
-    /// The value of `bound` in the journal, which is written ahead instead of for each request.
+    /// The value of `bound` in the journal, which is increased in advance rather than for each request.
     var recordedBound: Int64 = 0
     /// Whether the server has reported the part's offset in this attempt.
     var isKnown = false
@@ -342,7 +342,7 @@ struct UploadState: Sendable {
     var restarts = 0
     /// The checksums of the complete source.
     var computed: [Checksum] = []
-    /// Whether another attempt can resume this one.
+    /// Whether a later attempt can resume this one.
     var isResumable = false
     /// Whether a request was sent that may have arrived and must not be sent again.
     var mustNotRepeat = false

@@ -27,8 +27,8 @@ import FoundationNetworking
 /// If the server supports neither protocol, the file is sent in one PUT (or with the request's method), which **starts
 /// over** after a failure or a pause; see ``isResumable``.
 ///
-/// The header fields of the request are sent with each of the upload's requests. If the server places the upload at
-/// another origin, credentials and secret fields are not sent there. `responseObject` is the URL of the upload with
+/// The header fields of the request are sent with each of the upload's requests. If the server places the upload at a
+/// different origin, credentials and secret fields are not sent there. `responseObject` is the URL of the upload with
 /// tus; otherwise the serializer creates it from the last response. All progress counts bytes confirmed by the server.
 open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
     let uploadSettings = Locked(UploadSettings())
@@ -75,8 +75,8 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         uploadSettings.withLock { $0.source = .sequence(length: length, canRepeat: true) { SequencePump(make) } }
     }
 
-    /// Creates an upload of a sequence of bytes that can be iterated only once. Unconfirmed bytes are kept to be sent
-    /// again: at most ``windowSize`` bytes.
+    /// Creates an upload of a sequence of bytes that can be iterated only once. At most ``windowSize`` unconfirmed
+    /// bytes are kept, so that they can be sent again.
     public convenience init<Pieces: AsyncSequence & Sendable>(
         request: URLRequest, length: Int64? = nil, pieces: Pieces
     )
@@ -135,7 +135,7 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 }
 
-/// Settings, which are read when the operation starts.
+/// The settings of an upload, which are read when the operation starts.
 extension UploadOperation {
     /// The upload protocol. The default is ``UploadProtocol/automatic``.
     public final var uploadProtocol: UploadProtocol {
@@ -150,7 +150,7 @@ extension UploadOperation {
     }
 
     /// The number of concurrent parts of a file or data, which the server then combines (tus, `concatenation`). The
-    /// default is 1. They count as one operation in a queue.
+    /// default is 1. All of the parts count as one operation in a queue.
     public final var parallelPartCount: Int {
         get { setting(\.parallelParts) }
         set { set(\.parallelParts, max(1, newValue)) }
@@ -183,7 +183,7 @@ extension UploadOperation {
         set { set(\.checksum, newValue) }
     }
 
-    /// The algorithms of the checksums of the source to compute; see ``computedChecksums``. Empty by default.
+    /// The algorithms of the checksums of the source to compute; see ``computedChecksums``. It is empty by default.
     public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
         get { setting(\.computed) }
         set { set(\.computed, newValue) }
@@ -202,7 +202,8 @@ extension UploadOperation {
     }
 
     /// The file of the journal. If nil, the default, a file's journal is stored beside the file, and other sources do
-    /// not have one. The journal contains no secrets, and is accessible only to the user. Each upload needs its own.
+    /// not have one. The journal contains no secrets, and is accessible only to the user. Every upload requires a
+    /// separate journal.
     public final var journal: URL? {
         get { setting(\.journal) }
         set { set(\.journal, newValue) }
@@ -243,7 +244,7 @@ extension UploadOperation {
         set { set(\.plainURL, newValue) }
     }
 
-    /// The adapter that sends the upload instead of the protocols. For other modules.
+    /// The adapter that sends the upload instead of the protocols. Used by other modules.
     package final var adapter: (any UploadAdapter)? {
         get { setting(\.adapter) }
         set { set(\.adapter, newValue) }
@@ -252,14 +253,14 @@ extension UploadOperation {
     /// The uploaded file; nil for data and sequences.
     public final var file: URL? { setting(\.source)?.file }
 
-    /// The initial delay, in milliseconds, before requesting the offset again after a setback. For tests.
+    /// The initial delay, in milliseconds, before requesting the offset again after a setback. Used by tests.
     package final var patience: Double {
         get { setting(\.patience) }
         set { set(\.patience, newValue) }
     }
 }
 
-/// Results of an upload.
+/// The results of an upload.
 extension UploadOperation {
     /// The URL of the upload on the server; nil until it exists. It may contain secrets.
     public final var uploadURL: URL? { upload.withLock { $0 }?.state.withLock { $0.parts.first?.url } }
@@ -267,7 +268,7 @@ extension UploadOperation {
     /// The protocol in use; nil until it is determined.
     public final var chosenProtocol: UploadProtocol? { upload.withLock { $0 }?.state.withLock { $0.uploadProtocol } }
 
-    /// Whether the upload would be resumed, rather than start over.
+    /// Whether the upload would be resumed rather than restarted.
     public final var isResumable: Bool { upload.withLock { $0 }?.state.withLock { $0.isResumable } ?? false }
 
     /// The time at which the server discards the incomplete upload; nil if not specified.
@@ -282,7 +283,7 @@ extension UploadOperation {
         isFinished && error == nil ? upload.withLock { $0 }?.state.withLock { $0.computed } ?? [] : []
     }
 
-    /// The current progress and rate. Can be read on any thread.
+    /// The current progress and rate. This property can be read on any thread.
     public final var uploadProgress: UploadProgress {
         upload.withLock { $0 }?.progress ?? UploadProgress(bytesConfirmed: 0, bytesExpected: nil, bytesPerSecond: nil)
     }
@@ -296,9 +297,10 @@ extension UploadOperation {
         }
     }
 
-    /// Deletes an unsuccessful upload on the server, and removes the journal. Call it when the operation has finished.
+    /// Deletes an unsuccessful upload on the server, and removes the journal. Call this method after the operation has
+    /// finished.
     ///
-    /// - Throws: The error of the transfer or of the status. If the upload no longer exists, this succeeds.
+    /// - Throws: The error of the transfer or of the status. If the upload no longer exists, this method succeeds.
     public final func terminate() async throws {
         guard let upload = upload.withLock({ $0 }), upload.canTerminate else { return }
         try await upload.terminate(self)

@@ -12,18 +12,18 @@ import FoundationNetworking
 /// try await queue.enqueue([UploadRequest(URLRequest(url: files), file: film)])
 /// ```
 ///
-/// The file stays where it is, and must not change until it has been sent. As with a `DownloadRequest`, header fields
-/// with secrets are not stored.
+/// The file is not copied, and must not change until it has been sent. As with a `DownloadRequest`, header fields with
+/// secrets are not stored.
 public struct UploadRequest: DurableRequest {
-    /// The identifier of the entry, by which other entries depend on it.
+    /// The identifier of the entry, with which other entries declare a dependency on it.
     public var id = UUID()
-    /// The entries that must finish first.
+    /// The identifiers of the entries that must finish first.
     public var dependencies: Set<UUID> = []
     /// The policy if a dependency has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
-    /// A label for the program's own use, stored as it is.
+    /// A label for use by the program, stored unchanged.
     public var tag: String?
 
     /// A request without a body. Its method, URL, header fields without secrets, and `timeoutInterval` are stored.
@@ -44,7 +44,8 @@ public struct UploadRequest: DurableRequest {
     public var checksum: Checksum?
     /// The algorithm with which the server verifies each request; see ``UploadOperation/chunkChecksumAlgorithm``.
     public var chunkChecksumAlgorithm: ChecksumAlgorithm?
-    /// The metadata of the upload; see ``UploadOperation/metadata``. Stored as it is, so do not put secrets in it.
+    /// The metadata of the upload; see ``UploadOperation/metadata``. It is stored unchanged, so do not put secrets in
+    /// it.
     public var metadata: [String: String] = [:]
 
     /// Whether to store a URL with a secret in its query. The default is false: such a URL is rejected with
@@ -129,7 +130,7 @@ private struct StoredUploadOptions: Codable {
     }
 }
 
-/// The maker of the uploads of queues, which is found by name; see `QueuedUploads`.
+/// The type that creates the uploads of queues. It is found by name; see `QueuedUploads`.
 final class QueuedUploadMaker: QueuedUploadMaking {
     static func queuedOperation(
         _ request: URLRequest, _ upload: StoredUpload

@@ -37,14 +37,15 @@ struct UploadSettings: Sendable {
     var journal: URL?
     var keepsJournal = true
     var uploadURL: URL?
-    /// The state of another upload, used unless the journal contains one.
+    /// The state of an earlier upload to resume, used unless the journal contains one.
     var resumed: UploadRecord?
     var sendsDataWithCreation = false
     var terminatesWhenCancelled = false
     /// The destination for one complete request; nil for the request's URL.
     var plainURL: URL?
     var adapter: (any UploadAdapter)?
-    /// The delay, in milliseconds, before requesting the offset again after the first setback. It increases each time.
+    /// The delay, in milliseconds, before requesting the offset again after the first setback. It increases with each
+    /// setback.
     var patience = 50.0
     /// The system calls, which tests replace.
     var calls = FileCalls()
@@ -61,8 +62,8 @@ struct UploadSettings: Sendable {
     }
 }
 
-/// An adapter that sends uploads to a particular kind of storage, with the operation's journal and progress. For other
-/// modules.
+/// An adapter that sends uploads to a particular kind of storage, with the operation's journal and progress. Used by
+/// other modules.
 package protocol UploadAdapter: Sendable {
     /// Sends the file. The task is cancelled together with the operation's attempt.
     ///

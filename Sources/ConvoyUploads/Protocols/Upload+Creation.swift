@@ -112,7 +112,7 @@ extension Upload {
         return part
     }
 
-    /// Combines the parts.
+    /// Combines the parts into one upload on the server.
     func combineParts() async throws {
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         try await checkWhole()
@@ -242,7 +242,8 @@ extension Upload {
         return nil
     }
 
-    /// Handles an interim response with the URL of the upload or its offset. Called on the network thread.
+    /// Handles an interim response with the URL of the upload or its offset. This method is called on the network
+    /// thread.
     func noteInterim(_ head: ResponseHead, _ chunk: UploadChunk, creating: Bool) {
         guard head.statusCode == 104 else { return }
         let place = creating ? (try? UploadAnswer.location(head)) ?? nil : nil

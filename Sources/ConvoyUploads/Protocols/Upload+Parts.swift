@@ -19,7 +19,7 @@ extension Upload {
     /// The maximum number of consecutive requests without progress.
     private static let mostSetbacks = 8
 
-    /// Sends all parts from the offsets of the server. Starts over if necessary and allowed.
+    /// Sends all parts, starting at the offsets reported by the server. Starts over if necessary and allowed.
     func sendResumably(_ dialect: ResumableDialect) async throws -> UploadResult {
         while true {
             do {
@@ -178,7 +178,7 @@ extension Upload {
             guard let offset = try answer.number("Upload-Offset") else {
                 throw UploadError(.invalidAnswer("It does not contain the offset of the upload."))
             }
-            // The server may not know the length of a sequence that has ended.
+            // The length of a sequence that has ended may not have been sent to the server yet.
             let length = part.length ?? state.withLock { $0.window }?.length
             let said = try answer.number("Upload-Length")
             if let said, let length, said != length {
@@ -209,8 +209,8 @@ extension Upload {
 
     /// Returns whether a part is complete.
     private func isWhole(_ part: UploadPart, _ dialect: ResumableDialect) -> Bool {
-        // In the draft, an upload is complete once the request has declared it; in tus, once the server knows its
-        // length.
+        // In the draft, a part is complete once a request has declared this. In tus, a part is complete once the server
+        // has its length and all of its bytes.
         part.isComplete || dialect.isTus && part.offset == part.length
     }
 
@@ -248,7 +248,7 @@ extension Upload {
         }
     }
 
-    /// Waits, longer after each setback.
+    /// Waits before the next request, longer after each setback.
     private func pause(_ count: Int) async throws {
         let milliseconds = min(2000, settings.patience * Double(1 << min(count, 10)))
         try await Task.sleep(nanoseconds: UInt64(milliseconds * 1_000_000))

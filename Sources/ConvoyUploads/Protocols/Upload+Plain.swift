@@ -124,7 +124,7 @@ extension Upload {
     /// Returns whether a request that may have arrived can be sent again (RFC 9110, section 9.2.2).
     static func isRepeatable(_ request: URLRequest) -> Bool { request.httpMethod == "PUT" }
 
-    /// Throws for a success response that arrived before all bytes were sent.
+    /// Throws an error for a success response that arrived before all bytes were sent.
     func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {
         guard let length = body.length, answer.sent < length else { return }
         throw UploadError(.invalidAnswer("It arrived before all bytes were sent: after \(answer.sent) of \(length)."))

@@ -12,8 +12,8 @@ public enum UploadProtocol: Sendable, Hashable, Codable {
     case tus
     /// The IETF draft "Resumable Uploads for HTTP", in an interop version from 3 to 8.
     case draft(interopVersion: Int)
-    /// One PUT or POST request. It cannot be resumed: after a failure, a pause or the end of the process it starts
-    /// over.
+    /// A single PUT or POST request, which cannot be resumed: after a failure, a pause or the end of the process, the
+    /// upload starts over.
     case plain
 
     /// The draft, in the interop version that most servers support.

@@ -20,7 +20,7 @@ final class SentDigest: @unchecked Sendable {
         /// The SHA-256 digest at a requested position, once reached.
         var mark: (position: Int64, value: String?)?
 
-        /// Returns whether there are more bytes to read, and time to read them.
+        /// Returns whether there are more bytes to read, and whether reading them now is within the time limit.
         func mustFollow(at now: MonotonicTime) -> Bool {
             guard !isStopped, target > position else { return false }
             return position < SentDigest.free || spent < (now &- (began ?? now)) / SentDigest.share
@@ -58,7 +58,7 @@ final class SentDigest: @unchecked Sendable {
         state.withLock { state in state.position == length ? state.digests.compactMap { Checksum(of: $0) } : nil }
     }
 
-    /// Adds bytes from a position on, except those already added.
+    /// Adds the bytes that start at a position, except those already added.
     func update(_ bytes: UnsafeRawBufferPointer, at start: Int64) {
         state.withLock { state in
             let known = state.position - start
@@ -79,12 +79,12 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// The number of bytes that are read without a time limit. After them, reading may use a twentieth of the time, so
-    /// that it does not slow down a fast transfer.
+    /// The number of bytes that are read without a time limit. Beyond that number, reading may use a twentieth of the
+    /// time, so that it does not slow down a fast transfer.
     private static let free: Int64 = 8 << 20
     private static let share: MonotonicTime = 20
 
-    /// Lets the digest advance to a position, on a thread that may block.
+    /// Continues the computation up to a position, on a thread that may block.
     func advance(to position: Int64) {
         let now = MonotonicClock.now
         let starts = state.withLock { state -> Bool in

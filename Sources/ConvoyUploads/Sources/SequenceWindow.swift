@@ -30,7 +30,8 @@ final class SequenceWindow: Sendable {
     /// The positions of the available bytes.
     var kept: Range<Int64> { state.withLock { $0.start..<($0.start + Int64($0.bytes.count)) } }
 
-    /// Waits until the window extends beyond a position, by one byte to detect the end, or the sequence has ended.
+    /// Waits until the window extends at least one byte beyond a position, so that the end is detected, or until the
+    /// sequence has ended.
     ///
     /// - Throws: The sequence's error, or `CancellationError`. Received bytes are kept.
     func fill(to position: Int64) async throws {
@@ -88,7 +89,7 @@ final class SequenceWindow: Sendable {
         }
     }
 
-    /// Removes and returns the bytes before a position. They must be confirmed.
+    /// Removes and returns the bytes before a position. The server must have confirmed them.
     func release(to position: Int64) -> Data {
         state.withLock { state in
             let count = Int(max(0, min(position - state.start, Int64(state.bytes.count))))
