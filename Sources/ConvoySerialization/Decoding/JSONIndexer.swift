@@ -3,8 +3,8 @@ import Foundation
 
 /// An indexer that finds all values in a JSON text in a single pass, without recursion.
 ///
-/// The indexer accepts exactly the JSON texts that RFC 8259 defines. It rejects commas before a closing bracket,
-/// byte-order marks, numbers with leading zeros, unpaired surrogates and invalid UTF-8.
+/// The indexer accepts exactly the JSON defined by RFC 8259. It rejects commas before a closing bracket, byte-order
+/// marks, numbers with leading zeros, unpaired surrogates and invalid UTF-8.
 struct JSONIndexer {
     private(set) var tokens: JSONTokens
     private let start: UnsafePointer<UInt8>

@@ -55,7 +55,7 @@ struct JSONDecodingOptions {
     }
 }
 
-/// A coding key for a value that has none of its own: an index, the superclass, or a dictionary key.
+/// A coding key that no type defines: an array index, the superclass, or a dictionary key.
 enum JSONPathKey: CodingKey {
     case index(Int)
     case name(String)

@@ -162,7 +162,7 @@ extension JSON: ExpressibleByDictionaryLiteral {
 extension JSON: Codable {
     /// Decodes any value. Foundation's decoders convert numbers first, so a number with more than 38 digits is rounded
     /// to a `Decimal` or a `Double`, and they do not preserve the order of members.
-    /// ``init(parsing:maximumDepth:rejectsDuplicateKeys:)`` parses the text directly and loses nothing. Manager calls
+    /// ``init(parsing:maximumDepth:rejectsDuplicateKeys:)`` parses the text directly, without any loss. Manager calls
     /// that return a `JSON` use that initializer.
     public init(from decoder: any Decoder) throws {
         if let container = try? decoder.container(keyedBy: JSONKey.self) {

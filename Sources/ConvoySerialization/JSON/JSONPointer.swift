@@ -9,7 +9,7 @@ public struct JSONPointer: Sendable {
     public init(tokens: [String] = []) { self.tokens = tokens }
 
     /// Creates a pointer from its text. The text must be empty or begin with `/`; `~1` represents `/`, and `~0`
-    /// represents `~`. Returns nil for other text.
+    /// represents `~`. Returns nil for any other text.
     public init?(_ text: String) {
         let bytes = text.utf8
         guard bytes.isEmpty || bytes.first == UInt8(ascii: "/") else { return nil }

@@ -3,9 +3,9 @@ import Foundation
 /// The body of a multipart form, as a stream that reads each part on demand. The counterpart of
 /// `AFMultipartBodyStream`.
 ///
-/// The stream uses no memory beyond that of in-memory parts: files are read directly into the caller's buffer. Reading
-/// may block on a disk, so read the stream on a thread that may block. As with any stream, do not use it on several
-/// threads concurrently.
+/// Apart from in-memory parts, the stream uses no memory: files are read directly into the caller's buffer. Reading may
+/// block on a disk, so read the stream on a thread that may block. As with any stream, do not use it on several threads
+/// concurrently.
 ///
 /// If a part does not have its announced length, for example because a file has changed, the stream ends with an error:
 /// `read` returns -1, and the status is `.error`. `streamError` can be read at any time and is nil if no error has

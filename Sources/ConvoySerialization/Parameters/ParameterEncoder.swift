@@ -3,7 +3,7 @@ import Foundation
 extension ParameterValue {
     /// Encodes a value as parameters.
     ///
-    /// Data, dates, URLs and decimal numbers keep their types, so that each serializer can write them in its own way. A
+    /// Data, dates, URLs and decimal numbers keep their types, so that each serializer can choose how to write them. A
     /// `Set` is encoded as an array. A nil optional is omitted if the type's `encode(to:)` omits it, as the synthesized
     /// implementation does.
     ///

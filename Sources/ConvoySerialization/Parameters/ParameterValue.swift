@@ -9,8 +9,8 @@ import Foundation
 /// let parameters: ParameterValue = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
 /// ```
 ///
-/// Each serializer writes the cases in its own way; see ``URLRequestSerialization``. In a literal of parameters, nil is
-/// ``null``. In a dictionary of other values, nil omits its key (``converting(_:)``). For functions that take a
+/// Each serializer defines how the cases are written; see ``URLRequestSerialization``. In a literal of parameters, nil
+/// is ``null``. In a dictionary of other values, nil omits its key (``converting(_:)``). For functions that take a
 /// `ParameterValue?`, nil means no parameters.
 ///
 /// The counterpart of the `id` parameters in AFNetworking 2.x.
@@ -25,8 +25,8 @@ public enum ParameterValue: Sendable, Hashable {
     case unsignedInteger(UInt64)
     /// A floating-point number. In JSON, numbers that are not finite are an error.
     case double(Double)
-    /// A number that is sent with exactly these digits. In a property list, a number that would have to be rounded is
-    /// an error.
+    /// A number that is sent with exactly the given digits. In a property list, a number that would have to be rounded
+    /// is an error.
     case number(JSONNumber)
     /// A string, sent as UTF-8.
     case string(String)

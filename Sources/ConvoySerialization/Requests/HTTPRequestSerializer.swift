@@ -5,7 +5,7 @@ import FoundationNetworking
 
 /// A serializer that adds parameters as a query string or a form. The counterpart of `AFHTTPRequestSerializer`.
 ///
-/// For methods in ``httpMethodsEncodingParametersInURI``, the query is added to the URL. For all other methods it
+/// For methods in ``httpMethodsEncodingParametersInURI``, the query is added to the URL. For all other methods, it
 /// becomes the body, with the content type `application/x-www-form-urlencoded` unless the request already has one. As
 /// in AFNetworking, nil parameters result in an empty body.
 ///

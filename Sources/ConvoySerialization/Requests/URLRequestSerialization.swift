@@ -21,7 +21,7 @@ public protocol URLRequestSerialization: Sendable {
     ///
     /// - Parameters:
     ///   - method: the method, which is sent unchanged.
-    ///   - url: the URL; absolute, or relative with its own base URL.
+    ///   - url: the URL, which is absolute or has a base URL.
     ///   - parameters: the parameters to add; nil for none.
     ///   - headers: headers for this request only. They override the serializer's. A nil value removes the field, even
     ///     if the serializer would set it. A name must not be given in two spellings.

@@ -8,9 +8,9 @@ import FoundationNetworking
 /// values and errors. Subclasses of `JSONDecoder` are used directly.
 ///
 /// The body of an error response is rarely a `Value`. It is decoded as a `Value` if possible, and as plain JSON
-/// otherwise. The error is always that of the validation, never that of decoding.
+/// otherwise. The error thrown is always the validation error, never a decoding error.
 public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResponseSerialization {
-    /// The acceptable responses, and the limits. The content types are those of ``JSONResponseSerializer`` by default.
+    /// The acceptable responses, and the limits. By default, the content types are those of ``JSONResponseSerializer``.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
     /// The closure that creates a decoder. It is called for each response, because a `JSONDecoder` is a mutable object.
     /// If nil, the default, a manager's operations use the manager's `decoder`, and other operations use a plain
@@ -72,7 +72,7 @@ extension DecodableResponseSerializer {
         }
     }
 
-    /// Returns the value of a body whose response is plainly acceptable.
+    /// Returns the value of a body whose response has been found acceptable by its status and content type alone.
     package func value(ofPlain data: Data) throws -> Value? {
         let decoder = usedDecoder
         return try decodeUTF8(data, by: decoder) ?? decode(data, nil, by: decoder)
@@ -81,7 +81,7 @@ extension DecodableResponseSerializer {
     /// Decodes a body that is not empty. Returns nil for a single space.
     private func decode(_ data: Data, _ response: URLResponse?, by decoder: JSONDecoder) throws -> Value? {
         let bytes = try http.jsonText(data, response: response)
-        // The fast decoder checks the syntax and the nesting itself.
+        // The fast decoder also checks the syntax and the nesting.
         if let value = try decodeUTF8(bytes, by: decoder) { return value }
         guard let bytes = try http.checkedJSON(bytes, response: response) else { return nil }
         return try decoder.decode(Value.self, from: bytes)
@@ -127,7 +127,7 @@ public protocol HTTPBodyCodable: Codable, Sendable {
     ///
     /// - Parameters:
     ///   - httpBody: the bytes, after decompression. If the media type is JSON, they have been converted to UTF-8.
-    ///   - limits: the limits, of which the nesting depth must be checked. The size has already been checked.
+    ///   - limits: the limits. The implementation must check the nesting depth. The size has already been checked.
     /// - Throws: an error that describes why the body cannot be parsed.
     init(httpBody: Data, limits: ResponseLimits) throws
 
@@ -138,7 +138,7 @@ public protocol HTTPBodyCodable: Codable, Sendable {
 /// A serializer for bodies with the media type of an ``HTTPBodyCodable`` value. It is used by async calls that return
 /// such a value.
 public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSerialization {
-    /// The acceptable responses, and the limits. The content type is that of the value by default.
+    /// The acceptable responses, and the limits. By default, the content type is the media type of the value.
     public var http = HTTPResponseSerializer(contentTypes: [Value.mediaType])
 
     /// Creates a serializer for a type.
@@ -152,8 +152,8 @@ public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSe
 
     /// Returns a `Value`; nil for a success without a body.
     ///
-    /// The body of an error response is rarely a `Value`. It is parsed as JSON if possible, and the error is always
-    /// that of the validation.
+    /// The body of an error response is rarely a `Value`. It is parsed as JSON if possible, and the error thrown is
+    /// always the validation error.
     ///
     /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; the error of
     ///   ``HTTPBodyCodable/init(httpBody:limits:)``; an error if a limit is exceeded.

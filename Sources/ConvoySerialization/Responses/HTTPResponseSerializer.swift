@@ -34,7 +34,8 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
 
     /// Validates the status and the content type of an HTTP response.
     ///
-    /// The content type is validated only if there is a body. A nil response, or one that is not HTTP, is always valid.
+    /// The content type is validated only if there is a body. A response that is nil or not an HTTP response is always
+    /// valid.
     ///
     /// - Throws: an error in ``URLResponseSerializationErrorDomain``: -1016, "Request failed: unacceptable
     ///   content-type: …" or "Request failed: the response has no content-type"; -1011, "Request failed: not found

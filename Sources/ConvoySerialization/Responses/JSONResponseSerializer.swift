@@ -57,7 +57,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
 
 /// A serializer that parses any JSON into a lossless ``JSON`` tree. It is used by async calls that return a `JSON`.
 public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
-    /// The acceptable responses, and the limits. The content types are those of ``JSONResponseSerializer`` by default.
+    /// The acceptable responses, and the limits. By default, the content types are those of ``JSONResponseSerializer``.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
 
     /// Creates a serializer that accepts the content types of ``JSONResponseSerializer``.

@@ -161,7 +161,7 @@ struct BinaryPropertyList {
         var isDictionary = false
     }
 
-    /// Returns the content of an object. Throws for objects that are not part of a property list.
+    /// Returns the content of an object. Throws an error for objects that are not part of a property list.
     ///
     /// The format also supports sets, null, and the UIDs of keyed archives. They are not allowed in property lists, and
     /// Foundation on Linux crashes when it bridges some of them to Swift.

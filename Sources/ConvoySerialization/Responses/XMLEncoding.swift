@@ -15,7 +15,7 @@ package enum XMLEncoding {
     ///
     /// - Parameters:
     ///   - label: the charset specified by the response, if any.
-    ///   - fallback: the charset of a document that does not specify one in any of these ways.
+    ///   - fallback: the charset of a document that does not specify a charset in any of these ways.
     /// - Throws: an error in `XMLParser.errorDomain` if the encoding is unknown, or if the bytes are invalid in it.
     package static func utf8(of data: Data, label: String?, otherwise fallback: Charset = .utf8) throws -> Data {
         let mark = Charset.unicodeMark(of: data)

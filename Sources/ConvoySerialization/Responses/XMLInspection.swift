@@ -37,7 +37,7 @@ struct XMLInspection {
 
     /// Returns the document in a form that Foundation can parse.
     ///
-    /// - Parameter data: UTF-8 without zero bytes that does not declare another encoding.
+    /// - Parameter data: UTF-8 without zero bytes that does not declare a different encoding.
     static func document(of data: Data, maximumDepth: Int) throws(Problem) -> Data {
         guard !XMLEvents.hasTag(in: data, withMoreAttributesThan: maximumAttributeCount) else { throw .tooManyNames }
         var inspection = XMLInspection(maximumDepth: maximumDepth)
