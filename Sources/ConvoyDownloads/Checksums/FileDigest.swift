@@ -5,7 +5,7 @@ import Foundation
 /// The digests of a file, computed while the file is being written, as its contiguous prefix grows.
 ///
 /// The bytes are read back from the file, so they may arrive in any order, and bytes stored by an earlier process are
-/// included. Hashing runs on its own thread.
+/// included. Hashing runs on a separate thread.
 final class FileDigest: @unchecked Sendable {
     private struct Reading {
         var algorithms: [ChecksumAlgorithm] = []

@@ -70,7 +70,8 @@ extension DownloadFile {
         if folder >= 0 { _ = calls.close(folder) }
     }
 
-    /// Closes the file through another descriptor, because some file systems report a lack of space only on closing.
+    /// Closes the file through a duplicate descriptor, because some file systems report a lack of space only on
+    /// closing.
     private func closeEarly() throws(FileWritingError) {
         // The duplicate keeps the lock, so that no other download can take over the partial file before the rename or
         // after a failure.

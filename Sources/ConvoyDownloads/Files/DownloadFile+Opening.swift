@@ -149,9 +149,9 @@ extension DownloadFile {
         return Array(bytes[..<filled])
     }
 
-    /// Removes a journal durably, so that it cannot reappear beside another partial file.
+    /// Removes a journal durably, so that it cannot reappear beside a different partial file.
     func removeJournal() throws(FileWritingError) {
-        // Open the directory before changing anything, because later no descriptor may be available.
+        // Open the directory before changing anything, because no descriptor may be available later.
         let folder = try openDirectory()
         defer { _ = calls.close(folder) }
         guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }

@@ -10,14 +10,14 @@ import Foundation
 /// - The partial file is locked from the moment it is opened until it is renamed to its final name. The journal is used
 ///   only by the process that holds that lock.
 /// - A journal entry claims only bytes that were on the disk before it was written. It identifies the file that
-///   contains them, so it does not apply to another file with the same name.
-/// - Bytes claimed by the journal are never overwritten by those of another representation. The new bytes are written
-///   to a separate file, which replaces the partial file when it has more bytes, or the final file when complete.
+///   contains them, so it does not apply to a different file with the same name.
+/// - Bytes claimed by the journal are never overwritten by bytes of a different representation. The new bytes are
+///   written to a separate file, which replaces the partial file when it has more bytes, or the final file when
+///   complete.
 /// - A short new file has neither partial file nor journal: its bytes stay in memory until all of them are written to
 ///   the disk under the final name.
 ///
-/// Writing, reading and the journal are thread-safe. Make all other calls one after another, on a thread that may
-/// block.
+/// Writing, reading and the journal are thread-safe. Make all other calls sequentially, on a thread that may block.
 package final class DownloadFile: @unchecked Sendable {
     package let paths: PartialPaths
     let directory: String
@@ -114,7 +114,7 @@ package final class DownloadFile: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// Whether the next write returns without waiting for another machine, for a disk to synchronize, or for space to
+    /// Whether the next write returns without waiting for a remote machine, for a disk to synchronize, or for space to
     /// be reserved.
     package var writesAtOnce: Bool {
         state.withLock { state in
@@ -124,7 +124,7 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// Whether closing the files returns without waiting for another machine.
+    /// Whether closing the files returns without waiting for a remote machine.
     package var closesAtOnce: Bool { !isOpen || isOnLocalFileSystem }
 
     /// Whether the partial file or its replacement is open.

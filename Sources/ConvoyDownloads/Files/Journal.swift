@@ -14,7 +14,7 @@ import Foundation
 /// ```
 ///
 /// The header contains the version, a number that increases with each entry, the length of the JSON text in bytes, and
-/// a prefix of its SHA-256 digest, which detects torn entries. Journals of other versions claim nothing.
+/// a prefix of its SHA-256 digest, which detects torn entries. Journals of other versions claim no bytes.
 package struct JournalEntry: Sendable, Equatable {
     package var number: UInt64
     /// The identity of the file that contains the bytes; see `FileIdentity`. A different file with the same name does

@@ -62,19 +62,19 @@ package struct Representation: Sendable, Equatable {
 package struct ResourcePlace: Sendable, Equatable {
     private enum Form {
         case url(URL)
-        /// The digest of the place, as stored in journals, because a query may be secret.
+        /// The digest of the location, as stored in journals, because a query may be secret.
         case digest(String)
     }
 
     private let form: Form
 
-    /// Creates the place of a URL.
+    /// Creates the location of the resource at a URL.
     package init(_ url: URL) { form = .url(url) }
 
-    /// Creates a place from its digest.
+    /// Creates a location from its digest.
     package init(digest: String) { form = .digest(digest) }
 
-    /// The SHA-256 digest of the place, in hexadecimal digits.
+    /// The SHA-256 digest of the location, in hexadecimal digits.
     package var digest: String {
         switch form {
         case .digest(let digest): return digest

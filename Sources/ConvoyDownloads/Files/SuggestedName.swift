@@ -4,7 +4,8 @@ import Foundation
 
 /// The name under which a response is saved if none is specified.
 public enum SuggestedName {
-    /// The name if neither the response nor the URL contains one, usually because the URL is that of a directory.
+    /// The name used if neither the response nor the URL contains a name, usually because the URL identifies a
+    /// directory.
     public static let fallback = "index.html"
 
     /// Returns a safe file name for the body of a response: the name in `Content-Disposition` (RFC 6266), otherwise the

@@ -66,7 +66,7 @@ public struct MirrorLinks: Sendable, Hashable {
     public static let limit = 64
 
     /// Parses the fields of a response. Relative references are resolved against its URL (RFC 8288, section 3.1). Links
-    /// that are malformed, are neither http nor https, or describe another resource (`anchor`) are skipped.
+    /// that are malformed, are neither http nor https, or describe a different resource (`anchor`) are skipped.
     ///
     /// The links are hints, and may be wrong: use the bytes of a mirror only if a checksum confirms them (RFC 6249,
     /// section 6).

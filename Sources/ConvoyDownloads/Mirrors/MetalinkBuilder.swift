@@ -83,7 +83,7 @@ struct MetalinkBuilder {
         text = []
     }
 
-    /// Returns whether the root element is that of version 3.
+    /// Returns whether the root element belongs to version 3.
     private func isOldRoot(_ name: String, _ namespace: String?, version: String?) throws(MetalinkError) -> Bool {
         guard name == "metalink" else { throw .notMetalink }
         if namespace == Self.namespace { return false }
@@ -107,7 +107,7 @@ struct MetalinkBuilder {
         case (.file, "verification") where isVersion3: return .verification
         case (.file, "resources") where isVersion3: return .resources
         case (.resources, "url"):
-            // Other URLs are those of torrents or of unsupported protocols.
+            // All other URLs are for torrents or unsupported protocols.
             guard ["http", "https"].contains(attributes["type"] ?? "http") else { return .other }
             return .url(
                 priority: Self.priority(ofPreference: attributes["preference"]), location: attributes["location"])
@@ -293,8 +293,8 @@ enum MetalinkPath {
 
 /// A parser for the numbers in a document.
 enum DecimalNumber {
-    /// Parses a number in ASCII digits; nil if there are other characters, such as a sign, or if the number is too
-    /// large.
+    /// Parses a number in ASCII digits; nil if the text contains other characters, such as a sign, or if the number is
+    /// too large.
     static func parse(_ digits: some Collection<UInt8>) -> Int64? {
         guard !digits.isEmpty else { return nil }
         var value: Int64 = 0

@@ -125,7 +125,7 @@ extension Download {
         question.start()
     }
 
-    /// The identifier of the request, which differs from those of all parts.
+    /// The identifier of the request, which differs from the identifiers of all parts.
     private static let questionID = -1
 
     private func didAskAboutExisting(_ question: HTTPRequestOperation) {
@@ -163,8 +163,8 @@ extension Download {
         fetch()
     }
 
-    /// Returns whether the control file of another program beside the file marks it as incomplete: aria2 allocates the
-    /// full length first, and axel writes at several offsets.
+    /// Returns whether a control file that another program left beside the file marks it as incomplete: aria2 allocates
+    /// the full length first, and axel writes at several offsets.
     private func isUnfinished(_ path: String) -> Bool {
         [".aria2", ".st"].contains { FileIdentity(path + $0) != nil }
     }

@@ -81,7 +81,7 @@ extension Download {
         let (work, isFirst, shown) = state.withLock { state in
             let isFirst = state.head == nil || verdict == .startsOver
             if isFirst { state.head = head }
-            // As with other operations, expose an earlier response rather than the one that continues it.
+            // As in other operations, expose the earlier response rather than the response that continues it.
             if verdict == .startsOver { state.earlierHead = nil }
             return (state.work, isFirst, head.statusCode == 206 ? state.earlierHead ?? head : head)
         }
@@ -173,7 +173,7 @@ extension Download {
     }
 
     /// Returns an error if the announced file is shorter than the stored bytes. Returns nil if a checksum will verify
-    /// the file, or if other parts are being received, because their responses outweigh this one.
+    /// the file, or if other parts are being received, because their responses take precedence over this one.
     private func lengthChange(in head: ResponseHead, for id: Int, _ state: DownloadState) -> DownloadError? {
         let stored = max(state.plan.done.count, state.existing?.length ?? 0)
         guard let actual = head.isEncoded ? nil : head.contentLength, actual < stored, !state.plan.isVerified,
@@ -308,7 +308,7 @@ extension Download {
 
     // MARK: Completion
 
-    /// The failure to report: that of the part that failed last.
+    /// The failure to report, which is the failure of the part that failed last.
     var lastFailure: DownloadFailure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
 
     /// The next step after a part has completed.

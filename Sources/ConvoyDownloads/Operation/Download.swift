@@ -250,7 +250,7 @@ final class Download: @unchecked Sendable {
         switch error.reason {
         case .partialIsShared where error.cause.code == EBUSY: return DownloadError.inUse(file)
         case .exists: return DownloadError.fileExists(file)
-        // The error concerns another file, not the destination.
+        // The error concerns a file other than the destination.
         case .cannotCreate, .partialIsShared, .partialExists:
             return error.urlError(request.url, URL(fileURLWithPath: error.path))
         default: return error.urlError(request.url, file)

@@ -14,7 +14,7 @@ public struct DownloadError: Error, Equatable, Sendable {
         case noSource
         /// The file exists, and ``ExistingFilePolicy/fail`` keeps it. No request was sent.
         case fileExists(URL)
-        /// Another download is writing the file, in this process or another.
+        /// Another download is writing the file, in this process or a different one.
         case inUse(URL)
         /// The file does not match its checksum. It was not moved to its destination, and its bytes were discarded.
         case checksumMismatch(expected: Checksum, actual: Checksum)
@@ -25,8 +25,8 @@ public struct DownloadError: Error, Equatable, Sendable {
         /// The length of the file, in bytes, differs from the expected length; the actual length is nil if the server
         /// did not report it.
         case unexpectedLength(expected: Int64, actual: Int64?)
-        /// The server sends a media type that differs from that of the stored bytes, for example for a login page. The
-        /// stored bytes are kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after
+        /// The server sends a media type that differs from the media type of the stored bytes, for example because of a
+        /// login page. The stored bytes are kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after
         /// ``DownloadOperation/removePartialFile(of:)``, the download starts over.
         case changedType(expected: String, actual: String)
         /// The server's file is shorter than the stored bytes, so they cannot be part of it. Both lengths are in bytes.

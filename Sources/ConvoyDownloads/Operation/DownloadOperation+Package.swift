@@ -22,7 +22,7 @@ extension DownloadOperation {
         outcome == .downloaded && download.withLock { $0 }?.state.withLock { $0.existing?.isReplaced } ?? false
     }
 
-    /// The number of bytes fetched by this operation, without those of earlier ones.
+    /// The number of bytes fetched by this operation, excluding those fetched by earlier operations.
     package var fetchedByteCount: Int64 {
         download.withLock { $0 }?.state.withLock { $0.plan.contents.sent.values.reduce(0) { $0 + $1.count } } ?? 0
     }

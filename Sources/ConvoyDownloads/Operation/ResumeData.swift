@@ -19,9 +19,9 @@ import FoundationNetworking
 ///
 /// The data contains no header fields, and no secrets except those in the URL.
 ///
-/// Resume data may be untrusted. It makes no claims about bytes: those are accepted only according to the journal
-/// beside the partial file, and only if the file on the server has not changed. If the partial file is missing, the
-/// download starts over.
+/// Resume data may be untrusted. It makes no claims about bytes: stored bytes are accepted only according to the
+/// journal beside the partial file, and only if the file on the server has not changed. If the partial file is missing,
+/// the download starts over.
 public struct ResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
     public static let currentVersion = 1
@@ -77,7 +77,7 @@ public struct ResumeData: Sendable, Hashable {
     }
 
     /// Creates resume data from the journal of a partial file in the directory of a session's downloads; nil if it
-    /// belongs to another resource or cannot be resumed. Blocks.
+    /// belongs to a different resource or cannot be resumed. Blocks.
     ///
     /// - Parameter name: The name of the file without its suffix.
     package init?(url: URL, ofPartialFile name: String, in directory: URL) {
@@ -184,7 +184,7 @@ public enum ResumeDataError: Error, Equatable, Sendable {
     case malformed(String)
     /// The data was written by a later version of this library.
     case unsupportedVersion(Int)
-    /// The URL does not match that of the request or of the journal entry.
+    /// The URL differs from the URL of the request or of the journal entry.
     case otherURL
 }
 

@@ -54,7 +54,7 @@ import Foundation
 /// ### Files
 ///
 /// The directory contains the database `queue.sqlite` with its log, `queue.lock`, and the folder `bodies`. Only one
-/// queue can have the directory open. Opening another, in this process or another, throws
+/// queue can have the directory open. Opening a second queue, in the same process or a different one, throws
 /// ``DownloadQueueError/inUse(_:process:)``.
 ///
 /// All members can be used on any thread. Only the initializer and `enqueue` wait for the disk. Other changes are
@@ -121,8 +121,8 @@ public final class DownloadQueue: Sendable {
         try only(core.enqueue([request]))
     }
 
-    /// Enqueues all of the requests, in the given order, or none of them. Thousands of requests take hardly longer than
-    /// one. They may depend on each other.
+    /// Enqueues all of the requests, in the given order, or none of them. Enqueuing thousands of requests takes little
+    /// more time than enqueuing one. They may depend on each other.
     ///
     /// - Returns: Their operations, in the same order.
     /// - Throws: ``DownloadQueueError``, in which case nothing was enqueued.
@@ -171,8 +171,8 @@ public final class DownloadQueue: Sendable {
 
     // MARK: Running
 
-    /// Allows entries to run, both restored and new ones. Before calling this, a program can inspect restored entries
-    /// and cancel unwanted ones.
+    /// Allows entries to run, both restored and new ones. Before this call, a program can inspect restored entries and
+    /// cancel unwanted ones.
     public func start() { core.start() }
 
     /// Whether the whole queue is paused. This pause is stored, as are the pauses of entries.
@@ -249,7 +249,8 @@ extension DownloadQueue: CustomReflectable {
 
 /// The reason why a ``DownloadQueue`` could not be opened or has rejected a call.
 public enum DownloadQueueError: Error, Hashable, Sendable {
-    /// The directory is open in another queue, by this process or another, whose identifier is included if known.
+    /// Another queue has the directory open, in this process or a different one. The value `process` is the identifier
+    /// of that process, if known.
     case inUse(URL, process: Int32?)
     /// The database is damaged, and was left unchanged. Move `queue.sqlite` away to start with an empty queue.
     case damaged(String)

@@ -139,7 +139,7 @@ public struct OutboxRequest: DurableRequest {
     /// Whether to send the request again if it is unknown whether it has arrived. The default is true.
     ///
     /// If false, the entry becomes ``DownloadQueue/State/outcomeUnknown`` in that case, and is not sent again until it
-    /// is retried. It also cannot be paused once it has started.
+    /// is retried. Once the entry has started, it cannot be paused either.
     public var sendsAgainWhenUnknown = true
 
     /// Whether to store a URL with a secret in its query. The default is false: such a URL is rejected with

@@ -260,8 +260,8 @@ extension QueueCore {
         return PreparedRequest(id: request.id, stored: stored, secrets: secrets, request: request)
     }
 
-    /// Throws if requests enqueued together depend on each other in a cycle. (An existing entry cannot depend on a
-    /// later one.)
+    /// Throws an error if requests enqueued together depend on each other in a cycle. (An existing entry cannot depend
+    /// on a later one.)
     private func checkOrder(_ new: [PreparedRequest]) throws(DownloadQueueError) {
         var waiting: [UUID: Int] = [:], dependents: [UUID: [UUID]] = [:]
         for entry in new {

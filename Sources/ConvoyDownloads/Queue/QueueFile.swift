@@ -97,7 +97,7 @@ final class QueueFile {
     private static func work(_ row: Statement) -> StoredRequest.Work? {
         guard !row.isNull(6) else {
             let body = row.isNull(9) ? nil : StoredBody(name: row.text(9), length: row.integer(10))
-            // The file of a body is removed with its entry, so its name must not lead to another folder.
+            // The file of a body is removed with its entry, so its name must not lead to a different folder.
             if let body, body.length < 0 || !BodyFolder.isName(body.name) { return nil }
             return .send(StoredSending(body: body, sendsAgain: row.integer(11) != 0))
         }
@@ -268,7 +268,7 @@ final class QueueLock: Sendable {
             guard error.code == EWOULDBLOCK else { throw .cannotOpen("Cannot lock \(path): \(error.text)") }
             throw .inUse(directory, process: Self.process(opened))
         }
-        // The identifier is used only in the error of another queue, so ignore a failure to write it.
+        // The identifier is used only in an error thrown by another queue, so ignore a failure to write it.
         let text = Array("\(getpid())\n".utf8)
         if ftruncate(opened, 0) == 0 { _ = pwrite(opened, text, text.count, 0) }
         descriptor = Locked(opened)

@@ -69,7 +69,7 @@ extension StoredDownload.Options {
     }
 
     /// Decodes the options. A missing value is the default. A value that cannot be read is an error, because a file
-    /// must not be downloaded with other settings than requested.
+    /// must not be downloaded with settings other than those requested.
     package init(from decoder: any Decoder) throws {
         self.init()
         let values = try decoder.container(keyedBy: CodingKeys.self)
@@ -219,7 +219,7 @@ extension HTTPRequestOperation {
             .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .badURL, .unsupportedURL,
         ]
         if error.userInfo[URLError.nothingWasSentKey] as? Bool == true { return false }
-        // After a redirect, the error may concern another host.
+        // After a redirect, the error may concern a different host.
         return !(unsent.contains(error.code) && redirects.isEmpty)
     }
 }

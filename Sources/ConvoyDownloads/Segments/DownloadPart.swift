@@ -69,7 +69,7 @@ package struct DownloadSource: Sendable {
     package var hasSent = false
     /// Whether the source is no longer used in this attempt.
     package var isDropped = false
-    /// Whether the source has sent wrong bytes, or another file, and is never used again.
+    /// Whether the source has sent wrong bytes or a different file, and is never used again.
     package var isBad = false
     /// The recent rate of one of the source's parts, in bytes per second; nil if unknown.
     package var rate: Double?

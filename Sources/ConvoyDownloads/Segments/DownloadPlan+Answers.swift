@@ -15,7 +15,8 @@ extension DownloadPlan {
         case useless
         /// The file differs from the existing bytes: all parts must be stopped, and the complete file requested.
         case changed
-        /// The source has a different file than the other sources, or than expected, and is not used again.
+        /// The source has a file that differs from that of the other sources or from the expected file, and is not used
+        /// again.
         case disagrees
         /// The response is not about the file, for example a server error.
         case unrelated
@@ -48,7 +49,7 @@ extension DownloadPlan {
         // If another part has fetched this part's bytes in the meantime, the response is useless.
         guard part.remaining != 0 else { return .useless }
         let known = known(of: part.source)
-        // If a checksum is known, it decides whether bytes from another location are correct.
+        // If a checksum is known, it decides whether bytes from a different location are correct.
         let isSamePlace = isVerified || sources[part.source].place.map { $0 == ResourcePlace(head.url) } ?? true
         let answer = known.evaluate(head, from: part.position, upTo: part.end, isSamePlace: isSamePlace)
         switch answer {

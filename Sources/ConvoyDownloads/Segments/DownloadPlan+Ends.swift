@@ -18,7 +18,7 @@ extension DownloadPlan {
         case refused
         /// The response was useless for the part.
         case useless
-        /// The bytes of this part, or of other parts, belong to a different file than the rest.
+        /// The bytes of this part, or of other parts, belong to a different file from the rest.
         case changed
         /// The source has a different file.
         case disagrees
@@ -86,14 +86,14 @@ extension DownloadPlan {
             isTemporary = true
             note(failureOf: part)
         case .useless:
-            // The parts in favor of which this part was stopped may have ended in the meantime. If no part is left, the
-            // source may be used again.
+            // The parts for which this part was stopped may have ended in the meantime. If no part is left, the source
+            // may be used again.
             let isAlone = parts.isEmpty && sources[part.source].failures < 2
             note(failureOf: part)
             if isAlone { sources[part.source].isDropped = false }
             if isAlone, !isComplete { return next() }
         case .refused where sources[part.source].hasSent:
-            // The source does not accept another connection: request the range again, with fewer parts.
+            // The source does not accept an additional connection: request the range again, with fewer parts.
             allowFewer()
             if parts.isEmpty, !isComplete {
                 sources[part.source].failures += 1
@@ -111,7 +111,7 @@ extension DownloadPlan {
         let hasUsable = sources.contains(where: \.isUsable)
         if end == .complete || isTemporary && part.received > 0 && sources.filter(\.isUsable).count > 1 { return next() }
         if isTemporary, !hasUsable { return .failed }
-        // This source cannot continue. Use another one, if available.
+        // This source cannot continue. Use a different source, if available.
         sources[part.source].isDropped = true
         return next()
     }

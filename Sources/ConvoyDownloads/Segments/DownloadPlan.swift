@@ -136,7 +136,7 @@ package struct DownloadPlan: Sendable {
         return first()
     }
 
-    /// Returns the first part of an attempt, or of another source in the attempt.
+    /// Returns the first part to request in an attempt, or the first part after switching to a different source.
     mutating func first() -> PartRequest? {
         guard !isComplete, let source = bestSource(excludingBusy: false) else { return nil }
         guard !asksForWhole, !done.isEmpty, let total, let gap = done.gaps(upTo: total).first,
@@ -188,7 +188,7 @@ package struct DownloadPlan: Sendable {
 
     /// Claims bytes received for a part. If they reach the end of its range and its response continues, the part takes
     /// over the following blocks unless another part has a response for them, because a server may refuse the requests
-    /// for those.
+    /// for those blocks.
     package mutating func claim(_ count: Int64, for id: Int) -> ByteDisposition {
         guard let part = parts[id], part.ending == nil else { return .drop }
         if let end = part.responseEnd, part.position + count > end {
@@ -312,7 +312,7 @@ package struct DownloadPlan: Sendable {
         return (request(start..<end, from: source), nil)
     }
 
-    /// Returns the next source to use: an untried one, otherwise the one with the highest rate per part.
+    /// Returns the next source to use: an untried source, otherwise the source with the highest rate per part.
     private func bestSource(excludingBusy: Bool) -> Int? {
         var busy: [Int: Int] = [:]
         for part in parts.values { busy[part.source, default: 0] += 1 }
