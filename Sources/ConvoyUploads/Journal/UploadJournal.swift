@@ -186,7 +186,7 @@ extension UploadRecord {
 enum UploadJournalPlace {
     static let suffix = ".convoyupload"
 
-    /// Returns the path of the journal beside a file for an upload to a URL. Each URL has its own journal.
+    /// Returns the path of the journal beside a file for an upload to a URL. Each URL has a separate journal.
     static func path(of file: URL, for url: URL) -> String {
         let digest = ResourcePlace(url).digest.prefix(12)
         var name = PathText.name(of: file.path)

@@ -29,7 +29,7 @@ struct UploadRecord: Codable, Sendable, Hashable {
     var source: SourceIdentity?
     /// The time at which the source was inspected, in nanoseconds since 1970.
     var seen: Int64 = 0
-    /// The SHA-256 digest of the first bytes of the source, all of which have been confirmed, and their number.
+    /// The SHA-256 digest of a confirmed prefix of the source, and the length of that prefix.
     var digest: String?
     var digested: Int64 = 0
     /// The time at which the upload expires, as sent by the server.

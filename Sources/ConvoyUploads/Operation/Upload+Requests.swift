@@ -18,7 +18,8 @@ struct UploadAnswer: @unchecked Sendable {
 
     /// Returns the number in a field; nil if the field is missing.
     ///
-    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` if the value is not a number, or there are different values.
+    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` if the value is not a number, or if the field has several
+    ///   different values.
     func number(_ name: String) throws(UploadError) -> Int64? {
         let values = head.values(of: name)
         guard let first = values.first else { return nil }

@@ -140,7 +140,7 @@ final class Upload: @unchecked Sendable {
         }
     }
 
-    /// Throws if the source has changed since it was opened.
+    /// Throws an error if the source has changed since it was opened.
     func check() async throws {
         guard let source = state.withLock({ $0.source }) else { return }
         try await blocking { try source.check() }

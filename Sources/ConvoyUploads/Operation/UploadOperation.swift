@@ -210,7 +210,7 @@ extension UploadOperation {
     }
 
     /// Whether to keep a journal. The default is true. Without a journal, the upload can be resumed after a pause or a
-    /// retry, but not by another operation.
+    /// retry, but not by a different operation.
     public final var keepsJournal: Bool {
         get { setting(\.keepsJournal) }
         set { set(\.keepsJournal, newValue) }
@@ -351,18 +351,19 @@ extension Upload {
 }
 
 extension UploadOperation {
-    /// Creates an upload that resumes another one. The journal beside the file takes precedence, because it is newer.
+    /// Creates an upload that resumes an earlier one. The journal beside the file takes precedence, because it is
+    /// newer.
     ///
     /// - Parameters:
     ///   - request: A request for the same URL, with the header fields, which are not part of resume data.
-    ///   - resumeData: The resume data of the other upload.
+    ///   - resumeData: The resume data of the earlier upload.
     public convenience init(request: URLRequest, resumeData: UploadResumeData) {
         self.init(request: request, file: resumeData.file)
         set(\.resumed, resumeData.record)
     }
 
-    /// The resume data of an operation that has finished without success; nil if there is nothing to resume: no upload
-    /// on the server, a source that is not a file, or a success.
+    /// The resume data of an operation that has finished without success; nil if it cannot be resumed, because the
+    /// server has no upload, the source is not a file, or the upload has succeeded.
     public final var resumeData: UploadResumeData? {
         guard isFinished, error != nil, let file, let upload = upload.withLock({ $0 }) else { return nil }
         return UploadResumeData(file, upload.currentRecord)

@@ -54,7 +54,7 @@ struct UploadSettings: Sendable {
     static let chunks: ClosedRange<Int64> = (64 << 10)...(256 << 20)
     static let firstChunk: Int64 = 1 << 20
 
-    /// Returns the size of the next adaptive chunk after one of the given size took the given time: the bytes per
+    /// Returns the size of the next adaptive chunk after a chunk of the given size took the given time: the bytes per
     /// second, but at most eight times and at least a quarter of the size.
     static func chunk(after size: Int64, in nanoseconds: UInt64) -> Int64 {
         let factor = min(8, max(0.25, 1_000_000_000 / Double(max(1, nanoseconds))))

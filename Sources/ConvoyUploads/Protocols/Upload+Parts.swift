@@ -35,7 +35,7 @@ extension Upload {
                 try await check()
                 report()
                 guard let last else { return UploadResult() }
-                // The response to a request for the offset is not that of the resource.
+                // The response to a request for the offset is not the response of the resource.
                 return dialect.isTus || last.isQuestion ? UploadResult(last.answer) : try await finalResult(last.answer)
             } catch let error as UploadError {
                 guard case .gone = error.reason, settings.resumption != .resume, settings.uploadURL == nil,
@@ -131,7 +131,7 @@ extension Upload {
         guard answer.sent >= chunk.range.upperBound - chunk.range.lowerBound else { return false }
         if !dialect.isTus, chunk.isLast {
             let offset = try answer.number("Upload-Offset")
-            // The response is that of the resource itself, which may not include an offset.
+            // This is the response of the resource itself, which may not include an offset.
             if dialect.isComplete(answer) != false, offset == end || offset == nil && answer.isOfDraft {
                 return try await finish(index, at: end)
             }

@@ -132,7 +132,7 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Reads up to a position. Has no effect for a sequence, whose bytes are only added. Blocks.
+    /// Reads up to a position. Has no effect for a sequence, whose bytes are added with ``update(_:at:)``. Blocks.
     func reach(_ position: Int64) throws(UploadError) {
         while let next = state.withLock({ $0.position < position ? $0.position : nil }), source != nil {
             try read(next..<position) { !state.withLock { $0.isStopped } }

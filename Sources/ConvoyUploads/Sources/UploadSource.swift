@@ -60,7 +60,7 @@ protocol SeekableSource: AnyObject, Sendable {
     /// Reads at a position. Returns the number of bytes; 0 at the end. Blocks.
     func read(into buffer: UnsafeMutableRawBufferPointer, at position: Int64) throws(UploadError) -> Int
 
-    /// Throws if the source has changed since it was opened. Blocks.
+    /// Throws an error if the source has changed since it was opened. Blocks.
     func check() throws(UploadError)
 }
 
