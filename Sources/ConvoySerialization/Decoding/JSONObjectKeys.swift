@@ -17,7 +17,7 @@ extension JSONValueDecoder {
         return dictionary()[name] ?? 0
     }
 
-    /// All keys, without duplicates.
+    /// The keys of the object, without duplicates.
     var names: [String] { Array(dictionary().keys) }
 
     /// Calls a custom key strategy for all keys in document order, as `JSONDecoder` does for each container.

@@ -79,7 +79,7 @@ package struct JSONParser {
         }
     }
 
-    /// Parses the members of an object. The closure reads each value, after its colon.
+    /// Parses the members of an object. The closure is called after each colon and reads the value.
     private mutating func members(
         _ depth: Int, _ read: (inout JSONParser, String, Int) throws(JSONSyntaxError) -> Void
     ) throws(JSONSyntaxError) {

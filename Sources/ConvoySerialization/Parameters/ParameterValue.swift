@@ -217,7 +217,7 @@ extension ParameterValue: CustomStringConvertible {
             .map { ($0.key, ParameterValue($0.value)) }
     }
 
-    /// The maximum nesting for all request serializers. Deeper trees are an error, because recursion into them would
+    /// The maximum nesting for all request serializers. Deeper trees are rejected, because recursion into them could
     /// overflow the stack.
     public static let maximumDepth = 512
 
@@ -273,7 +273,7 @@ extension ParameterValue {
 
     private static func convert(_ value: Any?, at path: [String]) throws -> ParameterValue? {
         guard let value else { return nil }
-        // Fast path, because the casts below are slow.
+        // Handle the most common type first, because the casts below are slow.
         if type(of: value) == [String: Any?].self, let values = value as? [String: Any?] {
             return try convert(values, at: path)
         }

@@ -97,7 +97,7 @@ public struct QueryStringStyle: Sendable, Hashable {
 public struct QueryStringPair: Sendable, Hashable {
     /// The name, including brackets, indices or dots.
     public let field: String
-    /// The value; never an array, set or dictionary.
+    /// The value, which is never an array, a set or a dictionary.
     public let value: ParameterValue
 }
 

@@ -22,7 +22,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// The status code of the response. If only the content type is unacceptable, the code can indicate success.
     public var statusCode: Int? { response?.statusCode }
 
-    /// The URL that the response came from.
+    /// The URL of the response.
     public var url: URL? { response?.url ?? userInfo[NSURLErrorFailingURLErrorKey] as? URL }
 
     /// The body of the response, if it has one.
@@ -43,7 +43,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// The manager's decoder; nil if the error was created by a serializer alone.
     private var decoder: JSONDecoder?
 
-    /// Decodes the body, for services that describe errors in JSON.
+    /// Decodes the body. Use this method for services that describe errors in JSON.
     ///
     /// - Parameters:
     ///   - type: the type of the value.
