@@ -81,7 +81,7 @@ extension DownloadFile {
             defer { state.file.descriptor = held }
             return state.file.descriptor
         }
-        // Even an interrupted `close` has closed the descriptor.
+        // Even an interrupted `close` closes the descriptor.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }
 

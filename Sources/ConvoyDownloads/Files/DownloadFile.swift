@@ -24,8 +24,8 @@ package final class DownloadFile: @unchecked Sendable {
     let calls: FileCalls
     let clock: @Sendable () -> UInt64
 
-    // These properties are set by `open()`, before any bytes are written, and when the files are closed, after the last
-    // write.
+    // The following properties are set only by `open()`, before any bytes are written, and when the files are closed,
+    // after the last write.
     /// Whether the file system supports locks. Without locks, the partial file has no journal, because another process
     /// might use both files.
     var hasLock = false
@@ -231,7 +231,7 @@ package final class DownloadFile: @unchecked Sendable {
                 return state.kept != nil
             }
             if let total, total >= Self.leastReservation, !isKept {
-                // Allocate both slots of the journal before the disk can be full. Without a journal the file is still
+                // Allocate both slots of the journal before the disk can be full. Without a journal, the file is still
                 // correct, but not resumable.
                 for _ in 0..<2 { try? writeEntry() }
             }

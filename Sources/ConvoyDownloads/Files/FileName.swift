@@ -52,9 +52,9 @@ public enum FileName {
 
     private static func isReplaced(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
-        // The soft hyphen, the Mongolian vowel separator, the zero-width space, word joiners, and deprecated
-        // characters. The zero-width joiner and non-joiner remain, because emoji and the scripts of India and Iran need
-        // them.
+        // The following scalars are the soft hyphen, the Mongolian vowel separator, the zero-width space, word joiners,
+        // and deprecated characters. The zero-width joiner and non-joiner remain, because emoji and the scripts of
+        // India and Iran need them.
         case 0xAD, 0x180E, 0x200B, 0x2060...0x2065, 0x206A...0x206F: true
         default: scalar.controlsDisplay || "<>:\"|?*/\\".unicodeScalars.contains(scalar)
         }

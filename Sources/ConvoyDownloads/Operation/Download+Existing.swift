@@ -147,7 +147,7 @@ extension Download {
         if let answer, answer.statusCode == 200, !answer.isEncoded, let total = answer.contentLength {
             let known = settings.checksums.isEmpty ? ServerDigests.checksums(in: answer) : settings.checksums
             if isUnfinished(existing.path) {
-                // The file's length is meaningless, and its contents may have holes.
+                // The file is incomplete, so its length is meaningless and its contents may have holes.
             } else if total == existing.length {
                 // The user's checksum has already been compared.
                 if settings.checksums.isEmpty, mismatch(of: existing.path, known) == nil {

@@ -181,7 +181,7 @@ extension Download {
         do {
             guard let url, let path = known else { throw DownloadError.noDestination }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
-            // If the operation was cancelled at the last moment, it has finished, and its files are closed.
+            // If the operation was cancelled at the last moment, it has already finished and its files are closed.
             guard let work = state.withLock({ $0.work }), work.beginCommit() else { return forgetWork() }
             let outcome = try commit(file, as: (url, path), total, operation)
             state.withLock { $0.outcome = outcome }
@@ -256,7 +256,7 @@ extension Download {
             state.isFetching = false
             return (state.work.take(), state.file, state.finalURL, state.outcome)
         }
-        // The remains of an earlier download are older than the file.
+        // Discard the remains of an earlier download, which are older than the file.
         if outcome != .downloaded { file?.discard() }
         work?.finish(with: url)
     }

@@ -77,7 +77,7 @@ final class Download: @unchecked Sendable {
             state.isStopping = true
             return state.isFetching ? Array(state.operations.values) : []
         }
-        // Code that opens or checks the files polls this flag.
+        // Code that opens or checks the files polls the flag `isStopping`, but digests must be stopped explicitly.
         digest.withLock { $0 }?.stop()
         for operation in operations { operation.cancel() }
     }
@@ -167,7 +167,7 @@ final class Download: @unchecked Sendable {
         if let file = state.withLock({ $0.file }) { return file.isOpen ? () : openLater(file, claim) }
         guard let paths = try findPlace() else { return state.withLock { $0.outcome = .skipped } }
         try open(paths, later: mayKeepInMemory ? claim : nil)
-        // A file opened later does not replace anything.
+        // A file whose opening has been deferred does not replace an existing file.
         if state.withLock({ $0.file?.isOpen == false }) { return }
         // Check again now that the partial file is locked: another download may have committed its file since the first
         // check, which also freed the name of the partial file. From now on, no other download can commit a file.

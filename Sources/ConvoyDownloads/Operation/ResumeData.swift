@@ -61,7 +61,7 @@ public struct ResumeData: Sendable, Hashable {
     public var data: Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        // Strings and a number can always be encoded.
+        // The members, which are strings and a number, can always be encoded.
         return (try? encoder.encode(self)) ?? Data()
     }
 

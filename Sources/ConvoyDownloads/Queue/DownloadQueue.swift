@@ -84,8 +84,8 @@ public final class DownloadQueue: Sendable {
     }
 
     /// A policy for requests that are not urgent. It allows at most 30 consecutive retries without progress, with
-    /// delays of at most 2, 4, 8 seconds and so on up to an hour, which end after half a day on average. It also
-    /// retries as soon as a network becomes available.
+    /// delays of at most 2, 4, 8 seconds and so on up to an hour, which end after half a day on average. In addition,
+    /// it retries as soon as a network becomes available.
     public static var standardRetryPolicy: RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: 30)
         (policy.initialDelay, policy.maximumDelay) = (2, 3600)

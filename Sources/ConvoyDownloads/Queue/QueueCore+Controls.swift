@@ -232,7 +232,7 @@ extension QueueCore {
         guard !requests.isEmpty else { return [] }
         var new = try requests.map { request throws(DownloadQueueError) in try prepare(request) }
         try checkOrder(new)
-        // Check here before anything is written, and again when the requests are inserted.
+        // Check before anything is written, and again when the requests are inserted.
         try state.withLock { state throws(DownloadQueueError) in try check(new, state) }
         let stored = try bodies.store(new.map { $0.request.body })
         for (index, body) in stored.enumerated() { new[index].stored.setBody(body) }

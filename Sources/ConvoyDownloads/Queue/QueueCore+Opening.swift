@@ -78,7 +78,7 @@ extension QueueCore {
             }
         }
         attach(made)
-        // Dependencies of these entries may have failed or no longer exist.
+        // Dependencies of the restored entries may have failed or no longer exist.
         update { state in state.candidates.formUnion(rows.map(\.id)) }
     }
 }
@@ -129,7 +129,8 @@ extension QueueRow {
             status.next = nil
             return
         case .finishing where status.file?.isThere == true:
-            // The process ended after the file had been moved to its destination, but before the queue recorded this.
+            // The process ended after the file had been moved to its destination, but before the queue recorded the
+            // move.
             status.phase = .finished
             return
         case .waiting, .running, .finishing: break

@@ -191,7 +191,7 @@ extension QueueCore {
             guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }
             state.operations[id] = nil
             state.endingCount += 1
-            // Count the retry that the operation is waiting for, which has not begun.
+            // Include the retry that the operation is waiting for, although it has not begun.
             let countedRetries = (state.running[key]?.retries ?? 0) + (state.table[id]?.row.status.next == nil ? 0 : 1)
             let dependents = state.table.change(id) { record in
                 (record.isExecuting, record.isStarted) = (false, false)

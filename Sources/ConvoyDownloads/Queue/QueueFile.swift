@@ -34,7 +34,7 @@ final class QueueFile {
 
     init(path: String) throws(DatabaseError) {
         database = try Database(path: path, schema: Self.schema)
-        // Enqueued entries must survive a power failure, and removed ones must leave no traces.
+        // Enqueued entries must survive a power failure, and removed entries must leave no traces.
         try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
     }
 

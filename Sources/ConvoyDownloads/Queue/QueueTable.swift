@@ -75,7 +75,7 @@ struct QueueTable: Sendable {
             let (id, waiting) = (record.row.id, dependents[record.row.id] ?? [])
             records[id] = record
             nextSequence = max(nextSequence, record.row.sequence + 1)
-            // The entry existed before and was removed.
+            // Dependents may remain from an earlier entry with the same identifier that was removed.
             move(waiting, from: .failed, to: standing(of: id))
         }
         for record in new {

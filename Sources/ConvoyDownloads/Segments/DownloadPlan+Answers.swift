@@ -114,7 +114,7 @@ extension DownloadPlan {
         if !others, parts.count == 1 {
             parts[id]?.position = 0
             parts[id]?.end = nil
-            // Prevent endless restarts, whatever the cause.
+            // Prevent endless restarts, regardless of the cause.
             refusals += 1
             if refusals > Self.mostRestarts { allowedParts = 1 }
             return evaluateWhole(head, part, id)
