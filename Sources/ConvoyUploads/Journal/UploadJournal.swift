@@ -53,7 +53,7 @@ final class UploadJournal: @unchecked Sendable {
                 throw error.code == EWOULDBLOCK
                     ? UploadError(.inUse) : UploadError(.unusableJournal("\(path): \(error.text)"))
             }
-            // A previous upload may have removed the file between the two calls.
+            // A previous upload may have removed the file between the calls that opened and locked it.
             if FileIdentity(path) == FileIdentity(descriptor) { return descriptor }
             _ = calls.close(descriptor)
         }
@@ -123,7 +123,7 @@ final class UploadJournal: @unchecked Sendable {
         _ = calls.close(directory)
     }
 
-    /// Removes the file when the upload has ended.
+    /// Removes the file, after the upload has ended.
     func remove() {
         if state.withLock({ $0.descriptor >= 0 }) { _ = calls.unlink(path) }
         close()

@@ -13,7 +13,7 @@ extension Upload {
         try await checkSize(dialect)
         switch dialect {
         case .tus:
-            // These requests contain no bytes of the source. If one is sent again, at most an empty upload is left
+            // Requests that create uploads without sending data can be repeated: at most, an empty upload is left
             // behind.
             state.withLock { $0.isResumable = !settings.sendsDataWithCreation }
             try await createTus()
@@ -127,7 +127,7 @@ extension Upload {
         guard let place = try answer.location() else {
             throw UploadError(.invalidAnswer("It contains no URL for the upload."))
         }
-        // If the server reports the combined length, it must be that of all parts.
+        // If the server reports the combined length, it must be the total length of the parts.
         var question = uploadRequest("HEAD", place)
         ResumableDialect.tus.mark(&question)
         let state = try await send(question)

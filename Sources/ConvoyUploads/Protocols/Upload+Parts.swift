@@ -354,7 +354,7 @@ extension Upload {
 
     /// Records the maximum number of bytes that the server may have after the next request, for a later process.
     private func willSend(_ index: Int, to bound: Int64) async throws {
-        // Not every step is written to the disk, because the recorded bound is ahead.
+        // The recorded bound is ahead of the bytes sent, so not every request requires a write to the disk.
         let mustRecord = state.withLock { state -> Bool in
             state.parts[index].bound = max(state.parts[index].bound, bound)
             let part = state.parts[index]

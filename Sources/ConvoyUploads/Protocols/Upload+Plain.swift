@@ -64,7 +64,8 @@ extension Upload {
         if let known = state.withLock({ $0.abilities }) { return known }
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         let answer = try await send(uploadRequest("OPTIONS", url))
-        // These errors may be temporary; any other error status counts as a response without capabilities.
+        // Errors with these statuses may be temporary; any other error status counts as a response without
+        // capabilities.
         if answer.status >= 500 && answer.status != 501 || [401, 407, 429].contains(answer.status) {
             throw refusal(answer)
         }
