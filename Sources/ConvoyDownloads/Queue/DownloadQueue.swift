@@ -122,7 +122,7 @@ public final class DownloadQueue: Sendable {
     }
 
     /// Enqueues all of the requests, in the given order, or none of them. Enqueuing thousands of requests takes little
-    /// more time than enqueuing one. They may depend on each other.
+    /// more time than enqueuing one. The requests may depend on each other.
     ///
     /// - Returns: Their operations, in the same order.
     /// - Throws: ``DownloadQueueError``, in which case nothing was enqueued.
