@@ -2,11 +2,11 @@
 enum Command: String, CaseIterable, Sendable {
     case get, put, run, check, send, importing = "import", events, work, queue, demo, help, completion, manual
 
-    /// Commands that send requests.
+    /// The commands that send requests.
     static let transferring: Set<Command> = [.get, .put, .run, .send, .events, .work]
-    /// Commands whose responses are finite and are written to files.
+    /// The commands whose responses are finite and are written to files.
     static let fetching: Set<Command> = [.get, .run]
-    /// Commands with several finite transfers.
+    /// The commands with several finite transfers.
     static let several: Set<Command> = [.get, .put, .run]
 
     /// A description for the help: a phrase without a final period.

@@ -127,7 +127,7 @@ enum Configuration {
         }
     }
 
-    /// Returns the text if it could be a command-line argument.
+    /// Returns the string, or throws if it could not be a command-line argument.
     private static func checked(_ text: String, _ value: JSONValue) throws(JSONProblem) -> String {
         guard !text.unicodeScalars.contains("\0") else { throw value.problem("an option cannot contain a NUL character") }
         return text

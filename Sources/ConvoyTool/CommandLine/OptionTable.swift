@@ -6,8 +6,8 @@ enum OptionTable {
     /// Returns the options of a command, in help order.
     static func options(of command: Command) -> [ToolOption] { all.filter { $0.commands.contains(command) } }
 
-    /// Groups of mutually exclusive options. On the command line at most one may be given; in the
-    /// configuration a later one replaces an earlier one.
+    /// Groups of mutually exclusive options. At most one option of a group may be given on the command line. In the
+    /// configuration, a later option replaces an earlier one.
     static let alternatives: [Set<String>] = [
         ["continue", "no-clobber", "timestamping", "force", "number"], ["insecure", "cacert"], ["ipv4", "ipv6"],
         ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"],
@@ -19,7 +19,7 @@ enum OptionTable {
         Set(alternatives.filter { $0.contains(name) }.joined()).subtracting([name])
     }
 
-    /// Commands with job and rate limits.
+    /// The commands with job and rate limits.
     private static let limited = Command.several.union([.work])
     private static let withHeaders: Set<Command> = [.get, .put, .send, .events, .work, .queue]
 

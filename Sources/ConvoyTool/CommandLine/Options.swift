@@ -2,9 +2,8 @@ import ConvoyWorkflow
 
 /// The options and arguments of a command.
 ///
-/// Supports `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE`, `-nVALUE`, and `--`, after
-/// which nothing is an option. Options may come before and after other arguments. A lone `-` is an
-/// argument.
+/// Supports `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE` and `-nVALUE`. All arguments after `--` are
+/// treated as plain arguments. Options may come before and after other arguments. A lone `-` is an argument.
 struct Options {
     let command: Command
     /// The arguments that are not options, in order.
@@ -102,7 +101,8 @@ struct Options {
         }
     }
 
-    /// Returns an error that refers to the help and lists the options in the text that the configuration has set.
+    /// Returns an error that refers to the help. For each configured option in the text, the error mentions the
+    /// configuration.
     func usage(_ text: String) -> ToolError {
         let words = text.split { !$0.isLetter && $0 != "-" }
         let origins = configured.sorted().filter { words.contains("--\($0)") }.map { "; --\($0) is in the configuration" }
@@ -159,7 +159,7 @@ struct Options {
     }
 }
 
-/// Formats a list of alternatives.
+/// Functions that format a list of alternatives.
 enum WordChoice {
     /// Joins words: "a, b or c".
     static func text(_ words: [String]) -> String {

@@ -1,6 +1,6 @@
 /// Replacements for options of curl, wget, aria2 and similar programs.
 enum OtherPrograms {
-    /// Returns the replacement for an unsupported option, or nil if no other program has this option.
+    /// Returns the replacement for an unsupported option, or nil if no other program has such an option.
     static func advice(on option: String, for command: Command) -> String? {
         guard Command.transferring.contains(command) else { return nil }
         let own: [String: String] =
@@ -55,7 +55,7 @@ enum OtherPrograms {
         "--dns-servers": "the system resolves names; --resolve HOST:PORT:ADDRESS sets an address",
     ]
 
-    /// Options of curl and HTTPie.
+    /// The replacements for options of curl and HTTPie.
     private static let ofSend: [String: String] = [
         "-X": method, "--request": method, "--method": method, "-d": items, "--data": items, "--data-raw": items,
         "--data-binary": items, "--data-urlencode": items, "--data-ascii": items, "--raw": items,
@@ -70,7 +70,7 @@ enum OtherPrograms {
         "--check-status": "a status of 300 or more is always an error", "--pretty": "--color always or never",
     ]
 
-    /// Options of Hurl and newman.
+    /// The replacements for options of Hurl and newman.
     private static let ofRun: [String: String] = [
         "-e": "--env-file FILE reads environment variables", "--environment": "--env-file FILE",
         "--variable": "--var NAME=VALUE", "--env-var": "--var NAME=VALUE", "--global-var": "--var NAME=VALUE",

@@ -11,7 +11,7 @@ enum QueueAction: String, CaseIterable, Sendable {
 
     private static let filters: Set<String> = ["state", "tag", "group", "host"]
 
-    /// The options of this action, besides those of all actions.
+    /// The options of this action, in addition to those that all actions support.
     private var options: Set<String> {
         switch self {
         case .add:

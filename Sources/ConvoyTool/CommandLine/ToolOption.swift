@@ -32,7 +32,7 @@ struct ToolOption: Sendable {
     /// Details for the manual page: complete sentences.
     var details = ""
 
-    /// The option as it is written: `--output FILE`.
+    /// The option as written on a command line: `--output FILE`.
     var usage: String { value.map { "--\(name) \($0.placeholder)" } ?? "--\(name)" }
 
     /// The option with its letter: `-o, --output FILE`.

@@ -3,10 +3,10 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Creates the transfers of `convoy get`, each as soon as it can run, so that a list of any length starts immediately and
-/// its waiting entries use almost no memory.
+/// The transfers of `convoy get`. Each is created as soon as it can run, so that a list of any length starts
+/// immediately and its waiting entries use almost no memory.
 final class DownloadFeed: TransferFeed {
-    /// A deferred file, with the destination that has been assigned to it.
+    /// A deferred file, with its assigned destination.
     private struct Waiting: Sendable {
         let file: DownloadSource.Waiting
         let place: DownloadPlaces.Place
@@ -25,7 +25,7 @@ final class DownloadFeed: TransferFeed {
     private let serverNames = ServerNames()
     private var isAtEnd = false
     private var number = 0
-    /// The directories that exist.
+    /// The directories that have been prepared for output.
     private var prepared: Set<String> = []
     /// The downloads whose partial files are named after their URLs.
     private var unnamed: [String: WeakTransfer] = [:]
@@ -66,7 +66,7 @@ final class DownloadFeed: TransferFeed {
                 }
             }
         }
-        // Do this last, because it may prompt for a password and a passphrase.
+        // This step comes last, because it may prompt for a password and a passphrase.
         try login.ask(options)
         let trust = try TrustOptions(options)
         settings = TransferSettings(

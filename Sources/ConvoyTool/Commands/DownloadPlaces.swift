@@ -2,8 +2,8 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Assigns destinations to the files of a run, so that no two files have the same destination, even if their directories are
-/// written differently.
+/// The assignment of destinations to the files of a run, so that no two files have the same destination, even if the
+/// paths of their directories are written differently.
 struct DownloadPlaces {
     /// The destination of a file.
     enum Place {
@@ -33,7 +33,7 @@ struct DownloadPlaces {
     private var names: [String: FileNameAllocator] = [:]
     /// The paths that lists have named.
     private var named = OutputPaths()
-    /// The absolute paths of directories, by the way they are written.
+    /// The absolute paths of directories, keyed by their paths as written.
     private var resolved: [String: String] = [:]
     /// The directories that contain explicitly named files.
     private(set) var directories: Set<String> = []

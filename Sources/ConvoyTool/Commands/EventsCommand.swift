@@ -15,7 +15,7 @@ enum EventsCommand {
         let printer = EventPrinter(
             display, types: options.all("type"), printsJSON: options.has("json"),
             limit: try options.integer("count", in: 1...Int.max))
-        // Do this last, because it may prompt for a password and a passphrase.
+        // This step comes last, because it may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         let (speed, trust) = (settings.speed, settings.trust)
         try settings.apply(to: source, url, ConnectionConfiguration(), number: 1, heard: { _ in })
@@ -58,7 +58,7 @@ enum EventsCommand {
     }
 }
 
-/// Prints events as lines for people or for programs.
+/// A printer for events, as lines for people or for programs.
 final class EventPrinter: Sendable {
     private let display: Display
     /// The types to print, or an empty set for all.
@@ -73,7 +73,7 @@ final class EventPrinter: Sendable {
 
     /// Prints an event if its type is selected.
     ///
-    /// - Returns: Whether more events are wanted.
+    /// - Returns: Whether to continue with further events.
     func print(_ event: ServerSentEvent) -> Bool {
         guard types.isEmpty || types.contains(event.type) else { return true }
         display.emit(printsJSON ? EventText.json(event) : EventText.line(event, withType: types.count != 1))
@@ -84,7 +84,7 @@ final class EventPrinter: Sendable {
     }
 }
 
-/// Formats events as text.
+/// Functions that format events as text.
 enum EventText {
     /// Returns the lines of the data, followed by an empty line if there are several. The type precedes them, unless it
     /// is the default type or the only selected one.

@@ -22,7 +22,7 @@ enum GetCommand {
 
 /// The command that resumes an interrupted run.
 enum ContinuingLine {
-    /// The maximum length of the command in bytes; a longer one would fill the screen.
+    /// The maximum length of the command in bytes. A longer command would fill the screen.
     private static let longest = 240
 
     /// Returns the last line of an interrupted run. If the command would be too long, the URLs are written to a file.

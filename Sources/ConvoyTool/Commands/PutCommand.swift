@@ -13,7 +13,7 @@ enum PutCommand {
         let display = try Display(options, printsBodies: false)
         let url = try DownloadURL.parse(text)
         let plan = try UploadPlan(options, url)
-        // Do this last, because it may prompt for a password and a passphrase.
+        // This step comes last, because it may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         if let warning = settings.trust.warning { display.complain(warning) }
         var transfers: [Transfer] = []

@@ -24,7 +24,7 @@ enum RunCommand {
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
-        // Do this last, because it may prompt for a password and a passphrase.
+        // This step comes last, because it may prompt for a password and a passphrase.
         var login = LoginOptions(options)
         for url in manifest.baseURL.map({ [$0] }) ?? manifest.requests.map(\.url) { try login.adopt(url, options) }
         try login.ask(options)

@@ -34,7 +34,7 @@ struct DemoServer {
 
     /// Returns bytes in which no two blocks are equal.
     private static func bytes(count: Int) -> Data {
-        // The period is prime, so it does not divide the block size.
+        // The period is prime, so it does not divide the block size, and no two blocks are equal.
         let period = Data((0..<251).map(UInt8.init))
         var data = Data(capacity: count + period.count)
         while data.count < count { data.append(period) }

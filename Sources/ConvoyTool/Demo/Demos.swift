@@ -3,8 +3,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Logs in, fetches a profile with the token, and downloads the report that the profile names: three operations, enqueued
-/// together, each prepared with the result of the previous one.
+/// A demo that logs in, fetches a profile with the token, and downloads the report that the profile names. Its three
+/// operations are enqueued together, and each is prepared with the result of the previous one.
 enum ChainDemo {
     private struct Login: Decodable { let token: String }
     private struct Profile: Decodable { let report: String }

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Checks the directories and files to be written, before anything is sent.
+/// Functions that check the directories and files to be written, before anything is sent.
 enum Directories {
     /// Makes sure that a directory exists and is writable.
     static func prepare(_ path: String) throws(ToolError) {
@@ -63,8 +63,8 @@ enum Directories {
         throw .disk("cannot create \(Printable.line(path)): \(SystemError(code: ENAMETOOLONG).text)")
     }
 
-    /// Returns the absolute path of a directory, with links and dots resolved for the part that exists. Two paths of the
-    /// same directory have the same result.
+    /// Returns the absolute path of a directory, with links and dots resolved for the part that exists. Different paths
+    /// of the same directory have the same result.
     static func resolved(_ path: String) -> String {
         var components = path.utf8.split(separator: UInt8(ascii: "/")).map { String(decoding: $0, as: UTF8.self) }
         var missing: [String] = []
@@ -110,6 +110,8 @@ enum Directories {
 
 /// Error messages about files.
 enum FileProblem {
+    /// Returns an error for a file that already exists.
+    ///
     /// - Parameter hint: The options to suggest.
     static func exists(_ path: String, see hint: String = "--force") -> ToolError {
         .disk("file exists: \(Printable.line(path)); see \(hint)")

@@ -2,7 +2,7 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Makes safe file names from URLs, which are untrusted.
+/// Functions that derive safe file names from URLs, which are untrusted.
 enum FileNames {
     /// The maximum length of a name, in bytes. A number and ".part" can be added without exceeding 255 bytes.
     static let maximumLength = 240
@@ -25,7 +25,8 @@ enum FileNames {
     /// Returns a name that stays in its directory, has no special characters for shells or terminals, and is at most
     /// ``maximumLength`` bytes long.
     ///
-    /// It works on Unicode scalars: a dot with a combining accent is one `Character`, but still hides the file.
+    /// The function processes Unicode scalars, because a dot with a combining accent is one `Character` but still hides
+    /// the file.
     static func sanitised(_ name: String) -> String {
         let safe = name.unicodeScalars.map { $0 == "/" || Printable.isObeyed($0) ? "_" : $0 }
         let short = FileName.shortened(cleaned(safe[...]), to: maximumLength)
@@ -49,7 +50,7 @@ enum FileNames {
 
     private static func decoded(_ component: Substring) -> String {
         if let text = component.removingPercentEncoding { return text }
-        // Invalid UTF-8 is replaced.
+        // The conversion replaces invalid UTF-8.
         return String(decoding: PercentEncoding.decoded(Array(component.utf8)[...]), as: UTF8.self)
     }
 
@@ -60,10 +61,10 @@ enum FileNames {
     }
 }
 
-/// Assigns unique names to the files of one run, including their partial files.
+/// An allocator of unique names for the files of one run, including their partial files.
 struct FileNameAllocator {
     private var taken: Set<String> = []
-    /// For each name that was taken before, the last number that was tried. All lower numbers are taken.
+    /// The last number that was tried for each name that was already taken. All lower numbers are taken.
     private var numbers: [String: Int] = [:]
 
     /// Returns the name itself if it is free, or else "name.1.ext", "name.2.ext" and so on.
@@ -98,7 +99,8 @@ struct FileNameAllocator {
     }
 }
 
-/// Assigns unique names to files that servers name, as ``FileNameAllocator`` does for names taken from URLs.
+/// An allocator of unique names for files that servers name. ``FileNameAllocator`` is the counterpart for names taken
+/// from URLs.
 final class ServerNames: Sendable {
     private let names = Locked<[String: FileNameAllocator]>([:])
 
@@ -110,7 +112,7 @@ final class ServerNames: Sendable {
 
     /// Returns a unique path for a file. Called on the network thread, for an existing directory.
     ///
-    /// - Returns: The path, and the wanted name if another file of the run has it.
+    /// - Returns: The path, and the preferred name if another file of the run already has that name.
     func place(_ wanted: URL, in directory: String) -> (place: URL, wanted: String?) {
         let name = wanted.lastPathComponent
         let free = names.withLock { $0[directory, default: FileNameAllocator()].take(name) }

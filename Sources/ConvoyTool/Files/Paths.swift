@@ -19,7 +19,7 @@ enum RelativePath {
     }
 }
 
-/// Makes file URLs from paths in options, lists and manifests.
+/// Functions that create file URLs from paths in options, lists and manifests.
 typealias UserPath = ConvoyWorkflow.UserPath
 
 /// Paths that do not name regular files.
@@ -38,7 +38,7 @@ enum SpecialFile {
     }
 }
 
-/// Reads files that the user names.
+/// Functions that read files specified by the user.
 enum InputFile {
     /// Returns the contents of a file, or of standard input for `-`.
     ///

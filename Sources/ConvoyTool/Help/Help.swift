@@ -1,4 +1,4 @@
-/// The help pages. Each fits a screen of 80 columns and 24 rows, with one row left for the prompt.
+/// The help pages. Each page fits a screen of 80 columns and 24 rows, with one row left for the prompt.
 enum Help {
     /// A short description of the program.
     static let summary = "downloads, uploads, and HTTP requests that depend on each other"

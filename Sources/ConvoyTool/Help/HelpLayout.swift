@@ -1,6 +1,7 @@
-/// Formats the text of help pages.
+/// Functions that format the text of help pages.
 enum HelpLayout {
-    /// The maximum line length. One of 80 columns stays free, because some terminals wrap in the last one.
+    /// The maximum line length. One of 80 columns stays free, because some terminals wrap a line that fills the last
+    /// column.
     static let columns = 79
 
     /// Returns names with descriptions, all aligned in one column.
@@ -56,7 +57,7 @@ enum TopicPages {
         return lines
     }
 
-    /// Returns options with descriptions. Options without a letter are aligned with the long names of the others.
+    /// Returns options with descriptions. Options without a letter are aligned with the long names of other options.
     static func rows(_ options: [ToolOption]) -> [String] {
         HelpLayout.rows(
             options.map { option in
@@ -91,7 +92,7 @@ enum ExitStatusText {
 }
 
 extension FailureKind {
-    /// A short name, or nil for a kind without its own exit status.
+    /// A short name, or nil for a kind without a dedicated exit status.
     var term: String? {
         switch self {
         case .name: "name not found"
@@ -105,7 +106,7 @@ extension FailureKind {
         }
     }
 
-    /// An explanation, or nil for a kind without its own exit status.
+    /// An explanation, or nil for a kind without a dedicated exit status.
     var meaning: String? {
         switch self {
         case .name: "The name of a server or proxy could not be resolved"

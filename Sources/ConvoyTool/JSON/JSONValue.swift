@@ -1,7 +1,8 @@
 import Convoy
 import Foundation
 
-/// A value of a manifest or of the configuration, with its path from the root, so that errors include line and column.
+/// A value in a manifest or in the configuration, with its path from the root, so that errors can include line and
+/// column.
 struct JSONValue {
     enum Content {
         case null

@@ -13,13 +13,13 @@ struct DownloadItem: Sendable {
 
     /// The URLs of the file, with user and password, in the order in which they are tried.
     var urls: [URL]
-    /// The first URL as it was given.
+    /// The first URL as given by the user.
     let text: String
-    /// The position in a list, or nil for a file of the command line or of a Metalink.
+    /// The position in a list, or nil for a file from the command line or from a Metalink.
     var place: Place?
     /// The path below the directory, or nil if the URL or the server determines the name.
     var name: String?
-    /// The directory, or nil for that of the command line.
+    /// The directory, or nil for the directory given on the command line.
     var directory: String?
     var checksum: Checksum?
     /// Header fields for this file only, as `Name: value`.
@@ -28,13 +28,13 @@ struct DownloadItem: Sendable {
     /// The file's description in a Metalink.
     var metalink: Metalink.File?
 
-    /// Creates an item for an argument of the command line.
+    /// Creates an item for a command-line argument.
     init(argument text: String) throws(ToolError) { (urls, self.text) = ([try DownloadURL.parse(text)], text) }
 
     init(urls: [URL], text: String) { (self.urls, self.text) = (urls, text) }
 }
 
-/// The text of a file in a list: a line with URLs, and the lines below it with options.
+/// The lines about a file in a list: a line with URLs, and the lines below it with options.
 struct DownloadEntry: Sendable {
     let line: Int
     let text: String

@@ -2,7 +2,7 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// The files of the command line and of its lists, in order, read on demand.
+/// The files on the command line and in its lists, in order, read on demand.
 final class DownloadSource {
     /// A waiting file. Entries that have not been examined are small.
     enum Waiting: Sendable {
@@ -40,7 +40,7 @@ final class DownloadSource {
         case file(Waiting, isChecked: Bool)
         /// A line with an error.
         case mistake(ToolError)
-        /// A list that is read from a pipe has no further line yet.
+        /// No further line has arrived yet from a list that is read from a pipe.
         case nothingYet
         case end
     }
@@ -79,7 +79,7 @@ final class DownloadSource {
         guard !parts.isEmpty || !lists.isEmpty else { throw options.usage("no URL") }
     }
 
-    /// Whether a list is read from a pipe, while its first files are already being downloaded.
+    /// Whether a list is still being read from a pipe, in which case its first files may already be downloading.
     var isOpen: Bool { parts.contains { if case .list(let reader) = $0 { !reader.isFile } else { false } } }
 
     /// Reads all files into memory.

@@ -2,12 +2,12 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Reads a list line by line, on demand, without keeping the lines in memory.
+/// A reader for lists. It reads a list line by line, on demand, without keeping the lines in memory.
 ///
-/// A file can be read a second time. A pipe is read once, as data arrives: an entry ends when the next one begins, or when
-/// no more data arrives for a moment.
+/// A file can be read a second time. A pipe is read once, as data arrives: an entry ends when the next one begins, or
+/// when no more data arrives for a moment.
 final class ListReader {
-    /// The result of reading.
+    /// The result of reading the next entry.
     enum Next {
         case entry(DownloadEntry)
         /// No entry arrived in time.
@@ -48,15 +48,15 @@ final class ListReader {
 
     deinit { if descriptor > STDERR_FILENO { close(descriptor) } }
 
-    /// Restarts at the beginning.
+    /// Returns to the start of the list, if it is a file.
     func rewind() {
         guard isFile else { return }
         lseek(descriptor, start, SEEK_SET)
         (bytes, next, line, isAtEnd, open) = ([], 0, 0, false, nil)
     }
 
-    /// Returns the whole contents of a Metalink, or nil if the file is a list. Must be called first. Waits for the
-    /// first byte, which distinguishes the two formats.
+    /// Returns the whole contents of a Metalink, or nil if the file is a list. Must be called before any entries are
+    /// read. Waits for the first byte, which distinguishes the two formats.
     func metalink() throws(ToolError) -> Data? {
         while true {
             if let first = bytes.first(where: { !" \t\r\n\u{FEFF}".utf8.contains($0) }) {
@@ -74,7 +74,7 @@ final class ListReader {
     /// Returns the next entry.
     ///
     /// - Parameter time: The maximum time to wait, in milliseconds, or -1 to wait indefinitely.
-    /// - Throws: A usage error with the line. The next call continues after that line.
+    /// - Throws: A usage error with the line number. The next call continues after that line.
     func next(within time: Int32 = -1) throws(ToolError) -> Next {
         while true {
             guard let text = try nextLine() else {
@@ -148,7 +148,7 @@ final class ListReader {
 }
 
 extension Optional {
-    /// Sets another value and returns the previous one.
+    /// Sets a new value and returns the previous value.
     fileprivate mutating func replace(with value: Wrapped) -> Wrapped? {
         defer { self = value }
         return self

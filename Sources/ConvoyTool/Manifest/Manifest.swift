@@ -34,11 +34,12 @@ extension Manifest {
     }
 }
 
-/// Finds circular dependencies.
+/// The search for circular dependencies.
 enum DependencyCycle {
     private enum Mark { case open, done }
 
-    /// Returns the members of a cycle, each waiting for the next and the last for the first, or nil.
+    /// Returns the members of a cycle, in which each member depends on the next and the last on the first, or nil if
+    /// there is no cycle.
     ///
     /// Does not use recursion, because a chain may be very long.
     static func find(in edges: [String: [String]], order: [String]) -> [String]? {
@@ -68,19 +69,19 @@ enum DependencyCycle {
     }
 }
 
-/// The output files of a manifest, including partial files. Checks that no two are the same, and that no file is a parent
-/// directory of another.
+/// The output files of a manifest, including partial files. Adding an output checks that no two are the same, and that
+/// no file is a parent directory of another.
 struct OutputPaths {
     /// Two outputs that cannot both be written.
     enum Conflict: Equatable {
         case same(other: String)
-        /// One output is below a file of another.
+        /// An output below a file of another output.
         case below(file: String, of: String, by: String)
     }
 
     /// The owner of each file.
     private var files: [Path: String] = [:]
-    /// For each directory, the owner of a file below it.
+    /// The owner of a file below each directory.
     private var directories: [Path: String] = [:]
 
     /// A path that is compared by its bytes, as the system does. `String` treats canonically equivalent strings as equal.

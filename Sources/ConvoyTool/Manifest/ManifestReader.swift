@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Creates requests from the JSON of a manifest.
+/// A reader that creates requests from the JSON of a manifest.
 struct ManifestReader {
     private var manager = HTTPRequestOperationManager()
     private let timeout: Double?
@@ -112,7 +112,7 @@ struct ManifestReader {
         var headers: [String: String?] = [:]
         var known: Set<String> = []
         for member in members {
-            // Names are case-insensitive (RFC 9110, section 5.1), so it would be unclear which one applies.
+            // Names are case-insensitive (RFC 9110, section 5.1), so it would be unclear which value applies.
             guard known.insert(member.key.lowercased()).inserted else {
                 throw JSONProblem(
                     text: "the header \(Self.quoted(member.key)) is given twice", position: member.position)

@@ -1,6 +1,6 @@
 /// The manual page, in roff.
 enum Manual {
-    /// The date of the version rather than of the run, so that each version has one page.
+    /// The date of the version rather than of the run, so that the page is identical in each run of a version.
     static let date = "2026-11-23"
 
     static var text: String {

@@ -1,4 +1,4 @@
-/// Writes a page in roff, with the macros of man(7).
+/// A page in roff, written with the macros of man(7).
 struct Roff {
     private var lines: [String] = []
 

@@ -2,24 +2,26 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Handles Ctrl-C and the other signals that end a program. It cancels the running transfers so that the program can clean
-/// up, and then ends the program by the same signal, so that a shell loop around it ends, too.
+/// The handler for Ctrl-C and the other signals that end a program. It cancels the running transfers so that the
+/// program can clean up, and then ends the program by the same signal, so that a shell loop around the program ends as
+/// well.
 ///
-/// A second signal ends the program immediately, as does a first one if there is nothing to cancel. If the same signal
-/// arrives twice in quick succession, it counts once: `timeout` sends it to the program and to its process group. Ctrl-Z
-/// stops the program after the terminal has been restored.
+/// A second signal ends the program immediately, as does the first signal if there is nothing to cancel. If the same
+/// signal arrives twice in quick succession, it counts once, because `timeout` sends it to the program and to its
+/// process group. Ctrl-Z stops the program after the terminal has been restored.
 final class Interruption: Sendable {
     static let shared = Interruption()
 
     /// Closures that handle the terminal. They are called on a separate thread and must not block for long.
     struct Terminal: Sendable {
-        /// Called before the program is stopped or ends immediately.
+        /// A closure that is called before the program is stopped or ends immediately.
         var giveBack: @Sendable () -> Void
-        /// Called when the stopped program continues.
+        /// A closure that is called when the stopped program continues.
         var takeAgain: @Sendable () -> Void
-        /// Called when the program continues after a stop without notice: another program may have used the terminal.
+        /// A closure that is called when the program continues after a stop without notice. Another program may have
+        /// used the terminal.
         var drawAnew: @Sendable () -> Void
-        /// Called when the size of the window has changed.
+        /// A closure that is called when the size of the window has changed.
         var resized: @Sendable () -> Void = {}
     }
 
@@ -35,10 +37,11 @@ final class Interruption: Sendable {
 
     private let state = Locked(State())
 
-    /// The status with which the program must end, or nil unless it was interrupted.
+    /// The status with which the program must end, or nil if it has not been interrupted.
     var status: ExitStatus? { state.withLock { $0.status } }
 
-    /// Starts handling signals. Call this once, before other threads exist, because they inherit the blocked signals.
+    /// Starts handling signals. Call this method once, before other threads exist, because they inherit the blocked
+    /// signals.
     func begin(_ terminal: Terminal) {
         // Writing to a closed pipe must return an error instead of ending the program in the middle of a file.
         signal(SIGPIPE, SIG_IGN)
@@ -86,7 +89,8 @@ final class Interruption: Sendable {
     /// Sets the closure to call on an interruption, replacing an earlier closure, and calls it immediately if an
     /// interruption has already occurred.
     ///
-    /// - Parameter again: The closure for a second interruption, or nil to end the program. A third one always ends it.
+    /// - Parameter again: The closure for a second interruption, or nil to end the program. A third interruption always
+    ///   ends it.
     func onInterrupt(_ cancel: @escaping @Sendable () -> Void, again: (@Sendable () -> Void)? = nil) {
         let isOver = state.withLock { state in
             (state.cancel, state.again) = (cancel, again)

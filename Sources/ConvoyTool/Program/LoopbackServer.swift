@@ -9,7 +9,7 @@ final class LoopbackServer: Sendable {
         let method: String
         /// The path with the query.
         let path: String
-        /// The header fields, by lower-case name.
+        /// The header fields, keyed by lowercase name.
         let fields: [String: String]
         let body: Data
         /// Whether the connection closes after this request.
@@ -22,7 +22,7 @@ final class LoopbackServer: Sendable {
         var body = Data()
         /// The delay of the head, in seconds.
         var delay: TimeInterval = 0
-        /// The rate, or nil for as fast as the client reads.
+        /// The rate, or nil to send as fast as the client reads.
         var bytesPerSecond: Int?
 
         static func json(_ value: [String: String], status: Int = 200) -> Response {
@@ -56,7 +56,7 @@ final class LoopbackServer: Sendable {
     /// - Parameters:
     ///   - port: The port, or 0 for a free one.
     ///   - recordsRequests: Whether to keep the requests in ``requests``.
-    /// - Throws: `POSIXError`, or an error of starting a thread.
+    /// - Throws: `POSIXError`, or an error if a thread cannot be started.
     init(port wanted: UInt16 = 0, recordsRequests: Bool = true, _ handler: @escaping Handler) throws {
         (self.handler, self.recordsRequests) = (handler, recordsRequests)
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -167,7 +167,7 @@ final class LoopbackServer: Sendable {
         for line in lines.dropFirst() {
             let parts = line.split(separator: ":", maxSplits: 1)
             guard parts.count == 2 else { return nil }
-            // With two different hosts or lengths, it is undefined which one applies.
+            // With two different hosts or lengths, it is undefined which value applies.
             if ["host", "content-length"].contains(parts[0].lowercased()), fields[parts[0].lowercased()] != nil {
                 return nil
             }
@@ -199,7 +199,7 @@ final class LoopbackServer: Sendable {
         guard send(Data((head + "\r\n").utf8), to: client) else { return false }
         guard hasBody else { return true }
         guard let rate = response.bytesPerSecond else { return send(response.body, to: client) }
-        // Send the body in blocks of 20 ms.
+        // Send the body in blocks that take 20 ms each.
         let block = max(1, rate / 50)
         for start in stride(from: 0, to: response.body.count, by: block) {
             guard send(response.body[start..<min(start + block, response.body.count)], to: client) else { return false }

@@ -22,12 +22,12 @@ enum Program {
 /// The exit status of the program.
 enum ExitStatus: RawRepresentable, Equatable, Sendable {
     case success
-    /// A failure without its own status, or failures of several kinds.
+    /// A failure without a dedicated status, or failures of several kinds.
     case failure
     case wrongUsage
-    /// All failures were of this kind.
+    /// Failures of a single kind.
     case failed(FailureKind)
-    /// The program was ended by a signal. A shell shows 128 plus the signal's number.
+    /// The end of the program by a signal. A shell shows 128 plus the signal's number.
     case interrupted(signal: Int32)
 
     /// Creates the status of a run in which transfers failed in the given ways.
@@ -89,7 +89,7 @@ extension ToolError: LocalizedError {
 
 /// The kind of a failure, which determines the exit status and the `errorCode` of `--json`.
 enum FailureKind: String, CaseIterable, Sendable {
-    /// Any other failure.
+    /// Any failure that has no dedicated kind.
     case other
     /// A line of a list that is read from a pipe is invalid.
     case usage

@@ -17,20 +17,22 @@ enum DescriptorLimit {
     }
 }
 
-/// Prepares the descriptors of standard input, output and error.
+/// Functions that prepare and write to the descriptors of standard input, output and error.
 enum StandardStreams {
-    /// Opens `/dev/null` for each standard stream that was closed when the program started. Call this before anything else.
+    /// Opens `/dev/null` for each standard stream that was closed when the program started. Call this method before
+    /// anything else.
     ///
-    /// Otherwise the next file or socket would get that descriptor, and messages for standard error might be written into a
-    /// request.
+    /// Otherwise the next file or socket would get the descriptor of a closed stream, and messages for standard error
+    /// might be written into a request.
     static func openClosed() {
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
-            // All lower descriptors are in use, so `open` returns this descriptor.
+            // All lower descriptors are in use, so `open` returns the descriptor that was closed.
             guard open("/dev/null", O_RDWR) == descriptor else { _exit(ExitStatus.failure.rawValue) }
         }
     }
 
-    /// Writes the whole text. Waits for a reader, but only briefly after an interruption, so that the program can end.
+    /// Writes the whole string. Waits for a reader, but only briefly after an interruption, so that the program can
+    /// end.
     static func write(_ text: String, to descriptor: Int32) throws(SystemError) {
         var text = text
         let result = text.withUTF8 { bytes in
@@ -58,7 +60,8 @@ enum StandardStreams {
         let isFile = fstat(descriptor, &information) == 0 && information.st_mode & S_IFMT == S_IFREG
         while !rest.isEmpty {
             if !isFile { try waitForRoom(descriptor, while: isWanted) }
-            // A write of this size does not block if there is room, so that `isWanted` is checked regularly.
+            // A write of at most `PIPE_BUF` bytes does not block if there is room, so that `isWanted` is checked
+            // regularly.
             let length = isFile ? rest.count : min(rest.count, Int(PIPE_BUF))
             let count = Glibc.write(descriptor, rest.baseAddress, length)
             if count > 0 {
@@ -81,7 +84,8 @@ enum StandardStreams {
         }
     }
 
-    /// Returns whether a short text can be written without blocking. A terminal may be paused, or a pipe may have no reader.
+    /// Returns whether a short string can be written without blocking. A terminal may be paused, or a pipe may have no
+    /// reader.
     static func hasRoom(_ descriptor: Int32) -> Bool {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         return poll(&waiting, 1, 0) == 1 && waiting.revents & Int16(POLLOUT) != 0

@@ -4,7 +4,11 @@ import Foundation
 
 /// The entries that a command applies to, according to its arguments and options.
 enum QueueFilter {
-    /// - Parameter changes: Whether entries are changed. Their IDs are then arguments, and a selection is required.
+    /// Returns the filter that the arguments and options specify.
+    ///
+    /// - Parameter changes: Whether the command changes entries. If so, its arguments are entry IDs, and a selection is
+    ///   required.
+    ///   required.
     static func filter(_ options: Options, changes: Bool) throws(ToolError) -> SharedQueue.Filter {
         var filter = SharedQueue.Filter()
         let words = options.arguments.dropFirst()

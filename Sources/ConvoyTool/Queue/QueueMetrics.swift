@@ -69,7 +69,7 @@ enum QueueMetrics {
     }
 }
 
-/// Servers that only this machine can reach.
+/// Functions for servers that only this machine can reach.
 enum LoopbackAddress {
     static func serve(
         _ port: UInt16, _ handler: @escaping LoopbackServer.Handler
@@ -81,8 +81,8 @@ enum LoopbackAddress {
         }
     }
 
-    /// Returns whether a request was sent to a name of this machine. This rejects pages of other sites whose host name
-    /// resolves to this machine.
+    /// Returns whether a request was sent to a name of this machine. This check rejects pages of other sites whose host
+    /// names resolve to this machine.
     static func isLoopback(_ request: LoopbackServer.Request) -> Bool {
         guard let host = request.fields["host"], let target = Target("http://\(host)") else { return false }
         return HostName(target.host)?.isLoopback ?? false

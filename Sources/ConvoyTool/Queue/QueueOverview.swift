@@ -11,6 +11,8 @@ struct QueueOverview: Sendable {
 
     init() {}
 
+    /// Reads the state of a queue.
+    ///
     /// - Parameter filter: The entries that ``counts`` counts.
     init(_ queue: SharedQueue, _ filter: SharedQueue.Filter = SharedQueue.Filter()) async throws(SharedQueueError) {
         counts = try await queue.counts(filter)
@@ -20,7 +22,7 @@ struct QueueOverview: Sendable {
         isPaused = try await queue.isPaused()
     }
 
-    /// The hosts with entries or limits, those with the most entries first.
+    /// The hosts with entries or limits, sorted by their numbers of entries in descending order.
     var hostRows: [(name: String, counts: [WorkState: Int], host: SharedQueue.Host?)] {
         let known = Dictionary(hosts.map { ($0.name, $0) }) { $1 }
         let names = Set(countsByHost.keys).union(known.keys)
@@ -31,7 +33,7 @@ struct QueueOverview: Sendable {
     }
 }
 
-/// Describes queues in words.
+/// Functions that describe queues and entries for people.
 enum QueueText {
     static func limits(_ limits: HostLimits) -> String {
         var parts: [String] = []
@@ -60,7 +62,7 @@ enum QueueText {
         }
     }
 
-    /// Returns details of an entry in addition to its request: its error, its result, or what it waits for.
+    /// Returns details of an entry in addition to its request: its error, its result, or the reason why it waits.
     static func remark(_ entry: SharedQueue.Entry, _ now: Date) -> String {
         var parts: [String] = []
         switch entry.state {

@@ -1,7 +1,7 @@
 import ConvoySharedQueue
 import Foundation
 
-/// Prints the results of `convoy queue`, as lines for people or for programs.
+/// A printer for the results of `convoy queue`, as lines for people or for programs.
 struct QueuePrinter: Sendable {
     let display: Display
     let printsJSON: Bool
@@ -94,7 +94,7 @@ struct QueuePrinter: Sendable {
         return rows.compactMap { name, value in value.map { (name, $0) } }
     }
 
-    /// Prints the ID of an added entry, or of the existing one with the same unique key.
+    /// Prints the ID of an added entry, or of the existing entry with the same unique key.
     func print(added id: UUID, isNew: Bool) {
         guard printsJSON else { return display.say(id.text) }
         var line = JSONLine()

@@ -67,7 +67,7 @@ final class QueueSite: Sendable {
 
     // MARK: Access
 
-    /// Compares two strings in a time that does not depend on where they differ.
+    /// Returns whether two strings are equal, in a time that does not depend on where they differ.
     static func isSame(_ one: String, _ other: String) -> Bool {
         let (one, other) = (Array(one.utf8), Array(other.utf8))
         guard one.count == other.count else { return false }

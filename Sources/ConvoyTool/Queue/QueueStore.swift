@@ -57,9 +57,10 @@ enum QueueStore {
     }
 }
 
-/// Calls to a shared queue from a thread that may block.
+/// Functions that call a shared queue from a thread that may block.
 enum QueueCall {
-    /// Waits for the result. Must not be called on a thread of Swift's concurrency pool.
+    /// Returns the result of a closure, and blocks until it is available. Must not be called on a thread of Swift's
+    /// concurrency pool.
     static func result<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) throws(ToolError) -> Value {
@@ -79,7 +80,8 @@ enum QueueCall {
         }
     }
 
-    /// Connects to the database, and reports if that takes long: connecting is retried for 30 seconds.
+    /// Connects to the database. Retries for 30 seconds, and prints a message if connecting takes longer than three
+    /// seconds.
     ///
     /// - Parameter makes: Whether to create a missing file.
     static func connect(
@@ -107,7 +109,7 @@ enum QueueCall {
     }
 }
 
-/// Parses times in options.
+/// Functions that parse times in options.
 enum QueueTime {
     /// Returns the seconds of a string such as `90`, `10m`, `2h` or `7d`, or nil for any other string.
     static func seconds(_ text: String) -> TimeInterval? {

@@ -205,7 +205,7 @@ struct QueueView: Sendable {
     }
 }
 
-/// Escapes text for HTML.
+/// Functions that escape text for HTML.
 enum HTML {
     /// Returns a string that a browser shows unchanged, between tags and in quoted attributes. Invisible characters, and
     /// those that change the direction of text, become question marks.

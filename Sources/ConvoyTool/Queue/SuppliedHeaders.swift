@@ -4,8 +4,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The header fields that a worker adds to stored requests. Secrets are sent to the servers of `--secrets-for` only; other
-/// fields are added unless the request already has them.
+/// The header fields that a worker adds to stored requests. Secrets are sent only to the servers of `--secrets-for`;
+/// other fields are added unless the request already has them.
 struct SuppliedHeaders: Sendable {
     private var secrets: [(name: String, value: String)] = []
     private var others: [(name: String, value: String)] = []
@@ -29,7 +29,8 @@ struct SuppliedHeaders: Sendable {
         }
     }
 
-    /// Returns whether a field is a secret, which is not stored and is sent to the servers of `--secrets-for` only.
+    /// Returns whether a field is a secret. Secrets are not stored, and are sent only to the servers of
+    /// `--secrets-for`.
     static func isSecret(_ name: String, _ value: String) -> Bool { SecretClassifier.standard.shown(name, value) != value }
 
     func apply(to operation: HTTPRequestOperation) {

@@ -4,7 +4,7 @@ import Dispatch
 import Foundation
 import FoundationNetworking
 
-/// Shows the activity of a worker: a line for each attempt and, on a terminal, a changing status line.
+/// The displayed activity of a worker: a line for each attempt and, on a terminal, a changing status line.
 final class WorkBoard: Sendable {
     private let display: Display
     private let printsJSON: Bool

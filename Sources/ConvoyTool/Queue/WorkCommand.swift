@@ -86,8 +86,8 @@ enum WorkCommand {
 
     // MARK: The run
 
-    /// Runs the worker on this thread until it is stopped. A first signal lets running entries finish, a second one returns
-    /// them to the queue, and a third one ends the program.
+    /// Runs the worker on this thread until it is stopped. The first signal lets running entries finish, the second
+    /// returns them to the queue, and the third ends the program.
     private static func run(
         _ worker: SharedQueueWorker, _ board: WorkBoard, until isEmpty: (() -> Bool)?
     ) -> (any Error)? {
@@ -114,8 +114,8 @@ enum WorkCommand {
         return failure.withLock { $0 }
     }
 
-    /// Returns whether no entry is ready, running, or waiting for its time. A database that does not respond does not count
-    /// as empty.
+    /// Returns whether no entry is ready, running, or scheduled for later. A database that does not respond does not
+    /// count as empty.
     private static func isEmpty(_ queue: SharedQueue, _ filters: [SharedQueue.Filter]) -> Bool {
         let open: Set<WorkState> = [.waiting, .ready, .leased, .retrying]
         return

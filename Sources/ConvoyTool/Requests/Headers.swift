@@ -114,7 +114,8 @@ struct Login {
     /// The password, or nil if the URL has only a user name.
     let password: String?
 
-    /// Returns the login in a URL together with the URL without it, which may be requested, or nil if the URL has no login.
+    /// Splits a URL into its login and the URL without the login, which can be requested. Returns nil if the URL has no
+    /// login.
     ///
     /// - Throws: A usage error if the login is not UTF-8.
     static func taken(from url: URL) throws(ToolError) -> (login: Login, url: URL)? {
@@ -135,7 +136,7 @@ struct Login {
     var credential: URLCredential { URLCredential(user: user, password: password ?? "", persistence: .forSession) }
 }
 
-/// Parses URLs of the command line and of lists.
+/// Functions that parse URLs from the command line and from lists.
 enum DownloadURL {
     /// Returns whether a string is a plain URL: http or https, a name in ASCII, and a path without percent-encoding. Most
     /// URLs are plain, and need no further parsing.
@@ -184,7 +185,8 @@ enum DownloadURL {
         return url
     }
 
-    /// Returns the text with a scheme, or nil if its scheme is malformed or does not have a host.
+    /// Returns the string with a scheme, or nil if the scheme is malformed or cannot be followed by a host, for example
+    /// `mailto`.
     private static func withScheme(_ text: String) -> String? {
         let lower = text.lowercased()
         for scheme in ["http", "https"] where lower.hasPrefix(scheme) {
@@ -206,6 +208,6 @@ enum DownloadURL {
         return "\(isLocal ? "http" : "https")://\(rest)"
     }
 
-    /// Schemes that are never a host name before a colon.
+    /// The schemes that, before a colon, are never mistaken for a host name.
     private static let others = ["mailto", "magnet", "data", "file", "javascript", "tel", "urn", "about"]
 }

@@ -2,7 +2,7 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// The options that select, place and verify downloaded files.
+/// The options that concern the selection, location and verification of downloaded files.
 struct FileOptions {
     /// The file of `--output`, or nil.
     let output: String?
@@ -25,10 +25,10 @@ struct FileOptions {
     private let mirrors: [URL]
     private let segments: Int
 
-    /// Whether the only file is printed.
+    /// Whether the single file is written to standard output.
     var isStandardOutput: Bool { output.map(SpecialFile.isStandardOutput) ?? false }
 
-    /// Whether the only file is printed, or written to a device or a pipe.
+    /// Whether the single file is written to standard output, a device or a pipe.
     var isStreamed: Bool {
         guard let output else { return false }
         return isStandardOutput || SpecialFile.isStream(outputPath(output))
@@ -87,7 +87,7 @@ struct FileOptions {
         if includesHead, !isStreamed { throw options.usage("--include requires --output -") }
     }
 
-    /// Returns whether a file has a checksum, which is also compared with an existing file.
+    /// Returns whether a checksum is known for a file. The checksum is also compared with an existing file.
     func hasChecksum(_ item: DownloadItem) -> Bool {
         item.checksum != nil || checksums != nil || item.metalink?.checksums.isEmpty == false
     }
@@ -108,7 +108,7 @@ struct FileOptions {
         return source
     }
 
-    /// Returns the path of a file given by `--output`, which is the user's own path.
+    /// Returns the path of a file given by `--output`. It may lead outside the directory, because the user chose it.
     func outputPath(_ name: String) -> String { name.hasPrefix("/") ? name : PathText.join(directory, name) }
 
     /// Configures a download.
@@ -149,7 +149,7 @@ struct ByteRange: Sendable, Equatable {
     let first: Int64?
     let last: Int64?
 
-    /// Parses `0-499`, `500-` or `-500`, and returns nil for any other text.
+    /// Parses `0-499`, `500-` or `-500`, and returns nil for any other string.
     init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2, parts.allSatisfy({ $0.utf8.allSatisfy { (48...57).contains($0) } }) else { return nil }

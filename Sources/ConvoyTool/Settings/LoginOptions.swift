@@ -7,16 +7,16 @@ import FoundationNetworking
 /// The login options.
 struct LoginOptions {
     private var credential: URLCredential?
-    /// The server that the login of `--user` is for.
+    /// The server for which the login of `--user` is intended.
     private var origin: Target?
     private let isForOneServer: Bool
     private let store = CredentialStore()
 
     init(_ options: Options) { isForOneServer = options.has("user") }
 
-    /// Adds a URL, which must be on the server that the login is for.
+    /// Adds a URL, which must be on the server for which the login is intended.
     ///
-    /// - Throws: A usage error if the URL is on another server.
+    /// - Throws: A usage error if the URL is on a different server.
     mutating func adopt(_ url: URL, _ options: Options) throws(ToolError) {
         guard isForOneServer, let target = Target(url) else { return }
         guard origin == nil || origin == target else {

@@ -28,7 +28,8 @@ struct RouteOptions {
             }
             proxy = try Self.proxy(text, except: exceptions)
         } else if let exceptions {
-            // The proxies of the environment are looked up for each request, together with these exceptions.
+            // The proxies of the environment are looked up for each request, together with the exceptions in
+            // `no_proxy`.
             guard !exceptions.utf8.contains(0) else { throw options.usage("--noproxy takes names of hosts") }
             setenv("no_proxy", exceptions.isEmpty ? "," : exceptions, 1)
         }
@@ -77,7 +78,7 @@ struct RouteOptions {
     private static func networks(_ text: String) -> [IPNetwork] { (try? IPNetwork(text)).map { [$0] } ?? [] }
 
     /// Parses `HOST:PORT:HOST2:PORT2` as a host and port, or `*` for all, and the target to connect to. Returns nil for
-    /// any other text. An empty first host matches all hosts, an empty second host keeps the host, and an empty port
+    /// any other string. An empty first host matches all hosts, an empty second host keeps the host, and an empty port
     /// matches or keeps all ports.
     private static func replacement(_ text: String) -> (place: String, target: String)? {
         var parts: [String] = [], rest = text[...]
@@ -103,7 +104,7 @@ struct RouteOptions {
         return (place, parts[3].isEmpty ? host : "\(host):\(parts[3])")
     }
 
-    /// Parses `HOST:PORT:ADDRESS` as a host and port, and an address. Returns nil for any other text.
+    /// Parses `HOST:PORT:ADDRESS` as a host and port, and an address. Returns nil for any other string.
     private static func fixedAddress(_ text: String) -> (place: String, address: String)? {
         let isLiteral = text.hasPrefix("[")
         guard let end = isLiteral ? text.range(of: "]:")?.lowerBound : text.firstIndex(of: ":") else { return nil }

@@ -49,7 +49,7 @@ struct SpeedOptions {
     var jobsOfOneHost: Int { wait == nil ? min(jobs, jobsPerHost ?? jobs) : 1 }
 
     func apply(to manager: HTTPRequestOperationManager) {
-        // By default, this queue has no limit per host.
+        // A new queue has no limit per host by default.
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = jobs
         if let wait {
@@ -79,7 +79,7 @@ struct SpeedOptions {
         operation.retryPolicy = policy.maximumRetryCount > 0 ? policy : nil
         operation.totalTimeout = maximumTime
         operation.receiveRateLimit = limit
-        // Request bodies of other operations are small.
+        // Only uploads have large request bodies.
         if operation is UploadOperation { operation.sendRateLimit = limit }
     }
 
@@ -99,8 +99,8 @@ struct SpeedOptions {
         return last > 0 ? first...last : nil
     }
 
-    /// Parses bytes per second such as `500k` or `1.5Mi`, and returns nil for any other text. `k`, `M` and `G` are powers of
-    /// 1000, as in printed rates; `Ki`, `Mi` and `Gi` are powers of 1024.
+    /// Parses bytes per second such as `500k` or `1.5Mi`, and returns nil for any other string. `k`, `M` and `G` are
+    /// powers of 1000, as in printed rates; `Ki`, `Mi` and `Gi` are powers of 1024.
     static func rate(_ text: String) -> Int64? {
         var digits = text.lowercased()[...]
         let isBinary = digits.hasSuffix("i")

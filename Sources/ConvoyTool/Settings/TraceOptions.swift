@@ -43,7 +43,8 @@ struct TraceOptions {
         }
     }
 
-    /// Returns a monitor for events that the connection does not report: what a transfer waits for, and its retries.
+    /// Returns a monitor for events that the connection does not report: the reasons why a transfer waits, and its
+    /// retries.
     private func storyMonitor(_ number: Int) -> EventMonitor {
         EventMonitor(interval: 0, on: queue) { [display, count] events in
             for event in events {
@@ -72,7 +73,7 @@ struct TraceOptions {
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus { archive?.finish(status, display) ?? status }
 }
 
-/// Describes what a transfer waits for.
+/// Descriptions of the reasons why a transfer waits.
 enum WaitText {
     /// Returns the description, or nil if the wait is not worth mentioning.
     static func text(_ reason: WaitReason) -> String? {

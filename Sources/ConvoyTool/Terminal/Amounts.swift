@@ -1,6 +1,6 @@
 import Foundation
 
-/// Formats numbers for people.
+/// Functions that format numbers for people.
 enum Amounts {
     /// Formats a number of bytes, in powers of 1000: "999 B", "1.2 kB", "34.5 MB".
     static func bytes(_ count: Int64) -> String {

@@ -1,8 +1,8 @@
 /// The changing lines at the bottom of a terminal: the wanted lines, the drawn lines, and the text that updates them.
 ///
-/// Between updates the cursor rests at the first column of the first line. When the window gets narrower, many terminals
-/// break a drawn line into an unknown number of rows. All of these are at or below the cursor, so clearing to the end of the
-/// screen removes them.
+/// Between updates, the cursor rests at the first column of the first line. When the window gets narrower, many
+/// terminals break a drawn line into an unknown number of rows. All of these rows are at or below the cursor, so
+/// clearing to the end of the screen removes them.
 struct ChangingLines {
     /// The wanted lines.
     var lines: [String] = []

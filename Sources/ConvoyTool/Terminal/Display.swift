@@ -119,8 +119,8 @@ final class Display: Sendable {
     /// Writes a line for programs to standard output.
     func emit(_ line: String) { write(line, to: STDOUT_FILENO, isFiltered: false) }
 
-    /// A closure that masks secrets in lines for people. Only the command knows these secrets. Lines for programs are
-    /// created without them.
+    /// A closure that masks secrets in lines for people. The command sets it, because only the command can identify
+    /// these secrets. Lines for programs never contain them.
     static let filter = Locked<(@Sendable (String) -> String)?>(nil)
 
     /// A closure that masks the same secrets in a JSON file.
@@ -148,8 +148,8 @@ final class Display: Sendable {
     /// Whether a write has failed.
     static var hasFailed: Bool { failed.withLock { !$0.isEmpty } }
 
-    /// Changes the screen. If a write to standard output fails, reports that on standard error and cancels the transfers. A
-    /// failure of standard error cannot be reported.
+    /// Changes the screen. If a write to standard output fails, reports the failure on standard error and cancels the
+    /// transfers. A failure of standard error cannot be reported.
     private func change(_ body: (inout Screen) -> Void) {
         let failure = screen.withLock { screen in
             body(&screen)
@@ -271,8 +271,8 @@ final class Display: Sendable {
         put(screen.changing.draw(), to: people, &screen)
     }
 
-    /// Changes the screen, unless another thread keeps writing: its output may not be read, and a signal must not wait for
-    /// that.
+    /// Changes the screen, unless another thread is still writing. The output of that thread may be blocked, and signal
+    /// handling must not wait for it.
     ///
     /// - Returns: The result of the closure, or nil if it was not called.
     @discardableResult

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Prompts for a passphrase or password at the terminal, once, without echoing it.
+/// A prompt for a passphrase or password at the terminal, shown once, without echoing the input.
 final class PassphrasePrompt: Sendable {
     private let question: String
     private let known = Locked<String?>(nil)
@@ -12,9 +12,9 @@ final class PassphrasePrompt: Sendable {
     /// - Parameter question: The prompt.
     init(question: String) { self.question = question }
 
-    /// Returns the passphrase, and prompts for it the first time.
+    /// Returns the passphrase. The first call prompts for it.
     ///
-    /// - Throws: `ToolError` without a terminal.
+    /// - Throws: `ToolError` if the program has no terminal.
     @Sendable func ask() throws -> String {
         if let text = known.withLock({ $0 }) { return text }
         let text = try read()
@@ -95,9 +95,10 @@ enum SilentTerminal {
     private static func giveBack(_ session: Session) {
         var before = session.before
         tcflush(session.descriptor, TCIFLUSH)
-        // TCSANOW does not wait for pending output: a terminal may be paused, and a signal must not wait for that.
+        // TCSANOW does not wait for pending output. A terminal may be paused, and signal handling must not wait until
+        // it resumes.
         tcsetattr(session.descriptor, TCSANOW, &before)
-        // The line break that the user typed was not echoed, either.
+        // Print a line break, because the one that the user typed was not echoed.
         if StandardStreams.hasRoom(session.descriptor) { try? StandardStreams.write("\n", to: session.descriptor) }
     }
 }

@@ -5,10 +5,10 @@ import ConvoyWorkflow
 import Foundation
 import FoundationNetworking
 
-/// Makes untrusted text safe for a terminal, and measures it in columns.
+/// Functions that make untrusted text safe for a terminal, and measure it in columns.
 ///
-/// A file name or an error text may come from a server. Unchanged, it could move the cursor, rename the window, or reverse
-/// the direction of text.
+/// A file name or an error message may come from a server. Unchanged, it could move the cursor, rename the window, or
+/// reverse the direction of text.
 enum Printable {
     /// Returns the text on one line, with `?` for every character that controls the terminal.
     static func line(_ text: String) -> String {
@@ -103,8 +103,8 @@ enum Printable {
     private static let textLocale = TextLocale(value: newlocale(LC_CTYPE_MASK, "C.UTF-8", nil))
 }
 
-/// Removes everything that ``SecretClassifier`` classifies as a secret from printed URLs, header fields and other text,
-/// unless `--show-secrets` is given.
+/// Functions that remove secrets, as classified by ``SecretClassifier``, from printed URLs, header fields and other
+/// text, unless `--show-secrets` is given.
 enum Shown {
     private static let showsAll = Locked(false)
 
@@ -114,13 +114,13 @@ enum Shown {
         set { showsAll.withLock { $0 = newValue } }
     }
 
-    /// Returns a URL for display. The text may be an invalid URL.
+    /// Returns a URL for display. The string may be an invalid URL.
     static func url(_ text: String) -> String { secrets ? text : Redaction.url(text) }
 
-    /// Returns a string that may contain URLs.
+    /// Returns a string for display, which may contain URLs.
     static func text(_ text: String) -> String { secrets ? text : Redaction.text(text) }
 
-    /// Returns the value of a header field.
+    /// Returns the value of a header field for display.
     static func value(_ name: String, _ value: String, _ classifier: SecretClassifier = .standard) -> String {
         secrets ? value : classifier.shown(name, value)
     }
@@ -137,7 +137,7 @@ enum ErrorText {
 
     private static func words(of error: any Error) -> String {
         if let refusal = (error as? URLError)?.addressRefusal, let network = refusal.network {
-            // `-4` and `-6` exclude these networks.
+            // The options `-4` and `-6` exclude these networks.
             if "\(network)" == "::/0" { return "The host has no IPv4 address (--ipv4)." }
             if "\(network)" == "0.0.0.0/0" { return "The host has no IPv6 address (--ipv6)." }
         }
@@ -149,13 +149,13 @@ enum ErrorText {
             }
         }
         if let error = error as? UploadError { return error.sentence }
-        // `localizedDescription` of a `URLError` is not used, because on Linux it is a generic sentence for each code.
+        // Do not use the `localizedDescription` of a `URLError`. On Linux it is a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let text = (error as NSError).userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let error = error as? POSIXError { return SystemError(code: error.code.rawValue).text }
         // Foundation's errors have a description for users; other Swift errors have one for programmers only.
         if error is URLError || error is CocoaError || type(of: error) is NSError.Type {
-            // On Linux, the description begins with this empty phrase.
+            // On Linux, the description begins with an empty phrase.
             return error.localizedDescription.replacing("The operation could not be completed. ", with: "")
         }
         return String(describing: error)

@@ -182,8 +182,8 @@ struct SpeedMeter {
     }
 }
 
-/// Decides when to print a progress line about a transfer without a bar: every few seconds while bytes arrive, less often
-/// for long transfers, and whenever another quarter is complete. A short transfer gets no line.
+/// The schedule of progress lines about a transfer without a bar: every few seconds while bytes arrive, less often for
+/// long transfers, and whenever another quarter is complete. A short transfer gets no line.
 struct ProgressLines {
     private let begun: ContinuousClock.Instant
     private var last: ContinuousClock.Instant

@@ -5,10 +5,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Receives the body of a response: counts it, hashes it, and writes it to a partial file if there is a destination.
+/// A sink that counts the body of a response, hashes it, and writes it to a partial file if there is a destination.
 ///
-/// The file is created with the first byte, so that an error response leaves no file. It is renamed to its final name before
-/// the operation finishes, so that dependents find it there.
+/// The file is created with the first byte, so that an error response leaves no file. It is renamed to its final name
+/// before the operation finishes, so that dependent requests can read it.
 final class BodyFile: BodyCounting {
     /// The state of the file, which is used only while holding the lock.
     private struct Receipt: @unchecked Sendable {
@@ -54,7 +54,7 @@ final class BodyFile: BodyCounting {
 
     var isProvisional: Bool { true }
     var opensFile: Bool { path != nil }
-    /// Whether the sink need not be opened. A file reserves a descriptor before the request is sent.
+    /// Whether the sink is usable without being opened. A file reserves a descriptor before the request is sent.
     var isOpen: Bool { path == nil }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {

@@ -5,8 +5,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Writes the body of a response to standard output, a device or a pipe. Written bytes cannot be taken back, so a retry that
-/// would have to start over fails.
+/// A sink that writes the body of a response to standard output, a device or a pipe. Written bytes cannot be withdrawn,
+/// so a retry that would have to start over fails.
 ///
 /// The engine opens the sink and writes on a worker thread, because the reader of a pipe may be slow or not yet connected.
 final class DescriptorSink: BodyCounting {

@@ -37,7 +37,7 @@ struct Outcome: Sendable {
     var timings: [TransactionMetrics] = []
     /// The head of the response, if it must be printed.
     var head: String?
-    /// An additional problem.
+    /// The reason why the body of an error response could not be kept.
     var note: String?
 
     /// Returns a failure that is detected before anything is sent.
@@ -86,7 +86,7 @@ struct Outcome: Sendable {
 
 /// The lines about transfers.
 enum OutcomeText {
-    /// Returns the line about a file that was renamed because its name belongs to another URL.
+    /// Returns the line about a file that was renamed because its preferred name belongs to a different URL.
     static func line(ofRenamed url: URL, path: String, wanted: String) -> String {
         "\(url.forPeople) is saved as \(Printable.line(path)): \(Printable.line(wanted)) belongs to another URL"
     }

@@ -6,7 +6,7 @@ import FoundationNetworking
 
 /// One request, and the destination of its body.
 final class Transfer: Sendable {
-    /// Settings of transfers that do not simply store the complete body of a response.
+    /// The settings of a transfer that does not simply store the complete body of a response.
     struct Purpose: Sendable {
         /// The requested range, or nil for all bytes.
         var range: ByteRange?
@@ -32,7 +32,7 @@ final class Transfer: Sendable {
     /// The name for people: the ID or the name of the file.
     let name: String
     let url: URL
-    /// The URL as it was given.
+    /// The URL as given by the user.
     let text: String
     /// The position in its list; nil if no list contains it.
     let place: DownloadItem.Place?
@@ -103,7 +103,7 @@ final class Transfer: Sendable {
         }
     }
 
-    /// The wanted file name, if another file of the run has it.
+    /// The preferred file name, if another file of the run already has that name.
     var wantedName: String? { wanted.withLock { $0 } }
 
     func setWantedName(_ name: String?) { wanted.withLock { $0 = name } }
@@ -160,7 +160,7 @@ final class Transfer: Sendable {
         return outcome
     }
 
-    /// Returns the lines of a head, with an empty line at its end.
+    /// Returns the lines of a head, followed by an empty line.
     private static func text(of head: ResponseHead) -> String {
         let phrase = HTTPURLResponse.localizedString(forStatusCode: head.statusCode)
         let fields = head.fields.map { "\($0.name): \(Shown.value($0.name, $0.value))" }
@@ -172,7 +172,7 @@ final class Transfer: Sendable {
     private func noteHead(_ outcome: inout Outcome, _ error: (any Error)?) {
         guard purpose.printsHead, let head = operation.responseHead else { return }
         if case .sink(let body) = destination, body is DescriptorSink {
-            // The body may have been empty.
+            // Print the head even if the body was empty.
             if error == nil { try? body.keep(Data()) }
         } else {
             outcome.head = Self.text(of: head)
@@ -214,7 +214,7 @@ final class Transfer: Sendable {
             outcome.sha256 = body.sha256
             return
         }
-        // The engine also does this, but asynchronously.
+        // The engine also discards the body, but asynchronously.
         body.discard()
         outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
         // The operation may have been cancelled after the commit.
@@ -246,7 +246,7 @@ final class Transfer: Sendable {
     }
 }
 
-/// A sink for a body, which reports the result. All members may be used on any thread.
+/// A sink for a body that also reports what it has received. All members may be used on any thread.
 protocol BodyCounting: BodySink {
     /// The number of bytes received.
     var count: Int64 { get }
@@ -265,7 +265,7 @@ protocol BodyCounting: BodySink {
     func keep(_ body: Data) throws(ToolError)
 }
 
-/// Called before the first byte of a body is written.
+/// A closure that is called before the first byte of a body is written.
 typealias BodyStart = @Sendable () throws(ToolError) -> Data?
 
 /// The time from the start of an operation's work to its end, including retries. It is measured when these events occur,

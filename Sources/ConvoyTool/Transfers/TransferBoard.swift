@@ -2,8 +2,8 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Shows the progress of running transfers, as bars at the bottom of a terminal, redrawn at most ten times per second, or as
-/// lines.
+/// The displayed progress of running transfers, as bars at the bottom of a terminal, redrawn at most ten times per
+/// second, or as lines.
 final class TransferBoard: Sendable {
     private struct Row {
         let id: ObjectIdentifier
@@ -22,7 +22,7 @@ final class TransferBoard: Sendable {
         var resized: ContinuousClock.Instant?
         /// The width of the longest name so far, so that columns do not jump when its transfer ends.
         var longestName = 0
-        /// Transfers whose line has been printed. Later progress reports about them are ignored.
+        /// The transfers whose line has been printed. Later progress reports about them are ignored.
         var ended: Set<ObjectIdentifier> = []
         /// The number of transfers, or nil while it is unknown.
         var total: Int?
@@ -178,13 +178,13 @@ final class TransferBoard: Sendable {
         return contents.withLock { contents in
             guard contents.timer != nil else { return nil }
             if measuring { measure(&contents, at: .now) }
-            // Half of the window is reserved for finished transfers, unless it is very low.
+            // Half of the window is reserved for finished transfers, unless the window has very few rows.
             let most = max(1, min(size.rows - 1, max(size.rows / 2, 8)))
             let hasSummary = contents.total != 1 && most > 1
             let shown = contents.rows.prefix(hasSummary ? most - 1 : most)
-            // When the window gets narrower, a terminal breaks each line into several rows. If these did not fit the window,
-            // the first ones could not be erased. Two rows per line always fit. Until the window has kept its size for a
-            // moment, lines are half as long, so that further narrowing does not add rows.
+            // When the window gets narrower, a terminal breaks each line into several rows. If the rows did not fit the
+            // window, the first rows could not be erased. Two rows per line always fit. Until the window has kept its
+            // size for a moment, lines are half as long, so that further narrowing does not add rows.
             let isChanging = contents.resized.map { ContinuousClock.now - $0 < .seconds(1) } ?? false
             // Longer lines could not be erased completely: some terminals lose the first row of a line that they break into
             // three.
@@ -228,7 +228,7 @@ final class TransferBar: TransferProgressView, Sendable {
         // The body of an error response is not a download.
         guard let status = transfer.operation.statusCode, (200..<300).contains(status) else { return }
         let fetched = transfer.fetchedByteCount(progress)
-        // Bytes of an earlier run alone need no bar.
+        // Do not draw a bar if all bytes come from an earlier run.
         guard fetched > 0 else { return }
         board.note(
             transfer, fetched: fetched, done: progress.bytesReceived, expected: progress.bytesExpectedToReceive)

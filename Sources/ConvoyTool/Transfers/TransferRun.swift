@@ -5,33 +5,33 @@ import Foundation
 /// The next step of a run.
 enum TransferStep {
     case transfer(Transfer)
-    /// A file that needs no transfer, or cannot have one.
+    /// The outcome of a file that needs no transfer, or for which no transfer is possible.
     case settled(Outcome)
-    /// Nothing can be done until a transfer has finished.
+    /// No step is possible until a transfer has finished.
     case wait
     /// The step had no result, but more steps follow.
     case nothing
     case end
 }
 
-/// Callbacks about the transfers of a feed. Called on any thread.
+/// Callbacks about the transfers of a feed. They are called on any thread.
 struct TransferHooks: Sendable {
-    /// Called when a transfer waits to be retried.
+    /// A closure that is called when a transfer waits to be retried.
     var setBack: @Sendable (Transfer) -> Void = { _ in }
     var finish: @Sendable (Transfer) -> Void = { _ in }
 }
 
-/// Supplies the transfers of a run on demand, on the thread that runs them.
+/// A source of the transfers of a run, which creates them on demand, on the thread that runs them.
 protocol TransferFeed: AnyObject {
     /// The number of transfers, or nil while it is unknown.
     var total: Int? { get }
     var hooks: TransferHooks { get }
     func next() -> TransferStep
-    /// Waits until the next step may be a different one.
+    /// Waits until the next step may have changed.
     func waitForChange()
 }
 
-/// Transfers that depend on each other and must therefore exist at the same time.
+/// A list of transfers that depend on each other and must therefore exist at the same time.
 final class TransferList: TransferFeed {
     let total: Int?
     let hooks = TransferHooks()
@@ -43,7 +43,7 @@ final class TransferList: TransferFeed {
     func waitForChange() {}
 }
 
-/// Runs transfers to completion, and reports each one when it finishes.
+/// A run that executes transfers to completion, and reports each transfer when it finishes.
 final class TransferRun: Sendable {
     private let display: Display
     private let manager = HTTPRequestOperationManager()
@@ -170,14 +170,14 @@ final class TransferRun: Sendable {
     }
 }
 
-/// Reports each operation after its dependencies.
+/// The order in which operations are reported: each operation follows its dependencies.
 ///
 /// An operation that is not run because a dependency failed may finish before the handlers of that dependency have run. The
 /// cost per operation and dependency is constant.
 final class ReportOrder: Sendable {
     private struct Waiting {
         let id: ObjectIdentifier
-        /// The number of its dependencies that have not been reported.
+        /// The number of dependencies that have not been reported.
         var missing: Int
         let report: @Sendable () -> Void
     }
@@ -185,9 +185,9 @@ final class ReportOrder: Sendable {
     private struct PendingReports {
         var done: Set<ObjectIdentifier> = []
         var waiting: [ObjectIdentifier: Waiting] = [:]
-        /// The waiting operations, by dependency.
+        /// The waiting operations, keyed by dependency.
         var dependents: [ObjectIdentifier: [ObjectIdentifier]] = [:]
-        /// Reports that can be made now, the next one last.
+        /// The operations that can be reported now, in reverse order.
         var ready: [Waiting] = []
     }
 

@@ -1,8 +1,8 @@
 import ConvoySupport
 import Dispatch
 
-/// Decides when the next file of a long list gets its transfer. It keeps the number of concurrent transfers small, without
-/// letting one host delay files of other hosts.
+/// The rule that determines when the next file of a long list gets its transfer. It keeps the number of concurrent
+/// transfers small, without letting one host delay files of other hosts.
 ///
 /// A transfer counts in the window until it finishes or waits to be retried. If a host has enough transfers, its
 /// further files are deferred until one of its transfers finishes. Deferred files use little memory.
@@ -34,7 +34,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
         (self.size, self.sizePerHost, self.limit) = (size, sizePerHost, limit)
     }
 
-    /// Whether another file may be read.
+    /// Whether a further file may be read.
     var wantsMore: Bool { count < size && waitingCount < limit }
 
     /// Adds a file that was read.

@@ -1,6 +1,7 @@
 import Foundation
 
-/// Reads the files of `--env-file`, in the format of dotenv and Docker Compose, except that `$NAME` is not expanded.
+/// A reader for the files of `--env-file`, in the format of dotenv and Docker Compose, except that `$NAME` is not
+/// expanded.
 struct EnvironmentFile {
     private let scalars: [Unicode.Scalar]
     private var index = 0
@@ -10,8 +11,8 @@ struct EnvironmentFile {
     /// Returns the variables, in order.
     ///
     /// A line is `NAME=VALUE`, with or without `export`. An unquoted value ends before a space followed by `#`.
-    /// Single-quoted text is literal; in double quotes, `\n`, `\r`, `\t`, `\"`, `\$` and `\\` are escapes. A quoted value
-    /// may span several lines.
+    /// Single-quoted text is literal. In double quotes, `\n`, `\r`, `\t`, `\"`, `\$` and `\\` are escapes. A quoted
+    /// value may span several lines.
     static func variables(in data: Data, _ file: String) throws(ToolError) -> [(String, String)] {
         let bytes = data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
         guard let text = String(validating: bytes, as: UTF8.self) else {

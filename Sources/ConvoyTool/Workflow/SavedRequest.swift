@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoyWorkflow
 import Foundation
 
-/// Adds a request to a manifest in a file.
+/// Support for adding a request to a manifest file.
 enum SavedRequest {
     static func append(
         _ draft: RequestDraft, to path: String, _ options: Options, _ display: Display
@@ -48,13 +48,13 @@ enum SavedRequest {
         for name in left { display.complain("\(shown): --\(name) was not saved; pass it to convoy run") }
     }
 
-    /// Options that are manifest keys with a value of the same form.
+    /// The options that are manifest keys with a value of the same form.
     private static let texts = [
         "proxy", "noproxy", "unix-socket", "interface", "cacert", "crl-file", "cert", "key", "tls-min", "netrc-file",
     ]
     private static let flags = ["insecure", "ipv4", "ipv6", "http1.1"]
     private static let numbers = ["max-redirs", "connect-timeout", "max-time", "retry", "timeout"]
-    /// Options that concern the output or are already in the draft.
+    /// The options that concern the output or are already in the draft.
     private static let own: Set<String> = [
         "save", "form", "multipart", "body", "head", "expect", "capture", "curl", "header", "user-agent", "user", "verbose",
         "quiet", "show-secrets", "no-config", "har", "help", "color", "json", "silent", "no-progress",

@@ -40,7 +40,7 @@ enum SendCommand {
     private static func run(
         _ workflow: Workflow, _ url: URL, prints captures: [String], _ display: Display, _ options: Options
     ) throws(ToolError) -> ExitStatus {
-        // Do this last, because it may prompt for a password and a passphrase.
+        // This step comes last, because it may prompt for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         let trust = settings.trust
         let timeout = try options.seconds("timeout")
@@ -103,7 +103,7 @@ enum SendItems {
         let items: ArraySlice<String>
     }
 
-    /// Parses the arguments. Returns nil if one is missing.
+    /// Parses the arguments. Returns nil if the URL is missing.
     static func target(_ options: Options) -> Arguments? {
         guard let first = options.arguments.first else { return nil }
         let rest = options.arguments.dropFirst()
@@ -200,7 +200,7 @@ enum SendItems {
     static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
 }
 
-/// Bytes that must be available as a file.
+/// Temporary files for data that must have a path.
 enum TemporaryBytes {
     /// Returns the path of an open, unnamed file that exists as long as the process.
     static func path(of data: Data) throws(ToolError) -> String {
@@ -223,8 +223,8 @@ enum TemporaryBytes {
     }
 }
 
-/// Prints a response. On a terminal, it prints the head as well, and indents and colours JSON; otherwise it prints the body
-/// unchanged.
+/// A printer for responses. On a terminal, it prints the head as well, and indents and colours JSON; otherwise it
+/// prints the body unchanged.
 struct ResponsePrinter {
     let display: Display
     let options: Options
@@ -268,7 +268,7 @@ struct ResponsePrinter {
     }
 }
 
-/// Formats JSON for people.
+/// Functions that format JSON for people.
 enum JSONPrinter {
     static func lines(of json: JSON, _ display: Display) -> [String] {
         var lines: [String] = []

@@ -3,8 +3,8 @@ import ConvoySupport
 import ConvoyWorkflow
 import Foundation
 
-/// Prints the progress of a run: a line for each request that has ended and, on a terminal, a line for each running request
-/// and one for the waiting requests.
+/// The displayed progress of a run: a line for each request that has ended and, on a terminal, a line for each running
+/// request and one line for the waiting requests.
 final class WorkflowBoard: Sendable {
     private struct Contents {
         var running: [(name: String, since: ContinuousClock.Instant, note: String)] = []
@@ -79,7 +79,7 @@ final class WorkflowBoard: Sendable {
         switch outcome.state {
         case .failed where isInterrupted:
             display.complain(WorkflowLines.interruption(outcome, manifest: workflow.name, row: row), isMarked: true)
-        // After an interruption, this line would appear for every request that was not started.
+        // Do not print skipped requests after an interruption, because every request that was not started is skipped.
         case .skipped where isInterrupted: break
         case .succeeded, .kept: if !printsNothing { display.say(WorkflowLines.success(outcome, display)) }
         case .skipped: if !printsNothing { display.say(WorkflowLines.skip(outcome, display)) }

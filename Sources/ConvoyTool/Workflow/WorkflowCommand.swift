@@ -79,8 +79,8 @@ enum WorkflowCommand {
         }
         let directory = options.value("directory") ?? "."
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
-        // The journal is stored beside the outputs, so that another directory is a separate run. A manifest from a pipe has
-        // no journal.
+        // The journal is stored beside the outputs, so that each output directory has a separate run. A manifest from a
+        // pipe has no journal.
         let isStream = name == "standard input" || SpecialFile.isStream(name)
         let journal =
             isStream || options.has("dry-run")
@@ -99,7 +99,7 @@ enum WorkflowCommand {
         return try run(all, setting, options)
     }
 
-    /// Returns all checks come before the first request: running half of the rows is worse than running nothing.
+    /// Checks all outputs before the first request: running half of the rows is worse than running nothing.
     private static func checkOutputs(_ rows: [Row], _ setting: Setting) throws(ToolError) {
         var owners: [Data: Row] = [:]
         for row in rows {
@@ -122,7 +122,7 @@ enum WorkflowCommand {
         let speed = try SpeedOptions(options)
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
-        // Do this last, because it may prompt for a password and a passphrase.
+        // This step comes last, because it may prompt for a password and a passphrase.
         var login = LoginOptions(options)
         for row in rows { if let base = row.workflow.baseURL { try login.adopt(base, options) } }
         try login.ask(options)
