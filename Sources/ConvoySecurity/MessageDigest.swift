@@ -2,7 +2,7 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// Computes a digest incrementally with OpenSSL; by default SHA-256 (FIPS 180-4).
+/// A digest that OpenSSL computes incrementally, by default SHA-256 (FIPS 180-4).
 ///
 /// Not thread-safe.
 public final class MessageDigest {
@@ -12,7 +12,7 @@ public final class MessageDigest {
     private let context: OpaquePointer?
     private var isUsable: Bool
 
-    /// Creates a digest that contains no data yet.
+    /// Creates a digest of no bytes.
     public init(_ algorithm: ChecksumAlgorithm = .sha256) {
         let function =
             switch algorithm {

@@ -1,5 +1,5 @@
-/// Decides which IP addresses may be connected to, so that a URL from an untrusted source cannot reach internal
-/// services.
+/// A filter for the IP addresses to which connections may be made, so that a URL from an untrusted source cannot reach
+/// internal services.
 ///
 /// The guard checks the address of each connection as it is made. It therefore cannot be bypassed by alternative
 /// spellings of the host or by a name server that changes its answers. An address is
@@ -17,7 +17,7 @@
 /// IPv4 address is refused, unless the IPv6 address itself is allowed. `0.0.0.0` and `::` connect to this machine. They
 /// are allowed only if `127.0.0.1` or `::1` is allowed as well.
 public struct AddressGuard: Sendable, Hashable {
-    /// The decision for addresses in neither list.
+    /// The decision for addresses that are in neither list.
     private enum Rest: Hashable {
         case allowed, refused, decidedByPurpose
     }
@@ -81,12 +81,12 @@ public struct AddressGuard: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - address: the address of a server or proxy.
-    ///   - isProxy: whether the address is that of a proxy, which the description of the refusal mentions.
+    ///   - isProxy: whether the address belongs to a proxy. The refusal reports this value.
     public func refusal(of address: IPAddress, isProxy: Bool = false) -> AddressRefusal? {
         let own = address.unmapped
         var all = [own] + own.embedded
         all += all.compactMap(\.loopbackOfUnspecified)
-        // IPv6 networks do not contain the unmapped form, so compare the address as written, too.
+        // IPv6 networks do not contain the unmapped form, so compare the original address as well.
         for address in address == own ? all : all + [address] {
             if let entry = denied.first(where: { $0.unmapped.contains(address) }) {
                 return AddressRefusal(address: own, network: entry.network, isProxy: isProxy)
@@ -115,8 +115,8 @@ public struct AddressGuard: Sendable, Hashable {
 public struct AddressRefusal: Error, Sendable, Hashable {
     /// The refused address.
     public let address: IPAddress
-    /// The denied or special-purpose network that contains the address; nil if the address is merely in none of the
-    /// allowed networks.
+    /// The denied or special-purpose network that contains the address; nil if the address was refused only because no
+    /// allowed network contains it.
     public let network: IPNetwork?
     /// Whether the address is that of a proxy rather than of the URL's host.
     public let isProxy: Bool

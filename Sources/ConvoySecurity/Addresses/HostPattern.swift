@@ -1,21 +1,21 @@
 import ConvoySupport
 
-/// A pattern that matches hosts: `api.example.com`, `*.example.com` for exactly one label in place of the star, or
+/// A pattern that matches hosts: `api.example.com`, `*.example.com` for exactly one label before the domain, or
 /// `**.example.com` for the domain and all its subdomains.
 ///
-/// Encoded as its text.
+/// A pattern is encoded as a string.
 public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
     /// The pattern in normal form: in lower case, without a trailing dot or brackets. Patterns for the same hosts have
-    /// the same text.
+    /// equal descriptions.
     public let description: String
     private let kind: Kind
     private let host: HostName.Kind
 
     private enum Kind: Hashable { case exact, label, domain }
 
-    /// Creates a pattern from its text.
+    /// Creates a pattern from a string.
     ///
-    /// - Throws: `SecurityTextError` if the text is not a host, or has a star in another position.
+    /// - Throws: `SecurityTextError` if the string is not a host, or contains a star in any other position.
     public init(_ text: String) throws(SecurityTextError) {
         let (kind, rest): (Kind, Substring) =
             if text.hasPrefix("**.") { (.domain, text.dropFirst(3)) } else if text.hasPrefix("*.") {
@@ -33,7 +33,7 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         self.kind = kind
     }
 
-    /// Returns whether the pattern matches a host, in the form it has in a URL.
+    /// Returns whether the pattern matches a host, as spelled in a URL.
     public func covers(_ host: String) -> Bool {
         // Compare even hosts that no certificate can name, for example one with a space, so that they cannot evade a
         // policy.
@@ -63,9 +63,9 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension HostPattern: Codable {
-    /// Decodes the pattern from its text.
+    /// Decodes the pattern from a string.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` if the text is not a pattern.
+    /// - Throws: `DecodingError.dataCorrupted` if the string is not a pattern.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -75,7 +75,7 @@ extension HostPattern: Codable {
         }
     }
 
-    /// Encodes the pattern as its text.
+    /// Encodes the pattern as a string.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

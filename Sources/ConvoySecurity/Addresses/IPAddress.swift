@@ -1,15 +1,15 @@
 import ConvoySupport
 import Foundation
 
-/// An IPv4 or an IPv6 address.
+/// An IPv4 or IPv6 address.
 public struct IPAddress: Sendable, Hashable {
     /// The four or sixteen bytes, in network byte order.
     public let bytes: [UInt8]
 
-    /// Creates an address from text: IPv4 in dotted decimal, or IPv6 in any of its spellings (RFC 4291, section 2.2),
-    /// without brackets or a zone. Returns nil for other text, for example `127.1` or `0x7f.0.0.1`.
+    /// Creates an address from a string: IPv4 in dotted decimal, or IPv6 in any of its spellings (RFC 4291, section
+    /// 2.2), without brackets or a zone. Returns nil for any other string, for example `127.1` or `0x7f.0.0.1`.
     public init?(_ text: String) {
-        // `inet_pton` would treat a zero byte as the end of the text.
+        // `inet_pton` would treat a zero byte as the end of the string.
         guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 {
@@ -56,7 +56,7 @@ public struct IPAddress: Sendable, Hashable {
 
     /// The IPv4 addresses to which a gateway may translate this address.
     ///
-    /// They come from NAT64 with the well-known prefix (RFC 6052), 6to4 (RFC 3056), Teredo (client and server, RFC
+    /// The result covers NAT64 with the well-known prefix (RFC 6052), 6to4 (RFC 3056), Teredo (client and server, RFC
     /// 4380), ISATAP (RFC 5214), and the deprecated form `::127.0.0.1` (RFC 4291, section 2.5.5.1).
     var embedded: [IPAddress] {
         guard bytes.count == 16 else { return [] }

@@ -8,8 +8,8 @@ public struct IPNetwork: Sendable, Hashable {
     /// The number of leading bits that its addresses share.
     public let prefixLength: Int
 
-    /// Creates a network from text: an address, a slash and the number of bits; or only an address, for a network that
-    /// contains a single address.
+    /// Creates a network from a string: an address, a slash and the number of bits. An address alone creates a network
+    /// that contains a single address.
     ///
     /// Parsing is strict, because a misinterpreted typo could allow a network that should be refused. IPv4 addresses
     /// must be in dotted decimal without leading zeros, brackets are not allowed, and no bits may be set after the
@@ -65,13 +65,13 @@ extension IPNetwork: CustomStringConvertible {
 
 /// An error for a string that is not a valid pin, host pattern or network of IP addresses.
 public enum SecurityTextError: Error, Hashable, Sendable, SelfDescribingError {
-    /// The text is not a ``PublicKeyPin``.
+    /// The string is not a ``PublicKeyPin``.
     case notAPin(String)
-    /// The text is not a ``HostPattern``.
+    /// The string is not a ``HostPattern``.
     case notAHostPattern(String)
-    /// The text before the slash of an ``IPNetwork`` is not an address.
+    /// The part before the slash of an ``IPNetwork`` is not an address.
     case notAnAddress(String)
-    /// The text after the slash of an ``IPNetwork`` is not a valid number of bits for the address.
+    /// The part after the slash of an ``IPNetwork`` is not a valid number of bits for the address.
     case notALength(String)
     /// Bits after the prefix of an ``IPNetwork`` are set, so either the address or the number of bits is wrong.
     case hasBitsAfterLength(String)

@@ -12,8 +12,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
         var nonce: DigestNonce?
         /// The token, for Bearer.
         var token: String?
-        /// The first target that the answer is sent for. The answer is remembered for this target, and not for other
-        /// targets on the server to which redirects lead.
+        /// The first target that the answer is sent for. The answer is remembered for this target, but not for other
+        /// targets on the same server that are reached through redirects.
         var home: String?
         /// Whether the challenge was sent to an earlier operation.
         var isRemembered = false
@@ -341,7 +341,7 @@ package struct AuthenticationQuestion: Sendable {
     /// The number of times, within one operation, that the server has refused credentials for the space.
     package let previousFailureCount: Int
     /// Whether the proposed credential must not be sent because the server has refused a credential for this realm,
-    /// with this method or another.
+    /// with any method.
     package let isRefused: Bool
     let server: AuthenticatingServer
     let challenge: HTTPChallenge
@@ -353,11 +353,11 @@ package enum AuthenticationVerdict: Sendable {
     case none
     /// Send the same credential with the new nonce, because the old nonce was stale.
     case sendAgain
-    /// Decide these challenges, starting with the strongest method. Never empty.
+    /// The challenges to answer or reject, starting with the strongest method. The array is never empty.
     case ask([AuthenticationQuestion])
 }
 
-/// Counts how often servers have refused the credentials of an operation.
+/// Counts of the credentials of an operation that servers have refused.
 struct RefusalCounts: Sendable {
     private struct Realm: Hashable {
         let server: AuthenticatingServer
@@ -368,10 +368,10 @@ struct RefusalCounts: Sendable {
 
     private var spaces: [ProtectionSpace: Int] = [:]
     private var realms: Set<Realm> = []
-    /// The number of times a server has responded to a credential with a challenge for another realm.
+    /// The number of times a server has responded to a credential with a challenge for a different realm.
     private var evasions: [AuthenticatingServer: Int] = [:]
 
-    /// The maximum number of realms for one request. A server that uses more realms is inventing them.
+    /// The maximum number of realms for one request. A server that uses more realms is making them up.
     private static let mostEvasions = 2
 
     /// Records that a server has refused the answer for a space.

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Stores credentials by the protection spaces in which they are valid. The counterpart of `URLCredentialStorage`,
+/// A store of credentials and the protection spaces in which they are valid. The counterpart of `URLCredentialStorage`,
 /// which on Linux does not find the credentials stored in it.
 ///
 /// Credentials are looked up from the specific to the general: first those for exactly this space, then those for all
@@ -13,8 +13,8 @@ import FoundationNetworking
 /// The store is kept in memory only. Credentials with the persistence `.permanent` are treated as `.forSession`, and
 /// those with `.none` are not stored. All members can be used on any thread. The description contains no passwords.
 public final class CredentialStore: Sendable {
-    /// A store for explicit sharing. By default each manager has its own store, so that managers do not send each
-    /// other's credentials.
+    /// A store for explicit sharing. By default, each manager has a separate store, so that no manager sends the
+    /// credentials of another.
     public static let shared = CredentialStore()
 
     private struct Contents {
@@ -37,7 +37,8 @@ public final class CredentialStore: Sendable {
         set { contents.withLock { $0.netrc = newValue } }
     }
 
-    /// Returns the first credential to try in a space: the default credential, or else the one that was set last.
+    /// Returns the first credential to try in a space: the default credential or, if none is set, the credential that
+    /// was set last.
     ///
     /// - Parameters:
     ///   - space: the space of the challenge.
@@ -55,8 +56,8 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// Returns all credentials that are valid in a space, by user name. If a user has several, the most specific one is
-    /// returned.
+    /// Returns all credentials that are valid in a space, by user name. If a user has several credentials, the result
+    /// contains the most specific one.
     public func credentials(for space: ProtectionSpace) -> [String: URLCredential] {
         contents.withLock { contents in
             var all: [String: URLCredential] = [:]
@@ -76,7 +77,8 @@ public final class CredentialStore: Sendable {
         insert(credential) { contents, change in change(&contents.spaces[space, default: UserCredentials()]) }
     }
 
-    /// Adds a credential to a space and makes it the first one to try, even if other credentials are added later.
+    /// Adds a credential to a space and makes it the first credential to try, even if other credentials are added
+    /// later.
     public func setDefaultCredential(_ credential: URLCredential, for space: ProtectionSpace) {
         insert(credential, asDefault: true) { contents, change in
             change(&contents.spaces[space, default: UserCredentials()])
@@ -167,8 +169,8 @@ extension CredentialStore: CustomReflectable {
 
 /// The credentials for one space or origin, one per user.
 struct UserCredentials {
-    /// The credentials in the order in which they were set. An array, because few programs have several users for one
-    /// server.
+    /// The credentials in the order in which they were set. An array is sufficient, because few programs have several
+    /// users for one server.
     private var all: [(user: String, credential: URLCredential)] = []
     private var defaultUser: String?
 

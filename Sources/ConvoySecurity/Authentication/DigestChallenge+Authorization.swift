@@ -8,11 +8,11 @@ extension DigestChallenge {
     ///   - method: the method of the request, case-sensitive.
     ///   - uri: the request target as it is sent: path and query; host and port for CONNECT; or the entire URL for
     ///     other requests to a proxy.
-    ///   - body: the body, which may be empty; nil if it cannot be hashed because it is a stream. It is not needed if
-    ///     the server offers `qop=auth`.
+    ///   - body: the body, which may be empty; nil if it cannot be hashed because it is a stream. A server that offers
+    ///     `qop=auth` does not require the body.
     ///   - count: the number of requests with this nonce, including this request.
     ///   - cnonce: the client nonce. It must not be empty or contain quotes or control characters. See ``DigestNonce``.
-    /// - Returns: nil if the server requires a hash of the body and the body is nil, if the user name or another text
+    /// - Returns: nil if the server requires a hash of the body and the body is nil, if the user name or another value
     ///   contains control characters, or if OpenSSL rejects the hash function.
     package func authorization(
         user: String, password: String, method: String, uri: String, body: Data?, count: UInt32, cnonce: String
@@ -80,7 +80,7 @@ extension DigestChallenge {
         return function.hexadecimalDigest(of: "\(key):\(middle):\(contentsHash)")
     }
 
-    /// Returns the text to hash: in normalization form C if the server uses UTF-8 (`charset`, RFC 7616, section 4).
+    /// Returns the string to hash, in normalization form C if the server uses UTF-8 (`charset`, RFC 7616, section 4).
     private func normalized(_ text: String) -> String { isUTF8 ? text.precomposedStringWithCanonicalMapping : text }
 
     /// Returns the parameter that contains the user name: hashed, encoded as in RFC 8187, or quoted.
@@ -97,7 +97,7 @@ extension DigestChallenge {
     private static func percentEncoded(_ text: String) -> String {
         var bytes: [UInt8] = []
         for byte in text.utf8 {
-            // These are all token characters except "*", "'" and "%".
+            // RFC 8187 allows all token characters except "*", "'" and "%".
             if HTTPSyntax.isTokenByte(byte), !"*'%".utf8.contains(byte) {
                 bytes.append(byte)
             } else {
@@ -110,7 +110,7 @@ extension DigestChallenge {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Writes a quoted string (RFC 9110, section 5.6.4).
+    /// Returns a string as a quoted string (RFC 9110, section 5.6.4).
     private static func quoted(_ text: String) -> String {
         var bytes = [UInt8(ascii: "\"")]
         for byte in text.utf8 {
@@ -151,8 +151,8 @@ package final class DigestNonce: Sendable {
     /// algorithm, the client nonce is always the same.
     package func makeCnonce() -> String { challenge.algorithm.keepsKey ? firstCnonce : Self.randomText() }
 
-    /// Returns 128 random bits from the system, as text. With a predictable nonce, a server could compute tables of
-    /// passwords in advance.
+    /// Returns 128 random bits from the system, as hexadecimal digits. With a predictable nonce, a server could compute
+    /// tables of passwords in advance.
     private static func randomText() -> String {
         var generator = SystemRandomNumberGenerator()
         return [generator.next() as UInt64, generator.next()].map { number in
@@ -221,7 +221,7 @@ extension DigestChallenge {
 }
 
 /// An error for a server that accepted a Digest authentication, but whose own proof (`rspauth`, RFC 7616, section 3.5)
-/// shows that it does not know the password. The response comes from another server.
+/// shows that it does not know the password. The response comes from a different server.
 ///
 /// This is the underlying error of a `URLError.badServerResponse`. No part of the body has been delivered.
 public struct ResponseAuthenticationFailure: Error, Sendable, Hashable, SelfDescribingError {

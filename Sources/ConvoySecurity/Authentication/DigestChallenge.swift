@@ -30,7 +30,7 @@ package struct DigestChallenge: Sendable, Hashable {
     package let isStale: Bool
     /// The URI references of the `domain` parameter, at which the answer is also valid; empty for the entire server.
     package let domain: [String]
-    /// The algorithm as spelled by the server. Some servers compare it exactly.
+    /// The algorithm as spelled by the server. Some servers compare the spelling exactly.
     let algorithmName: String?
 
     /// Parses a challenge.

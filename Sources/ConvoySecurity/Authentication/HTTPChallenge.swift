@@ -47,7 +47,7 @@ package struct HTTPChallenge: Sendable, Hashable {
     }
 }
 
-/// Parses the challenges of a field line, element by element (RFC 9110, sections 5.6.1 and 11.3).
+/// A parser for the challenges of a field line, element by element (RFC 9110, sections 5.6.1 and 11.3).
 ///
 /// Commas separate both challenges and the parameters of a challenge. An element starts a challenge if it is a single
 /// word, or a word followed by spaces and anything except "=".
@@ -80,7 +80,7 @@ struct ChallengeParser {
             if scanner.isAtAssignment {
                 add(word)
             } else if hasSpace || scanner.isAtSeparator {
-                // Accept an unquoted list in `qop`, which should be quoted: `qop=auth,auth-int`.
+                // Accept a `qop` list without quotes, although the specification requires them: `qop=auth,auth-int`.
                 if scanner.isAtSeparator, parameters["qop"] != nil, Self.protections.contains(word) { continue }
                 let last = finish()
                 begin(word)
@@ -119,7 +119,8 @@ struct ChallengeParser {
         while let value = scanner.value(of: name), token68 == nil {
             if parameters[name] == nil, parameters.count < HTTPChallenge.parameterLimit { parameters[name] = value }
             guard !scanner.isAtSeparator else { return }
-            // The comma between parameters is missing. Accept another parameter, but not a challenge, which would need one.
+            // The comma between parameters is missing. Accept a further parameter, but not a challenge, which must
+            // follow a comma.
             guard let following = scanner.word() else { break }
             scanner.skipSpaces()
             guard scanner.isAtAssignment else { break }
@@ -135,8 +136,8 @@ struct ChallengeParser {
     }
 }
 
-/// Reads words and parameters of a field value from left to right. Methods return nil if the requested syntax does not
-/// follow.
+/// A scanner that reads words and parameters of a field value from left to right. Its methods return nil if the
+/// requested syntax does not follow.
 struct ParameterScanner {
     private var rest: ArraySlice<UInt8>
 
@@ -149,7 +150,7 @@ struct ParameterScanner {
     var isAtSeparator: Bool { rest.isEmpty || rest.first == UInt8(ascii: ",") }
     var isAtAssignment: Bool { rest.first == UInt8(ascii: "=") }
 
-    /// Skips spaces and tabs. Returns whether there were any.
+    /// Skips spaces and tabs. Returns whether any were skipped.
     @discardableResult
     mutating func skipSpaces() -> Bool {
         let count = rest.count

@@ -9,8 +9,8 @@ import FoundationNetworking
 ///
 /// Words are separated by spaces and line breaks. A word in double quotes can contain spaces, and the escapes `\n`,
 /// `\r`, `\t`, `\"` and `\\`. A `#` at the start of a word begins a comment, so a password that begins with `#` must be
-/// quoted. `account` is skipped, and so is `macdef` including all lines up to an empty one. The descriptions contain no
-/// passwords.
+/// quoted. The parser skips `account` with its value, and `macdef` with all lines up to the next empty line. The
+/// descriptions contain no passwords.
 public struct Netrc: Sendable {
     /// The entry of a host.
     struct Entry: Sendable {
@@ -25,9 +25,9 @@ public struct Netrc: Sendable {
     /// The maximum size of a file, in bytes.
     private static let limit = 1 << 20
 
-    /// Parses the text of a netrc file.
+    /// Parses the contents of a netrc file.
     ///
-    /// - Throws: `NetrcError.unterminatedQuote`, or `.tooLarge` with an empty path if the text is larger than 1 MiB.
+    /// - Throws: `NetrcError.unterminatedQuote`, or `.tooLarge` with an empty path if the string is larger than 1 MiB.
     public init(text: String) throws(NetrcError) {
         guard text.utf8.count <= Self.limit else { throw .tooLarge(file: "") }
         var parser = NetrcParser(text)
@@ -61,8 +61,8 @@ public struct Netrc: Sendable {
     /// - Parameters:
     ///   - host: the name or address, in any case.
     ///   - user: the user whose password is needed; nil for the host's first user.
-    /// - Returns: the first entry of the host with that user or without a user; if the host has no entries, `default`.
-    ///   A missing user name or password becomes an empty string. If both are missing, the result is nil.
+    /// - Returns: the first entry of the host with that user or without a user, or the `default` entry if the host has
+    ///   no entries. A missing user name or password becomes an empty string. If both are missing, the result is nil.
     public func credential(forHost host: String, user: String? = nil) -> URLCredential? {
         let host = ProtectionSpace.normalized(host: host)
         var candidates = entries.filter { $0.host == host }
@@ -117,14 +117,14 @@ public enum NetrcError: Error, Hashable, Sendable, SelfDescribingError {
     case notFound(file: String)
     /// The file cannot be read. The value is the reason.
     case unreadable(file: String, reason: String)
-    /// Other users can read the file and the passwords in it. Make it private with `chmod 600`, or allow this
-    /// explicitly.
+    /// Other users can read the file and the passwords in it. Make the file private with `chmod 600`, or explicitly
+    /// allow others to read it.
     case readableByOthers(file: String)
     /// The file is larger than 1 MiB.
     case tooLarge(file: String)
     /// The file is not valid UTF-8 text.
     case notText(file: String)
-    /// A quoted word is not closed in this line. Lines count from 1.
+    /// A quoted word is not closed on its line. Lines are numbered from 1.
     case unterminatedQuote(line: Int)
 
     public var description: String {
@@ -140,7 +140,7 @@ public enum NetrcError: Error, Hashable, Sendable, SelfDescribingError {
     }
 }
 
-/// Parses a .netrc file according to the rules of curl's `lib/netrc.c`.
+/// A parser for .netrc files that follows the rules of curl's `lib/netrc.c`.
 struct NetrcParser {
     private var rest: ArraySlice<UInt8>
     /// The line of the next byte, starting at 1.
@@ -219,7 +219,7 @@ struct NetrcParser {
         }
     }
 
-    /// Skips a macro: the rest of its line, and all lines up to an empty one.
+    /// Skips a macro: the rest of its line, and all lines up to the next empty line.
     private mutating func skipMacro() {
         repeat { skipLine() } while !rest.isEmpty && rest.first != UInt8(ascii: "\n") && rest.first != UInt8(ascii: "\r")
     }

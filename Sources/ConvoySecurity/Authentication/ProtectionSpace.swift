@@ -61,7 +61,7 @@ public struct ProtectionSpace: Sendable, Hashable {
 
     static func normalized(host: String) -> String {
         let text = HostName.withoutBrackets(host)
-        // An IPv6 address keeps its zone, because another zone denotes another machine.
+        // An IPv6 address keeps its zone, because a different zone denotes a different machine.
         guard HostName.address(host) == nil else { return String(decoding: text.utf8.map(ASCII.lowercased), as: UTF8.self) }
         let name = HostName.spelling(of: String(text))
         // For a single-label name, the trailing dot matters: without it, resolvers try the local domain first.
@@ -70,7 +70,8 @@ public struct ProtectionSpace: Sendable, Hashable {
 }
 
 extension ProtectionSpace: CustomStringConvertible {
-    /// The method, the realm in quotes and the address, with control characters escaped. It contains no secrets.
+    /// The method, the realm in quotes and the address, with control characters escaped. The description contains no
+    /// secrets.
     public var description: String {
         let address = Redaction.text(server.description).debugDescription.dropFirst().dropLast()
         let place = "\(isProxy ? "the proxy " : "")\(address)"
@@ -82,7 +83,7 @@ extension ProtectionSpace: CustomStringConvertible {
 ///
 /// The raw value is the name of the scheme in lower case.
 public enum AuthenticationMethod: String, Sendable, Hashable, CaseIterable {
-    /// The user name and password in clear text (RFC 7617). Use it only over TLS, because the request reveals both.
+    /// The user name and password in clear text (RFC 7617). Use Basic only over TLS, because the request reveals both.
     case basic
     /// A bearer token (RFC 6750).
     case bearer

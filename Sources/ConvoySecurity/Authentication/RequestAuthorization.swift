@@ -15,7 +15,7 @@ package enum RequestAuthorization: Sendable {
 package struct AuthorizationTarget: Sendable {
     package let server: AuthenticatingServer
     package let method: String
-    /// The request target (RFC 9112, section 3.2), as it is sent.
+    /// The request target (RFC 9112, section 3.2), as sent.
     package let uri: String
     /// The body, which may be empty; nil if its bytes are not known before it is sent.
     package let body: Data?
@@ -30,8 +30,8 @@ package struct AuthorizationTarget: Sendable {
     }
 }
 
-/// Authorizes each request of a transfer, including those after redirects. Called on the network thread, which it must
-/// not block.
+/// An object that authorizes each request of a transfer, including requests after redirects. It is called on the
+/// network thread, which it must not block.
 package protocol RequestAuthorizer: AnyObject, Sendable {
     func authorization(for target: AuthorizationTarget) -> RequestAuthorization?
 }
@@ -49,7 +49,7 @@ package struct AuthorizerReference: Sendable, Hashable {
 
 /// The sources of an operation's credentials.
 package struct CredentialSource: Sendable {
-    /// The operation's own credential, and the server it is intended for.
+    /// The operation's own credential, which is intended for `ownServer`.
     package var own: URLCredential?
     package var ownServer: AuthenticatingServer?
     /// The credentials of the configured proxies.
@@ -72,7 +72,7 @@ package struct CredentialSource: Sendable {
 package enum ConnectionAuthentication {
     private static let methods = Atomic<UInt8>(0)
 
-    /// Sets the methods that libcurl supports. The transport calls this before its first request.
+    /// Sets the methods that libcurl supports. The transport calls this method before its first request.
     package static func setSupported(ntlm: Bool, negotiate: Bool) {
         methods.store((ntlm ? 1 : 0) | (negotiate ? 2 : 0), ordering: .relaxed)
     }
@@ -128,8 +128,8 @@ package enum BasicAuthorization {
     }
 }
 
-/// Remembers the challenges of servers, so that later requests can be authorized without waiting for a challenge. It
-/// stores no credentials, which are chosen for each request.
+/// The remembered challenges of servers, with which later requests can be authorized without waiting for a challenge.
+/// Credentials are not stored, because they are chosen for each request.
 package final class AuthorizationMemory: Sendable {
     /// The memory shared by the entire program.
     package static let shared = AuthorizationMemory()
@@ -158,7 +158,7 @@ package final class AuthorizationMemory: Sendable {
 
     package init() {}
 
-    /// Whether the memory is empty. Takes a single atomic read.
+    /// Whether the memory is empty. Reading this property takes a single atomic load.
     package var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
 
     /// Returns whether a server has an entry.
@@ -223,7 +223,7 @@ package final class AuthorizationMemory: Sendable {
         Array(uri.utf8).prefix { $0 != UInt8(ascii: "?") }
     }
 
-    /// Returns the paths specified by a `domain` parameter, excluding those on other servers.
+    /// Returns the paths specified by a `domain` parameter, excluding paths on other servers.
     private static func prefixes(of domain: [String], _ server: AuthenticatingServer) -> [String] {
         // Proxies ignore `domain` (RFC 7616, section 3.3).
         guard !server.isProxy else { return [""] }

@@ -151,11 +151,11 @@ extension Certificate: Codable {
     }
 }
 
-/// Reading certificates from PEM or DER. Reading files blocks.
+/// Functions that read certificates from PEM or DER. Functions that read files block.
 extension Certificate {
-    /// Returns all certificates in PEM text, in order, or the single certificate in DER data. Other content, for
-    /// example keys and comments, is skipped, and so are certificates that OpenSSL's trust settings reject for servers
-    /// ("TRUSTED CERTIFICATE").
+    /// Returns all certificates in PEM, in order, or the single certificate in DER. Other content, for example keys and
+    /// comments, is skipped. Certificates that OpenSSL's trust settings reject for servers ("TRUSTED CERTIFICATE") are
+    /// skipped as well.
     ///
     /// - Throws: `CertificateError.noCertificate` or `.damaged`.
     public static func certificates(in data: Data) throws(CertificateError) -> [Certificate] {
@@ -327,12 +327,12 @@ final class X509Reference: @unchecked Sendable {
 ///     openssl x509 -in server.pem -pubkey -noout | openssl pkey -pubin -outform der |
 ///         openssl dgst -sha256 -binary | base64
 ///
-/// Encoded as its text.
+/// A pin is encoded as a string.
 public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     /// The 32 bytes of the hash.
     public let digest: Data
 
-    /// Creates a pin from its text: "sha256/" followed by Base64. curl's form, with two slashes, is also accepted.
+    /// Creates a pin from a string: "sha256/" followed by Base64. curl's form, with two slashes, is also accepted.
     ///
     /// - Throws: `SecurityTextError`.
     public init(_ text: String) throws(SecurityTextError) {
@@ -361,9 +361,9 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension PublicKeyPin: Codable {
-    /// Decodes the pin from its text.
+    /// Decodes the pin from a string.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` if the text is not a pin.
+    /// - Throws: `DecodingError.dataCorrupted` if the string is not a pin.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -373,7 +373,7 @@ extension PublicKeyPin: Codable {
         }
     }
 
-    /// Encodes the pin as its text.
+    /// Encodes the pin as a string.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

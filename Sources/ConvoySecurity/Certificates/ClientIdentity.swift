@@ -9,8 +9,8 @@ import Foundation
 /// and the passphrase closure is called once, on a thread that may block. If that fails, the operation fails with
 /// `URLError.secureConnectionFailed` and a ``CertificateError``, and the next operation retries.
 public final class ClientIdentity: Sendable, Hashable {
-    /// Supplies the passphrase of an encrypted key. It is called on a dedicated thread and may block, for example to
-    /// prompt the user.
+    /// A closure that supplies the passphrase of an encrypted key. It is called on a dedicated thread and may block,
+    /// for example to prompt the user.
     public typealias Passphrase = @Sendable () throws -> String
 
     /// The source of a certificate or a key.
@@ -185,8 +185,8 @@ extension ClientIdentity {
                 PEM_read_bio_PrivateKey(
                     input, nil,
                     { buffer, size, _, context in
-                        // OpenSSL calls this for an empty passphrase, too. Without a callback, it would prompt on the
-                        // terminal.
+                        // OpenSSL calls the callback for an empty passphrase as well. Without a callback, OpenSSL would
+                        // prompt on the terminal.
                         guard let buffer, let context else { return -1 }
                         let text = context.assumingMemoryBound(to: CChar.self)
                         let count = strlen(text)
@@ -224,7 +224,8 @@ extension ClientIdentity {
         var certificate: OpaquePointer?
         var others: OpaquePointer?
         guard PKCS12_parse(parsed, secret ?? "", &key, &certificate, &others) == 1 else {
-            // If the passphrase is correct, the file may use a cipher that OpenSSL 3 has dropped, for example RC2.
+            // If the passphrase is correct, the failure has a different cause, for example a cipher that OpenSSL 3 has
+            // dropped, like RC2.
             let isRight = isOpen || PKCS12_verify_mac(parsed, secret ?? "", -1) == 1
             throw isRight ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
         }

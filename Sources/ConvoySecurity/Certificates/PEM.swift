@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Parses PEM, the textual encoding of keys and certificates (RFC 7468).
+/// A parser for PEM, the textual encoding of keys and certificates (RFC 7468).
 enum PEM {
     /// The content between a BEGIN and an END line.
     struct Block {
@@ -30,7 +30,7 @@ enum PEM {
     /// The first byte of every DER structure that files contain.
     static let sequenceTag: UInt8 = 0x30
 
-    /// Returns the blocks in a string. A block without an END line is damaged and has empty text.
+    /// Returns the blocks in PEM data. A block without an END line is damaged and has empty text.
     static func blocks(in data: Data) -> [Block] {
         guard data.range(of: Data("-----BEGIN ".utf8)) != nil else { return [] }
         let text = String(decoding: data, as: UTF8.self)
@@ -49,7 +49,7 @@ enum PEM {
     }
 }
 
-/// Reads small files, including pipes, and the names in folders.
+/// Functions that read small files, including pipes, and the names of files in folders.
 enum FileReading {
     /// The maximum size of a certificate or key file, in bytes.
     private static let limit = 64 << 20

@@ -44,14 +44,14 @@ struct HSTSFile: Sendable {
         return try read(bytes)
     }
 
-    /// Returns the records and the format of a file with these bytes.
+    /// Returns the records and the format of a file with the given contents.
     func read(_ bytes: [UInt8]) throws(HSTSStoreError) -> (records: HSTSRecords, format: Format) {
         if let records = Self.curlRecords(in: bytes) { return (records, .curl) }
         return (try records(in: bytes), .own)
     }
 
-    /// Returns the records of a file in curl's format, in which each line contains a host, with a leading dot if
-    /// subdomains are included, and its expiry, or nil for other files.
+    /// Returns the records of a file in curl's format, or nil for other files. Each line of the format contains a host,
+    /// with a leading dot if subdomains are included, and its expiry.
     private static func curlRecords(in bytes: [UInt8]) -> HSTSRecords? {
         guard !bytes.isEmpty, !bytes.starts(with: title.utf8) else { return nil }
         var records = HSTSRecords()
@@ -151,7 +151,7 @@ struct HSTSFile: Sendable {
         return all
     }
 
-    /// Returns the contents of a file with these records.
+    /// Returns the contents of a file with the given records.
     static func bytes(of all: HSTSRecords, as format: Format) -> [UInt8] {
         var lines = [format == .own ? title : "# Your HSTS cache. https://curl.se/docs/hsts.html"]
         for (host, record) in all.records.sorted(by: { $0.key < $1.key }) {

@@ -1,11 +1,11 @@
 import ConvoySupport
 import Foundation
 
-/// Stores which hosts require TLS, and for how long (HTTP Strict Transport Security, RFC 6797).
+/// A store of the hosts that require TLS, and for how long (HTTP Strict Transport Security, RFC 6797).
 ///
 /// Connections of a `ConnectionConfiguration` with a store record the `Strict-Transport-Security` field of responses
-/// over TLS, and send requests to such hosts over https even if the URL specifies http. A store can be shared by any
-/// number of configurations, and its methods can be called from any thread.
+/// over TLS. They send requests to recorded hosts over https, even if the URL specifies http. A store can be shared by
+/// any number of configurations, and its methods can be called from any thread.
 ///
 /// If the store has a file, changes are written after 0.1 seconds, on a dedicated queue. Several processes can share
 /// the file: each write merges the store's records with those in the file.
@@ -69,8 +69,8 @@ public final class HSTSStore: Sendable {
 
     /// Records the policy that a host has sent.
     ///
-    /// Call this only for a response over TLS with a validated certificate. Connections of a configuration with this
-    /// store do so automatically.
+    /// Call this method only for a response over TLS with a validated certificate. Connections of a configuration with
+    /// this store do so automatically.
     ///
     /// - Parameters:
     ///   - value: the value of the first `Strict-Transport-Security` field of the response. `max-age=0` withdraws the

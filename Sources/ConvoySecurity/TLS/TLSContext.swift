@@ -7,17 +7,17 @@ import Synchronization
 /// prevents libcurl from sharing their connections with others.
 package final class TLSContext: Sendable {
     package let settings: TLSSettings
-    /// The path of a folder that cannot exist, unique to this context. libcurl compares it when looking for a
-    /// connection to reuse, and never finds a certificate in it.
+    /// The path of a folder that cannot exist, unique to this context. libcurl compares the path when it looks for a
+    /// connection to reuse, and never finds a certificate in the folder.
     package let connectionKey: String
 
-    /// The loaded files.
+    /// The authorities, client certificate and revocation lists, as loaded from files.
     struct Material: Sendable {
         let stores: [CertificateAuthorities: TrustStore]
         let identity: LoadedIdentity?
         /// The digest of the client certificate.
         let certificateDigest: String?
-        /// The revocation lists, by their files.
+        /// The revocation lists, keyed by the files they were read from.
         var lists: [[URL]: RevocationLists] = [:]
 
         /// The interval after which revocation lists are read again, because the files may have been replaced: one
@@ -93,8 +93,8 @@ package final class TLSContext: Sendable {
         settings.identity.map { material?.certificateDigest ?? "\(ObjectIdentifier($0))" }
     }
 
-    /// Loads the authorities, the client certificate and the revocation lists, unless they are loaded, and calls back
-    /// on any thread. Revocation lists are reloaded if they may have changed.
+    /// Loads the authorities, the client certificate and the revocation lists, unless they are already loaded, and
+    /// calls back on any thread. Revocation lists are reloaded if they may have changed.
     ///
     /// - Parameters:
     ///   - perform: runs a closure on a thread that may block.

@@ -76,7 +76,7 @@ package final class TLSHandshake: @unchecked Sendable {
         return true
     }
 
-    /// Returns OpenSSL's text for an alert.
+    /// Returns OpenSSL's description of an alert.
     package static func text(ofAlert number: UInt8) -> String {
         SSL_alert_desc_string_long(Int32(number)).map { String(cString: $0) } ?? "alert \(number)"
     }
@@ -95,7 +95,7 @@ package final class TLSHandshake: @unchecked Sendable {
             }
             return true
         }
-        // OpenSSL calls this only if the server requests a certificate.
+        // OpenSSL calls the callback only if the server requests a certificate.
         SSL_CTX_set_cert_cb(
             sslContext,
             { connection, _ in
@@ -156,7 +156,7 @@ package final class TLSHandshake: @unchecked Sendable {
         return host.map { policy.policy(forHost: $0) } ?? policy
     }
 
-    /// Evaluates the server's certificates. OpenSSL calls this when the server has presented them.
+    /// Evaluates the server's certificates. OpenSSL calls this method when the server has presented them.
     private func evaluate(_ presented: OpaquePointer) -> Bool {
         let trust = ServerTrust(chain: X509_STORE_CTX_get0_untrusted(presented))
         let decision = decide(trust, presented)
@@ -201,7 +201,7 @@ package final class TLSHandshake: @unchecked Sendable {
         return String(cString: name)
     }
 
-    /// Evaluates the stapled response. OpenSSL calls this after `evaluate(_:)`, if a response may be required.
+    /// Evaluates the stapled response. OpenSSL calls this method after `evaluate(_:)`, if a response may be required.
     private func evaluateStatus(of connection: OpaquePointer) -> Bool {
         guard policy(for: isWithProxy ? Self.serverName(connection) : host).requiresStapledStatus else { return true }
         guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
@@ -233,7 +233,7 @@ extension ServerTrustFailure {
     }
 }
 
-/// Applies versions and cipher suites to an `SSL_CTX`.
+/// The TLS versions and cipher suites of an `SSL_CTX`.
 enum TLSParameters {
     /// Throws if OpenSSL rejects the settings.
     static func check(_ settings: TLSSettings) throws(TLSConfigurationError) {
@@ -252,7 +252,8 @@ enum TLSParameters {
         }
     }
 
-    /// Throws if OpenSSL rejects a certificate and its key. During the handshake, OpenSSL's reason would be lost.
+    /// Throws if OpenSSL rejects a certificate and its key. A failure during the handshake would not include OpenSSL's
+    /// reason.
     static func check(_ identity: LoadedIdentity) throws(TLSConfigurationError) {
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw .refused(lastError) }
         defer { SSL_CTX_free(context) }
@@ -286,7 +287,7 @@ enum TLSParameters {
         return true
     }
 
-    /// OpenSSL's text for the last error on this thread.
+    /// OpenSSL's message for the last error on this thread.
     static var lastError: String {
         defer { ERR_clear_error() }
         guard let text = ERR_reason_error_string(ERR_get_error()) else { return "no reason given" }
@@ -294,7 +295,8 @@ enum TLSParameters {
     }
 }
 
-/// An error that prevents TLS settings from being used. The underlying error of a `URLError.secureConnectionFailed`.
+/// An error that prevents TLS settings from being used. It is the underlying error of a
+/// `URLError.secureConnectionFailed`.
 public enum TLSConfigurationError: Error, Hashable, Sendable, SelfDescribingError {
     /// OpenSSL does not support the cipher suite, or forbids it.
     case unknownCipherSuite(String)
@@ -306,7 +308,7 @@ public enum TLSConfigurationError: Error, Hashable, Sendable, SelfDescribingErro
     case revocationLists(CertificateError)
     /// The client certificate or its key cannot be read.
     case identity(CertificateError)
-    /// OpenSSL rejects a setting or runs out of memory. The text is OpenSSL's error message.
+    /// OpenSSL rejects a setting or runs out of memory. The value is OpenSSL's error message.
     case refused(String)
 
     public var description: String {

@@ -81,7 +81,7 @@ package struct TLSConfiguration: Sendable, Hashable {
             }
         }
 
-        /// The context, which is read without a lock because every request needs it.
+        /// The context. Reading it takes no lock, because every request needs the context.
         var context: TLSContext {
             if let context = UnsafeRawPointer(bitPattern: published.load(ordering: .acquiring)) {
                 return Unmanaged<TLSContext>.fromOpaque(context).takeUnretainedValue()
@@ -124,7 +124,7 @@ package struct TLSConfiguration: Sendable, Hashable {
         return storage.policyDigest(forHost: storage.settings.policy.hostPolicies.isEmpty ? "" : host())
     }
 
-    /// Whether any policy has pins, so that a server can be trusted only over TLS.
+    /// Whether any policy has pins. If so, a server can be trusted only over TLS.
     package var isPinning: Bool { storage.isPinning }
 
     /// The context shared by connections with equal settings.

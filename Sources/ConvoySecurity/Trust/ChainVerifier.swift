@@ -2,7 +2,8 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// Builds the chain from a certificate to one in a store, and verifies it with OpenSSL (RFC 5280, section 6; RFC 9525).
+/// A verifier that builds the chain from a certificate to one in a store, and checks it with OpenSSL (RFC 5280, section
+/// 6; RFC 9525).
 struct ChainVerifier {
     /// An error that OpenSSL reports for a chain.
     struct Problem: Equatable {
@@ -48,7 +49,7 @@ struct ChainVerifier {
         return time_t(exactly: min(max(seconds, -62_135_596_800), 253_402_300_799)) ?? 0
     }
 
-    /// Verifies the first certificate. The others may be used to build its chain.
+    /// Verifies the first certificate. The other certificates may be used to build its chain.
     func verify(_ certificates: [Certificate]) -> Result {
         guard let leaf = certificates.first, let others = convoy_x509_stack_new() else { return .impossible }
         defer { convoy_x509_stack_free(others) }
@@ -78,7 +79,8 @@ struct ChainVerifier {
             X509_STORE_CTX_set_verify_cb(context) { isGood, context in
                 guard isGood == 0, let context, let log = X509_STORE_CTX_get_ex_data(context, 0) else { return isGood }
                 Unmanaged<ProblemLog>.fromOpaque(log).takeUnretainedValue().add(context)
-                // Otherwise OpenSSL would report a key that is too short twice, instead of a missing root.
+                // Clear the error. Otherwise OpenSSL would report a key that is too short twice, instead of a missing
+                // root.
                 X509_STORE_CTX_set_error(context, X509_V_OK)
                 // Return 1 to continue, so that all errors are found.
                 return 1
@@ -96,7 +98,7 @@ struct ChainVerifier {
             var problems = log.problems
             // A trust anchor or a self-signed certificate has no issuer whose list could be required. If a chain is
             // incomplete because the server did not send the issuers, the list is still required. Otherwise a server
-            // could evade it by omitting them.
+            // could evade the revocation check by omitting the issuers.
             if let last = chain.last?.reference.pointer,
                 !problems.contains(where: { $0.reason == .unknownRoot }) || X509_check_issued(last, last) == X509_V_OK
             {
@@ -183,7 +185,7 @@ extension ChainVerifier.Problem {
         }
     }
 
-    /// OpenSSL's error text.
+    /// OpenSSL's message for the error.
     var text: String { String(cString: X509_verify_cert_error_string(Int(code))) }
 
     /// Whether a policy that allows invalid certificates tolerates the error if a pinned key has certified the server's
@@ -219,7 +221,7 @@ extension ChainVerifier.Result {
         ).failure(host: nil)
     }
 
-    /// Returns the failure, with all errors in its text, or nil if the chain is valid.
+    /// Returns the failure, with all errors in its description, or nil if the chain is valid.
     func failure(host: String?) -> ServerTrustFailure? {
         let reasons = Self.order.filter { reason in problems.contains { $0.reason == reason } }
         guard let reason = reasons.first, let problem = problems.first(where: { $0.reason == reason }) else { return nil }
@@ -274,7 +276,7 @@ extension Certificate {
     }
 }
 
-/// Checks a host against the name constraints of an authority (RFC 5280, section 4.2.1.10).
+/// The check of a host against the name constraints of an authority (RFC 5280, section 4.2.1.10).
 enum NameConstraints {
     /// Returns OpenSSL's code for the name constraint of an authority that a host violates, or `X509_V_OK`.
     ///

@@ -2,9 +2,9 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// The names of certificates (RFC 9525).
+/// Functions that compare a host name with the names in certificates (RFC 9525).
 extension HostName {
-    /// Flags for OpenSSL: a wildcard matches an entire label, the common name is ignored (RFC 9525, sections 6.3, 6.4).
+    /// OpenSSL flags: a wildcard matches an entire label, the common name is ignored (RFC 9525, sections 6.3 and 6.4).
     private static var checks: UInt32 {
         UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
     }

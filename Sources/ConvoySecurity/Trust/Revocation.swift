@@ -84,7 +84,7 @@ package final class RevocationLists: @unchecked Sendable {
     }
 }
 
-/// Checks a stapled OCSP response (RFC 6066, section 8; RFC 6960).
+/// A stapled OCSP response (RFC 6066, section 8; RFC 6960).
 enum StapledStatus {
     /// The maximum clock difference between the responder and this machine, in seconds.
     private static let clockSkew = 300

@@ -90,7 +90,8 @@ extension SecurityPolicy {
     private func matchCertificates(
         _ trust: ServerTrust, _ result: ChainVerifier.Result, _ verifier: ChainVerifier, _ domain: String?
     ) -> TrustDecision {
-        // If the server's own certificate is pinned, it needs no issuer. Leave out the others, which OpenSSL would check.
+        // If the server's own certificate is pinned, it needs no issuer. Omit the other certificates, which OpenSSL
+        // would check.
         let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
         guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
             return TrustDecision(

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Decides which servers are trusted. The counterpart of `AFSecurityPolicy`, with the same three modes, flags and order
-/// of evaluation.
+/// A policy that decides which servers are trusted. The counterpart of `AFSecurityPolicy`, with the same three modes,
+/// flags and order of evaluation.
 ///
 /// A security policy is a value: copies are independent. A connection made under one policy is never used under
 /// another.
@@ -18,8 +18,8 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         case none = 0
         /// Keys are pinned. The chain must be valid and must contain one of the pinned keys.
         case publicKey = 1
-        /// Certificates are pinned. The chain must be valid, and a valid chain must also end at one of the pinned
-        /// certificates, as its only authority.
+        /// Certificates are pinned. The chain must be valid, and must also be valid with the pinned certificates as the
+        /// only authorities.
         case certificate = 2
     }
 
@@ -35,12 +35,12 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Pinned keys, in addition to those of the pinned certificates. Used in the mode `publicKey`.
     public var publicKeyPins: Set<PublicKeyPin> = []
 
-    /// Keys that are pinned in case the server's key has to be replaced. They are equivalent to the other pins, but
-    /// ``TrustDecision/usesBackupPin`` reports if one was needed.
+    /// The keys that are pinned in case the server's key has to be replaced. They are equivalent to the other pins, but
+    /// ``TrustDecision/usesBackupPin`` reports whether one of them was needed.
     public var backupPins: Set<PublicKeyPin> = []
 
     /// The time at which the pins expire, so that a program without updates is not locked out forever; nil for never.
-    /// After that, the server needs a valid chain and a matching name, even if `allowInvalidCertificates` is true.
+    /// After that time, the server needs a valid chain and a matching name, even if `allowInvalidCertificates` is true.
     public var pinsExpire: Date?
 
     /// Whether servers with invalid certificates are trusted, for example self-signed, expired, or issued by an unknown
@@ -64,9 +64,10 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     public var requiresStapledStatus = false
 
     /// Files that contain certificate revocation lists (RFC 5280, section 5), in PEM, possibly several per file, or in
-    /// DER. Empty by default. If there are any, every certificate in a chain except the authority at its end requires a
-    /// valid list from its issuer that does not revoke it, as with curl's `--crlfile`. If a list is missing, expired or
-    /// signed by another issuer, the server is refused (``ServerTrustFailure/Reason/noValidRevocationList``).
+    /// DER. Empty by default. If any files are specified, every certificate in a chain except the authority at its end
+    /// requires a valid list from its issuer that does not revoke it, as with curl's `--crlfile`. If a list is missing,
+    /// expired or signed by another issuer, the server is refused
+    /// (``ServerTrustFailure/Reason/noValidRevocationList``).
     ///
     /// The lists are loaded when the first connection needs them, and reloaded when the first list expires or after an
     /// hour. Delta CRLs are not supported and cause an error when the file is loaded.
@@ -83,7 +84,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Files are read when the first connection needs them, and cached for as long as the policy is in use.
     public var certificateAuthorities = CertificateAuthorities.system
 
-    /// Policies for specific hosts, used instead of this policy.
+    /// The policies for specific hosts, used instead of this policy.
     public private(set) var hostPolicies: [HostPattern: SecurityPolicy] = [:]
 
     /// Creates a policy with the given pins. Without arguments, it is equal to ``default``.
@@ -146,7 +147,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Returns whether the policy for a host has pins; if the host is nil, whether this policy has pins.
     package func isPinning(host: String?) -> Bool { (host.map(policy(forHost:)) ?? self).isPinning }
 
-    /// Whether anything is pinned, so that a server can be trusted only over TLS.
+    /// Whether anything is pinned. If so, a server can be trusted only over TLS.
     public var isPinning: Bool { effectivePinningMode != .none }
 
     /// The effective mode: pins also apply in the mode `none`.

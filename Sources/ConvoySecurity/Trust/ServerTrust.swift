@@ -24,8 +24,8 @@ public struct TrustDecision: Sendable, Hashable {
     /// The chain from the server's certificate to the authority, as far as it could be built. For a trusted server it
     /// is verified, unless the policy has no pins and allows invalid certificates.
     public let chain: [Certificate]
-    /// Whether the server is trusted only because of a backup pin. If true, its key has changed, and a new backup pin
-    /// is needed.
+    /// Whether the server is trusted only because of a backup pin. If true, the server's key has changed, and a new
+    /// backup pin is needed.
     public let usesBackupPin: Bool
 
     init(failure: ServerTrustFailure? = nil, chain: [Certificate] = [], usesBackupPin: Bool = false) {
@@ -79,8 +79,8 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError
         case revoked
         /// A stapled OCSP response is required, but it is missing or invalid.
         case noValidStatus
-        /// There are revocation lists, but a certificate in the chain has no valid one: its issuer's list is missing,
-        /// has expired, is not yet valid, does not cover such certificates, or has an invalid signature.
+        /// Revocation lists are configured, but a certificate in the chain has no valid list: its issuer's list is
+        /// missing, has expired, is not yet valid, does not cover such certificates, or has an invalid signature.
         case noValidRevocationList
         /// The authorities, pins or revocation lists of the policy cannot be loaded.
         case unusablePolicy

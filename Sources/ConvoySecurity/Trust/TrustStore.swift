@@ -22,7 +22,7 @@ final class TrustStore: @unchecked Sendable {
         certificates.allSatisfy { X509_STORE_add_cert(pointer, $0.reference.pointer) == 1 }
     }
 
-    /// Returns the store for these authorities, which is shared by all users of the same authorities. Blocks while
+    /// Returns the store for the given authorities, which is shared by all users of equal authorities. Blocks while
     /// reading files.
     static func store(of authorities: CertificateAuthorities) throws(CertificateError) -> TrustStore {
         if let store = known.withLock({ $0[authorities]?.store }) { return store }
@@ -103,8 +103,8 @@ public enum CertificateAuthorities: Sendable, Hashable, Codable {
     case file(URL)
     /// Only the certificates in a folder's files with the extension `.cer`, `.crt`, `.der` or `.pem`.
     case directory(URL)
-    /// Only these certificates.
+    /// Only the given certificates.
     case certificates([Certificate])
-    /// The system's certificates, and these certificates.
+    /// The system's certificates and the given certificates.
     case systemAnd([Certificate])
 }
