@@ -2,13 +2,14 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Reads HTTP Archives (HAR 1.2), as browsers save them.
+/// A reader for HTTP Archives (HAR 1.2), as browsers save them.
 public enum ArchiveReader {
     /// Returns the requests of an archive, each of which runs after the previous one, or nil if the data is not an
     /// archive. The notes of a request list what a manifest cannot express, and the omitted entries before the request.
     ///
-    /// The run itself sets the fields of a single connection, `Accept-Encoding`, and the cookies that earlier responses
-    /// in the archive have set. A redirect is the expected response, and its target is the next request.
+    /// The fields of a single connection, `Accept-Encoding`, and the cookies that earlier responses in the archive have
+    /// set are omitted, because the run sets them itself. A redirect is the expected response, and its target is the
+    /// next request.
     public static func drafts(_ data: Data) -> [(name: String, draft: RequestDraft)]? {
         guard let archive = try? JSON(parsing: data), case .array(let entries)? = archive[["log", "entries"]] else {
             return nil
@@ -38,13 +39,13 @@ public enum ArchiveReader {
     }
 }
 
-/// Reads an entry of an archive.
+/// A reader for one entry of an archive.
 private struct EntryReader {
     let entry: JSON
     /// The names of the cookies that earlier responses have set, by host.
     let cookies: [String: Set<String>]
 
-    /// Fields that the engine sets itself, or that apply to a single connection.
+    /// The fields that the engine sets itself, or that apply to a single connection.
     private static let ownFields: Set<String> = [
         "host", "content-length", "connection", "accept-encoding", "keep-alive", "transfer-encoding", "te", "upgrade",
         "proxy-connection", "http2-settings",

@@ -1,11 +1,11 @@
-/// Reads commands in the syntax of the Windows command prompt, as browsers copy them with "Copy as cURL (cmd)".
+/// A reader for commands in the syntax of the Windows command prompt, as browsers copy them with "Copy as cURL (cmd)".
 enum CommandPrompt {
     /// Returns whether a string has the escapes of the command prompt: a caret before a quote or at the end of a line.
     static func isUsed(in text: String) -> Bool {
         text.contains("^\"") || text.contains(" ^\n") || text.contains(" ^\r\n")
     }
 
-    /// Returns the words of a command. Carets are removed; then quotes are read as in the C library of Windows.
+    /// Returns the words of a command. Carets are removed. Quotes are then interpreted as in the C library of Windows.
     static func words(_ text: String) throws(CurlCommandLine.Problem) -> [String] {
         var plain = "", rest = Array(text.replacing("\r\n", with: "\n"))[...]
         while let next = rest.popFirst() {
@@ -17,7 +17,7 @@ enum CommandPrompt {
             if escaped != "\n" {
                 plain.append(escaped)
             } else if rest.first == "\n" {
-                // A line break after an escaped line break is text.
+                // A line break after an escaped line break is literal.
                 plain.append(rest.removeFirst())
             }
         }

@@ -1,6 +1,6 @@
 import ConvoySerialization
 
-/// Reads command lines of curl, as people write them and browsers copy them.
+/// A reader for curl command lines, as people write them and browsers copy them.
 public enum CurlCommandLine {
     /// The reason a command line cannot be converted to a manifest.
     public struct Problem: Error, Equatable, CustomStringConvertible {
@@ -9,9 +9,10 @@ public enum CurlCommandLine {
     }
 
     /// Returns the requests of all curl commands in a string, with names for a manifest. The notes of a request list
-    /// what a manifest cannot express.
+    /// the options that a manifest cannot express.
     ///
-    /// A command with several URLs, a URL pattern or `--next` becomes several requests, each after the previous one.
+    /// A command with several URLs, a URL pattern or `--next` becomes several requests, each of which runs after the
+    /// previous one.
     ///
     /// - Parameter text: one or more commands of a POSIX shell, or one command of the Windows command prompt.
     /// - Throws: ``Problem`` for unclosed quotes, command substitutions, unknown options, a missing URL, a GET with a
@@ -47,7 +48,7 @@ public enum CurlCommandLine {
         return named
     }
 
-    /// Removes outputs that a later request would overwrite. In a manifest, each request must have a different output.
+    /// Removes outputs that a later request would overwrite. In a manifest, all outputs must be different.
     private static func removeOverwrittenOutputs(of drafts: inout [RequestDraft]) {
         var taken: Set<String> = []
         for index in drafts.indices.reversed() {
@@ -93,7 +94,7 @@ public enum CurlCommandLine {
             found.append(.curl(command))
         }
         let hasCurl = found.contains { if case .curl = $0 { true } else { false } }
-        // Without the word `curl`, the text consists of the arguments only.
+        // Without the word `curl`, the string consists of the arguments only.
         if !hasCurl, !found.isEmpty, let command = simple.first { found[0] = .curl(command) }
         return found
     }

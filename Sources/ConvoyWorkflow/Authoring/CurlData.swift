@@ -6,7 +6,7 @@ struct CurlData {
     /// The file that supplies the entire body.
     private(set) var file: String?
 
-    /// Adds text as curl does, separated by an ampersand, or by nothing for `--json`.
+    /// Adds data as curl does, separated by an ampersand, or without a separator for `--json`.
     mutating func add(_ more: String, separator: String = "&") {
         text += (isGiven ? separator : "") + more
         isGiven = true

@@ -1,8 +1,8 @@
 import ConvoySerialization
 
-/// Reads the parts of `curl -F`: `name=text;type=…`, `name=@file;filename=…`, `name=<file`.
+/// A reader for the parts of `curl -F`: `name=text;type=…`, `name=@file;filename=…`, `name=<file`.
 enum CurlFormPart {
-    /// Returns the part, and notes about what a manifest cannot express.
+    /// Returns the part, and notes about attributes that a manifest cannot express.
     static func part(_ text: String) throws(CurlCommandLine.Problem) -> (part: RequestDraft.Part?, notes: [String]) {
         guard let equals = text.firstIndex(of: "=") else {
             throw CurlCommandLine.Problem(description: "A part without an equals sign: \"\(text.prefix(40))\".")

@@ -1,4 +1,4 @@
-/// Expands the patterns of a URL as curl does: `{a,b}`, `[1-10]`, `[001-100:2]` and `[a-z]`.
+/// Functions that expand the patterns of a URL as curl does: `{a,b}`, `[1-10]`, `[001-100:2]` and `[a-z]`.
 enum CurlGlob {
     /// Returns the URLs that a pattern represents, each with the values for `#1`, `#2` and so on in `-o`.
     ///
@@ -35,7 +35,7 @@ enum CurlGlob {
         while let next = inner.popFirst() {
             switch next {
             case "}":
-                // Empty braces are text.
+                // Empty braces are literal.
                 if values == [""] { return nil }
                 rest = inner
                 return values

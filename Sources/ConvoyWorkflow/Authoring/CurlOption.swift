@@ -13,7 +13,8 @@ enum CurlOption {
         "Y": "speed-limit", "z": "time-cond", "Z": "parallel", "#": "progress-bar", ":": "next",
     ]
 
-    /// Ignored flags: they concern curl's output or the reuse of connections, or a manifest behaves this way anyway.
+    /// The flags to ignore, which concern curl's output or the reuse of connections, or request behaviour that a
+    /// manifest has anyway.
     static let ignoredFlags: Set<String> = [
         "silent", "show-error", "verbose", "include", "progress-bar", "no-progress-meter", "no-buffer",
         "styled-output", "no-styled-output", "fail", "fail-with-body", "fail-early", "location", "compressed", "http2",
@@ -21,7 +22,8 @@ enum CurlOption {
         "parallel", "no-location", "false-start", "show-headers",
     ]
 
-    /// Flags that a manifest cannot express, and that change neither what is sent nor its receiver. Each gets a note.
+    /// The flags that a manifest cannot express, and that change neither what is sent nor its receiver. Each flag gets
+    /// a note.
     static let notedFlags: Set<String> = [
         "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "netrc", "netrc-optional",
         "location-trusted", "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",
@@ -57,14 +59,14 @@ enum CurlOption {
         "output", "output-dir", "url-query", "aws-sigv4",
     ]
 
-    /// The ``notedValues`` whose values are never secrets. Notes include them, so that the option can be found.
+    /// The ``notedValues`` whose values are never secrets. Notes include these values, so that the option can be found.
     static let shownValues = notedValues.subtracting(["proxy-user", "proxy-header", "pass", "preproxy", "variable"])
 
     static func isFlag(_ name: String) -> Bool {
         flags.contains(name) || ignoredFlags.contains(name) || notedFlags.contains(name)
     }
 
-    /// Returns the name that an abbreviation stands for in curl, or the text itself if it is a name or ambiguous.
+    /// Returns the name that an abbreviation stands for in curl, or the argument itself if it is a name or ambiguous.
     static func completed(_ text: String) -> String {
         guard !all.contains(text), text.count > 1 else { return text }
         let found = all.filter { $0.hasPrefix(text) }

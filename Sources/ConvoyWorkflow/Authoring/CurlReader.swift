@@ -2,13 +2,13 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Reads the options of one curl command.
+/// A reader for the options of one curl command.
 struct CurlReader {
     private typealias Problem = CurlCommandLine.Problem
 
     var method: String?
     var urls: [String] = []
-    /// The fields of `-H`; a nil value removes the field that curl would send itself.
+    /// The fields of `-H`. A nil value removes the field that curl would send by default.
     var headers: [(name: String, value: String?)] = []
     var cookies: [String] = []
     /// The fields that other options set. A field of `-H` takes precedence.
@@ -50,7 +50,7 @@ struct CurlReader {
         try take(name, shown: "--\(name)", given: given, &rest)
     }
 
-    /// Reads options of one letter, which may be combined: `-sSLkXPUT`.
+    /// Reads single-letter options, which may be combined: `-sSLkXPUT`.
     private mutating func take(
         short letters: Substring, _ rest: inout ArraySlice<String>
     ) throws(CurlCommandLine.Problem) {
@@ -219,7 +219,7 @@ struct CurlReader {
         if isText { notes.append("\(shown): curl removes the line breaks of the file, and convoy does not") }
     }
 
-    /// Returns the file that a name of `-T` refers to, or nil for unknown standard input.
+    /// Returns the file that a name in `-T` refers to, or nil for standard input of unknown content.
     func uploadedFile(_ name: String) -> String? { ["-", "."].contains(name) ? input.inputFile : name }
 
     // MARK: How it is sent

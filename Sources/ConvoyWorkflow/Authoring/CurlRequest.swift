@@ -23,7 +23,7 @@ extension CurlReader {
     ) throws(CurlCommandLine.Problem) -> RequestDraft {
         let upload = index < uploads.count ? uploads[index] : nil
         var url = String(address.prefix { $0 != "#" })
-        // Treat the login of a URL like that of `-u`: curl also sends it immediately.
+        // Treat the login of a URL like that of `-u`, because curl also sends it immediately.
         let hasNUL = url.contains("%00")
         var login = (hasNUL ? nil : URLUserInfo.parts(of: url)).map { parts in
             (String(decoding: parts.user, as: UTF8.self), parts.password.map { String(decoding: $0, as: UTF8.self) })
@@ -92,7 +92,7 @@ extension CurlReader {
                 draft.headers.append((name, value))
                 continue
             }
-            // A manifest contains each field once, which is equivalent for a list (RFC 9110, section 5.3).
+            // A manifest contains each field only once, which is equivalent for a list (RFC 9110, section 5.3).
             draft.headers[index].value += (key == "cookie" ? "; " : ", ") + value
             if ["authorization", "content-type", "host", "referer", "user-agent"].contains(key) {
                 draft.notes.append("-H \(name): given several times, and sent as one field")

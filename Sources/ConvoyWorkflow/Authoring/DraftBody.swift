@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 
 extension RequestDraft {
-    /// Sets the body and its media type. The text is set as `json:` or `form:` if these send the same values.
+    /// Sets the body and its media type. The body is set as `json:` or `form:` if these keys send the same values.
     ///
     /// - Parameter type: the value of `Content-Type`; nil to send none.
     mutating func setBody(_ text: String, type: String?) {
@@ -24,7 +24,8 @@ extension RequestDraft {
         if type != usual { headers.append(("Content-Type", type)) }
     }
 
-    /// Returns the value of a JSON text, or nil if a manifest cannot represent it, or if the text contains references.
+    /// Returns the JSON value in a string, or nil if a manifest cannot represent it, or if the string contains
+    /// references.
     private static func json(_ text: String) -> JSON? {
         guard !text.contains("\0"), !text.contains("\\u0000") else { return nil }
         return try? JSON(parsing: Data(text.utf8), maximumDepth: 100, rejectsDuplicateKeys: true)

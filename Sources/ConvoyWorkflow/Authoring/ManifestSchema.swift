@@ -3,7 +3,7 @@ import Foundation
 
 /// The JSON Schema of manifests, for editors (draft 2020-12). It is generated from the keys that the readers support.
 public enum ManifestSchema {
-    /// The text of the schema.
+    /// The schema as a string.
     public static var text: String {
         let data = try? JSONSerialization.jsonObject(with: Data(json.description.utf8))
         let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

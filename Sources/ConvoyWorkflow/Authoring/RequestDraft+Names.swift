@@ -8,7 +8,7 @@ extension RequestDraft {
         return drafts.map { draft in
             let base = draft.suggestedName
             var name = base
-            // Another request may already have the numbered name.
+            // A different request may already have the numbered name.
             while !taken.insert(name).inserted {
                 counts[base, default: 1] += 1
                 name = "\(base)-\(counts[base, default: 1])"

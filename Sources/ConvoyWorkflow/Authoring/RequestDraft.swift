@@ -6,13 +6,13 @@ import Foundation
 public struct RequestDraft: Sendable {
     /// The body of a request.
     public enum Body: Sendable {
-        /// A JSON text.
+        /// A JSON value.
         case json(JSON)
         /// The items of a form.
         case form([(name: String, value: String)])
         /// The parts of a multipart form.
         case multipart([Part])
-        /// Text.
+        /// Plain text.
         case text(String)
         /// The file at a path.
         case file(String)
@@ -26,7 +26,7 @@ public struct RequestDraft: Sendable {
         public var value: String
         /// Whether the part is a file.
         public var isFile: Bool
-        /// The file name that is sent; nil for the default: the name of the file, or none for text.
+        /// The file name that is sent; nil for the default: the name of the file, or no file name for text.
         public var fileName: String?
         /// The media type; nil for the default.
         public var type: String?
@@ -80,7 +80,7 @@ public struct RequestDraft: Sendable {
     /// Creates a draft of a request without a body.
     public init(method: String, url: String) { (self.method, self.url) = (method, url) }
 
-    /// Parses a value of a command line: a number, true, false, null or text.
+    /// Parses a value on a command line: a number, true, false, null or text.
     public static func value(_ text: String) -> JSON { YAMLReader.plain(text) }
 
     /// A name for the request, from its method and the last part of its path: at most 40 ASCII letters, digits and hyphens.
@@ -207,13 +207,13 @@ public struct RequestDraft: Sendable {
         return .object(object)
     }
 
-    /// Returns plain text without quotes, and other values as JSON, which is also YAML.
+    /// Returns a string without quotes if YAML allows it, and any other value as JSON, which is also YAML.
     private static func scalar(_ json: JSON) -> String {
         guard case .string(let text) = json, isPlain(text) else { return quoted(json) }
         return text
     }
 
-    /// Returns a member of a block. YAML requires a `?` before a key of more than 1,024 characters.
+    /// Returns a member of a block. YAML requires a `?` before a key that is longer than 1,024 characters.
     private static func line(_ indent: String, _ key: String, _ value: String) -> String {
         let key = isPlain(key) ? key : quoted(.string(key))
         return isLong(key) ? "\(indent)? \(key)\n\(indent): \(value)" : "\(indent)\(key): \(value)"
@@ -221,7 +221,7 @@ public struct RequestDraft: Sendable {
 
     private static func isLong(_ key: String) -> Bool { key.unicodeScalars.count > 1000 }
 
-    /// Returns JSON that escapes the characters that YAML treats as line breaks or rejects. Only strings contain them.
+    /// Returns JSON that escapes the characters that YAML treats as line breaks or rejects. They occur only in strings.
     private static func quoted(_ json: JSON) -> String {
         switch json {
         case .object(let object):
@@ -238,7 +238,7 @@ public struct RequestDraft: Sendable {
         }
     }
 
-    /// Returns whether YAML reads an unquoted text unchanged.
+    /// Returns whether YAML reads an unquoted string unchanged.
     private static func isPlain(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first.properties.isAlphabetic || first == "/", text.utf8.count < 1000
         else { return false }

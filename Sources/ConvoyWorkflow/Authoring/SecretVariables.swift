@@ -2,9 +2,9 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Replaces the secrets of requests with environment variables, so that a manifest can be stored and shared.
+/// Environment variables that replace the secrets of requests, so that a manifest can be stored and shared.
 package struct SecretVariables {
-    /// The secrets by the names of their variables.
+    /// The secrets, keyed by the names of their variables.
     package private(set) var values: [String: String] = [:]
     private var names: [String: String] = [:]
     private var found: [(variable: String, place: String)] = []
@@ -155,7 +155,7 @@ package struct SecretVariables {
         }
     }
 
-    /// Returns a string in which the secrets of its JSON or form are replaced.
+    /// Returns a string with the secrets of its JSON or form replaced.
     private mutating func hidden(_ text: String) -> String {
         if let json = try? JSON(parsing: Data(text.utf8)) {
             var text = text

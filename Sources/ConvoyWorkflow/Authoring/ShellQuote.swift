@@ -1,8 +1,9 @@
-/// Reads the quoted parts of shell commands as bytes, because `$'\xc3\xa9'` is one character of two bytes.
+/// A reader for the quoted parts of shell commands. It operates on bytes, because `$'\xc3\xa9'` is one character of two
+/// bytes.
 enum ShellQuote {
     /// Reads bash's `$'…'` up to its closing quote.
     ///
-    /// - Parameter rest: begins after the opening quote. On return, it begins after the closing quote.
+    /// - Parameter rest: the bytes after the opening quote. On return, the bytes after the closing quote.
     static func ansiC(_ rest: inout ArraySlice<UInt8>) throws(CurlCommandLine.Problem) -> [UInt8] {
         var bytes: [UInt8] = [], isCut = false
         while let next = rest.popFirst() {

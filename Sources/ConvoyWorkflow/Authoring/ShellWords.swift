@@ -1,11 +1,11 @@
-/// Splits text into the commands and words of a POSIX shell, with the `$'…'` of bash.
+/// A parser that splits a string into the commands and words of a POSIX shell, including the `$'…'` of bash.
 struct ShellWords {
     /// A simple command: its words, and the source of its standard input.
     struct Command {
         var words: [String] = []
         /// The file of a `<` redirection.
         var inputFile: String?
-        /// The text of `<<` or `<<<`.
+        /// The contents of `<<` or `<<<`.
         var inputText: String?
         /// Whether the standard input is the output of another command.
         var isPiped = false
@@ -30,7 +30,8 @@ struct ShellWords {
         case input, text, document(stripsTabs: Bool), output(shown: String?)
     }
 
-    /// Returns the simple commands in a string. In a word, ``RequestDraft/reference(to:)`` stands for a variable.
+    /// Returns the simple commands in a string. In the words, variables are represented by
+    /// ``RequestDraft/reference(to:)``.
     static func split(_ text: String) throws(CurlCommandLine.Problem) -> [Command] {
         var words = ShellWords(rest: Array(text.replacing("\r\n", with: "\n").utf8.filter { $0 != 0 })[...])
         while let next = words.rest.popFirst() { try words.take(next) }
@@ -240,7 +241,7 @@ struct ShellWords {
             body += line + [UInt8(ascii: "\n")]
         }
         if literal { return ShellQuote.text(body).text }
-        // In an unquoted document, only variables are replaced, and quotes are text.
+        // In an unquoted document, only variables are replaced, and quotes are literal.
         var inner = ShellWords(rest: body[...])
         while let next = inner.rest.popFirst() {
             switch next {

@@ -25,7 +25,7 @@ final class ManifestDocument: Sendable {
     let json: JSON
     /// The text of a JSON document, in which positions are looked up on demand.
     private let text: Data?
-    /// The positions in a YAML document, by the text of the JSON Pointer.
+    /// The positions in a YAML document, keyed by JSON Pointer.
     private let marks: [String: Mark]
     /// The positions of request names in a JSON document. They are stored because all of them are looked up.
     private let requests: [String: JSONPosition]
@@ -149,7 +149,7 @@ struct ManifestValue: Sendable {
         return value
     }
 
-    /// Returns a number of seconds, given as a number or as text with a unit: `500ms`, `30s`, `5m`, `1h`.
+    /// Returns a number of seconds, given as a number or as a string with a unit: `500ms`, `30s`, `5m`, `1h`.
     func seconds(_ what: String) throws(ManifestError) -> Double {
         var value: Double?
         switch json {
@@ -171,7 +171,7 @@ struct ManifestValue: Sendable {
         return rate
     }
 
-    /// Returns a number of bytes, given as a whole number or as text with a unit: `500kB`, `50MB`, `1MiB`.
+    /// Returns a number of bytes, given as a whole number or as a string with a unit: `500kB`, `50MB`, `1MiB`.
     func bytes(_ what: String) throws(ManifestError) -> Int64 {
         var value: Double?
         switch json {

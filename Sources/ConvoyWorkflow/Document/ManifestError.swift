@@ -2,7 +2,7 @@ import Foundation
 
 /// A mistake in a manifest, found before anything is sent: `api.yaml:12:5: unknown key "captur" (did you mean "capture"?)`.
 public struct ManifestError: Error, Sendable, Equatable {
-    /// The name of the manifest, as it was given.
+    /// The name of the manifest, as given by the caller.
     public let file: String
     /// The line, from 1.
     public let line: Int

@@ -1,4 +1,4 @@
-/// Suggests a known name for an unknown one.
+/// Suggestions of known names for an unknown name.
 package enum Suggestion {
     /// Returns ` (did you mean "…"?)` with the most similar name, or an empty string if none is similar.
     static func text(for name: String, among known: some Sequence<String>) -> String {

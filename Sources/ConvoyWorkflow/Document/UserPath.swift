@@ -1,6 +1,6 @@
 import Foundation
 
-/// Makes file URLs from paths in options, lists and manifests.
+/// Functions that create file URLs from paths in options, lists and manifests.
 package enum UserPath {
     /// Returns the URL of a path, interpreted as the system does. Foundation expands a leading `~` to a home directory,
     /// which would let a list name files outside its directory.

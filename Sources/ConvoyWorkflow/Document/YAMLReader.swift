@@ -8,8 +8,8 @@ struct YAMLProblem: Error {
     var position: ManifestDocument.Position
 }
 
-/// Reads one YAML document as a JSON tree, with libyaml and the core schema of YAML 1.2 (section 10.3): `no`, `on` and
-/// `1:30` are text, and only the tags of the schema are supported. Aliases and duplicate keys are rejected.
+/// A reader for one YAML document as a JSON tree, with libyaml and the core schema of YAML 1.2 (section 10.3): `no`,
+/// `on` and `1:30` are strings, and only the tags of the schema are supported. Aliases and duplicate keys are rejected.
 struct YAMLReader {
     /// An array or object that is being read.
     private struct Level {
@@ -205,7 +205,7 @@ struct YAMLReader {
         return YAMLProblem(message: "the tag \(shown(tag)) does not apply to this value", position: position)
     }
 
-    /// Returns a tag as it is written, on one line.
+    /// Returns a tag as written, on one line.
     private static func shown(_ tag: String) -> String {
         let text = tag.hasPrefix(tagPrefix) ? "!!\(tag.dropFirst(tagPrefix.count))" : tag
         return String(quoted(text).dropFirst().dropLast())
@@ -223,7 +223,8 @@ struct YAMLReader {
         }
     }
 
-    /// Parses decimal, `0o…` and `0x…` integers, and fractions. Infinity and NaN, which JSON cannot express, are text.
+    /// Parses decimal, `0o…` and `0x…` integers, and fractions. Infinity and NaN, which JSON cannot express, are
+    /// strings.
     private static func number(_ text: String) -> JSONNumber? {
         if text.hasPrefix("0o"), let value = UInt64(text.dropFirst(2), radix: 8), !text.contains("_") {
             return JSONNumber(value)
@@ -262,13 +263,13 @@ struct YAMLReader {
             return YAMLProblem(message: message, position: ManifestDocument.Position(line: line, column: column))
         }
         let position = Self.position(parser.problem_mark)
-        // libyaml searches only this far for the colon after a key.
+        // libyaml searches only the first 1,024 characters for the colon after a key.
         let isLongKey = position.column > 1024 && message.hasPrefix("mapping values are not allowed")
         let hint = isLongKey ? "; a key can have at most 1024 characters" : hint(at: position)
         return YAMLProblem(message: message + hint, position: position)
     }
 
-    /// Returns a hint for a confusing error: in a flow mapping, the brace of `${` begins another mapping.
+    /// Returns a hint for a confusing error: in a flow mapping, the brace of `${` begins a nested mapping.
     private func hint(at position: ManifestDocument.Position) -> String {
         let lines = text.split(separator: 0x0A, omittingEmptySubsequences: false)
         guard lines.indices.contains(position.line - 1) else { return "" }

@@ -7,7 +7,7 @@ import Foundation
 struct JSONPath: Sendable, Equatable, CustomStringConvertible {
     let tokens: [String]
 
-    /// Creates a path from its text, or returns nil if it is not a JSON Pointer.
+    /// Creates a path from a string, or returns nil if the string is not a JSON Pointer.
     init?(_ text: String) {
         guard let pointer = JSONPointer(text) else { return nil }
         tokens = pointer.tokens
@@ -47,7 +47,8 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
     private init(tokens: [String]) { self.tokens = tokens }
 }
 
-/// XPath 1.0 over XML, and over HTML as browsers tolerate it, by libxml2. No external resources are loaded.
+/// XPath 1.0 queries over XML, and over HTML with the error tolerance of browsers. The queries use libxml2, which loads
+/// no external resources.
 enum XPath {
     /// The maximum size of a response that is parsed, in bytes.
     static let maximumLength = 64 << 20
@@ -61,7 +62,7 @@ enum XPath {
         return true
     }
 
-    /// Returns the text of each node that an expression selects, or that of its value.
+    /// Returns the text of each node that an expression selects, or the text of the expression's value.
     ///
     /// The expression can use the prefixes that the document declares, and `_` for the first default namespace.
     ///

@@ -2,12 +2,12 @@ import ConvoySupport
 import Foundation
 
 extension StringProtocol {
-    /// Whether a URL reference has a scheme: a relative reference has no colon before the first slash (RFC 3986, section
-    /// 4.2).
+    /// Whether a URL reference has a scheme. A relative reference has no colon before the first slash (RFC 3986,
+    /// section 4.2).
     var hasScheme: Bool { prefix { !"/?#".contains($0) }.contains(":") }
 }
 
-/// Escapes values for their destination. Values of a response are untrusted.
+/// Functions that escape values for their destination. Values of a response are untrusted.
 enum Escaping {
     /// The maximum length of a value in a file name, in bytes.
     private static let maximumLength = 200
@@ -81,7 +81,7 @@ enum OutputPath {
         return components.joined(separator: "/")
     }
 
-    /// Returns the path of an output with the values of a scope.
+    /// Returns the path of an output, with the values of a scope inserted.
     static func path(of template: Template, in scope: some Scope) throws(EvaluationError) -> String {
         let text = try template.text(in: scope) { value, reference throws(EvaluationError) in
             value.isHostile || reference.root == "item" ? try Escaping.fileName(value.json.text) : value.json.text

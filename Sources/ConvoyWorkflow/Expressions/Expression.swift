@@ -3,7 +3,7 @@ import Foundation
 
 /// The language of `when` and `until`: comparisons, `and`, `or`, `not`, `any(…)`, `all(…)` and `always()`.
 ///
-/// A reference may be written with or without `${…}`. Text is in single or double quotes.
+/// A reference may be written with or without `${…}`. Strings are in single or double quotes.
 indirect enum Expression: Sendable {
     enum Comparison: String, Sendable {
         case equal = "=="
@@ -99,7 +99,7 @@ indirect enum Expression: Sendable {
     }
 }
 
-/// Parses expressions by recursive descent.
+/// A recursive-descent parser for expressions.
 private struct ExpressionParser {
     private enum Token: Equatable {
         case name(String)

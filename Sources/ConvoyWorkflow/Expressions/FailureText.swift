@@ -2,7 +2,7 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// Describes the error of an exchange to the author of a manifest, who does not know the engine.
+/// Descriptions of exchange errors for the author of a manifest, who is not familiar with the engine.
 enum FailureText {
     /// Returns a sentence with the URL, without secrets and without the names and numbers of errors.
     static func line(for error: any Error) -> String {
@@ -20,7 +20,7 @@ enum FailureText {
         {
             return String(describing: error)
         }
-        // On Linux, Foundation's description begins with this empty phrase.
+        // On Linux, Foundation's description begins with an empty phrase.
         return ErrorDescription.reason(error).replacing("The operation could not be completed. ", with: "")
     }
 }

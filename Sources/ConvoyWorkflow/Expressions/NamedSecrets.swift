@@ -28,7 +28,7 @@ struct NamedValue: Sendable {
         }
     }
 
-    /// Returns the parts of the value that are secrets. Parts that have no value in the scope are left out.
+    /// Returns the parts of the value that are secrets. Parts that have no value in the scope are omitted.
     func secrets(in scope: some Scope) -> [String] {
         switch kind {
         case .login: return value.texts(in: scope)
@@ -38,11 +38,11 @@ struct NamedValue: Sendable {
     }
 }
 
-/// Finds secrets by their names and positions, according to ``SecretClassifier``.
+/// Functions that find secrets by their names and positions, according to ``SecretClassifier``.
 enum NamedSecrets {
     private static let classifier = SecretClassifier.standard
-    /// The minimum length of a secret that is masked wherever it occurs. Masking every `1` or `test` would hide more than
-    /// secrets.
+    /// The minimum length of a secret that is masked wherever it occurs. Masking every `1` or `test` would hide strings
+    /// that are not secrets.
     static let minimumLength = 6
 
     /// Returns the secrets in a value, determined by the names of its members.

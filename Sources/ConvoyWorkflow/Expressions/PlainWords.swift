@@ -1,7 +1,7 @@
 import Foundation
 
-/// Replaces the words of an error text that only programmers understand: names of the library's API, and the codes of
-/// OpenSSL and Foundation. Takes linear time, because a string may contain the values of a server.
+/// Functions that replace the words of an error message that only programmers understand: names of the library's API,
+/// and the codes of OpenSSL and Foundation. They take linear time, because a message may contain values from a server.
 package enum PlainWords {
     package static func of(_ text: String) -> String {
         var text = text

@@ -10,7 +10,7 @@ struct Reference: Sendable, Hashable, CustomStringConvertible {
 
     var description: String { ([root] + path).joined(separator: ".") }
 
-    /// Parses a reference, and returns nil for any other text.
+    /// Parses a reference, and returns nil for any other string.
     init?(_ text: some StringProtocol) {
         let names = String(text).split(separator: "." as Character, omittingEmptySubsequences: false).map { String($0) }
         guard let first = names.first, Self.isName(first), names.dropFirst().allSatisfy(Self.isPart) else { return nil }
@@ -65,7 +65,7 @@ extension JSON {
         }
     }
 
-    /// Whether the value counts as true: everything except null, false, empty text and an empty list.
+    /// Whether the value counts as true: every value except null, false, an empty string and an empty list.
     var isTrue: Bool {
         switch self {
         case .null, .bool(false): false

@@ -3,11 +3,11 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Replaces secrets with `***` in everything that a run prints or writes: the values that were added, and those whose
-/// names mark them as secrets.
+/// A mask that replaces secrets with `***` in everything that a run prints or writes. It replaces the values that were
+/// added, and values whose names identify them as secrets.
 public final class SecretMask: Sendable {
     private let forms = Locked<[String]>([])
-    /// Another mask, whose secrets are replaced as well.
+    /// The mask that this mask extends. Its secrets are replaced as well.
     private let parent: SecretMask?
     /// Whether values are masked because of their names.
     let hidesNamed: Bool
@@ -58,7 +58,7 @@ public final class SecretMask: Sendable {
         }
     }
 
-    /// Returns the text with `***` for the secrets that were added.
+    /// Returns a string with `***` for the secrets that were added.
     public func masked(_ text: String) -> String {
         let forms = forms.withLock { $0 }
         var text = parent?.masked(text) ?? text
@@ -66,7 +66,7 @@ public final class SecretMask: Sendable {
         return text
     }
 
-    /// Returns an external text with `***` for the secrets that were added and for those in its URLs.
+    /// Returns a string from an external source with `***` for the secrets that were added and for those in its URLs.
     func masked(foreign text: String) -> String { masked(hidesNamed ? Redaction.text(text) : text) }
 
     /// Returns the value of a header field with `***` for its secrets.
@@ -83,7 +83,7 @@ public final class SecretMask: Sendable {
         return masked(shown[name] ?? .null) { masked(foreign: $0) }
     }
 
-    /// Returns a JSON text with `***` for all secrets in its values; keys are unchanged. Data that is not JSON is masked as
+    /// Returns JSON with `***` for all secrets in its values; keys are unchanged. Data that is not JSON is masked as
     /// text.
     public func masked(json data: Data) -> Data {
         guard let json = try? JSON(parsing: data) else { return Data(masked(String(decoding: data, as: UTF8.self)).utf8) }

@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// Text with references: `reports/${item}`. `$${` is an escaped `${`.
+/// A string with references: `reports/${item}`. `$${` is an escaped `${`.
 struct Template: Sendable {
     enum Piece: Sendable {
         case literal(String)
@@ -16,13 +16,13 @@ struct Template: Sendable {
         pieces.compactMap { if case .reference(let reference) = $0 { reference } else { nil } }
     }
 
-    /// The reference, if it is the entire text.
+    /// The reference, if it is the entire string.
     var wholeReference: Reference? {
         guard pieces.count == 1, case .reference(let reference)? = pieces.first else { return nil }
         return reference
     }
 
-    /// The text, if it contains no reference.
+    /// The string, if it contains no reference.
     var literal: String? {
         switch pieces.count {
         case 0: ""
@@ -31,13 +31,13 @@ struct Template: Sendable {
         }
     }
 
-    /// Creates a template from a text value.
+    /// Creates a template from a string value.
     init(_ value: ManifestValue, _ what: String) throws(ManifestError) {
         try self.init(try value.string(what), at: value)
     }
 
     init(_ text: String, at source: ManifestValue) throws(ManifestError) {
-        // Search bytes, because each search by Foundation would examine the entire rest of the text.
+        // Search bytes, because each search by Foundation would examine the entire rest of the string.
         var pieces: [Piece] = [], literal = "", rest = text.utf8[...]
         while let dollar = rest.firstIndex(of: UInt8(ascii: "$")) {
             let behind = rest[dollar...].dropFirst()
@@ -67,7 +67,7 @@ struct Template: Sendable {
         (self.pieces, self.source) = (pieces, source)
     }
 
-    /// Returns the text with the values of the references.
+    /// Returns the string with the references replaced by their values.
     ///
     /// - Parameter escape: Escapes a value for its destination.
     func text(

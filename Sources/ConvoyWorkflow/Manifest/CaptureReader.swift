@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySerialization
 import Foundation
 
-/// Decodes captures.
+/// A decoder for captures.
 enum CaptureReader {
     private static let kinds = ["json", "xpath", "header", "cookie", "status", "url", "text"]
 
@@ -64,7 +64,7 @@ enum CaptureReader {
     }
 }
 
-/// Decodes expectations.
+/// A decoder for expectations.
 enum ExpectationReader {
     static let keys = [
         "status", "type", "header", "json", "bytes", "minBytes", "maxBytes", "maxTime", "checksum", "sha256", "md5",
@@ -132,7 +132,7 @@ enum ExpectationReader {
     }
 
     private static func status(_ value: ManifestValue) throws(ManifestError) -> ClosedRange<Int> {
-        // Create the error only when it is thrown, because finding its position reads the manifest again.
+        // Create the error only when throwing it, because finding its position requires reading the manifest again.
         var problem: ManifestError {
             value.problem("status must be a number from 100 to 599, a range such as 200-299, or a list of them")
         }

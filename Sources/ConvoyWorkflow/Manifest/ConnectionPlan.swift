@@ -16,7 +16,7 @@ struct ConnectionPlan: Sendable {
     private var maximumTime: Double?
     /// The user in the form `NAME:PASSWORD`.
     private var user: Template?
-    /// The rate limit that is shared by all requests with this value: the items of a request, or all requests.
+    /// The rate limit, shared by the items of a request or, as a default, by all requests.
     private var rate: RateLimit?
     private var rateOfEach: Int64?
     private var logins: CredentialStore?
@@ -55,7 +55,7 @@ struct ConnectionPlan: Sendable {
         if let rate { operation.receiveRateLimit = rate }
     }
 
-    /// Adds the settings in the fields. Those of a request replace the defaults.
+    /// Adds the settings in the fields. The settings of a request replace the defaults.
     mutating func read(_ fields: [String: ManifestValue]) throws(ManifestError) {
         try readRoute(fields)
         try readTrust(fields)

@@ -11,7 +11,7 @@ enum KnownOutputs {
         let path: Result<String, EvaluationError>
     }
 
-    /// Values from the manifest and the environment, and those of an item.
+    /// The values of the manifest and the environment, and the values of an item.
     private struct KnownScope: Scope {
         let early: EarlyScope
         var item: JSON?

@@ -3,7 +3,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Decodes the top level of a manifest, its variables and its defaults. ``RequestReader`` decodes the requests.
+/// A decoder for the top level of a manifest, its variables and its defaults. ``RequestReader`` decodes the requests.
 struct ManifestReader {
     static let keys = ["version", "baseURL", "variables", "secrets", "secrets-for", "defaults", "requests"]
     static let defaultKeys =
@@ -200,7 +200,7 @@ enum ReservedName {
 struct WorkflowPlan: Sendable {
     var baseURL: URL?
     var variables: [String: JSON] = [:]
-    /// The variables that the manifest declares, and those that it uses.
+    /// The names of the variables that the manifest declares or uses.
     var variableNames: Set<String> = []
     var environment: [String: String] = [:]
     var perHost: Int?
@@ -212,11 +212,11 @@ struct WorkflowPlan: Sendable {
     var hsts: URL?
     var requests: [RequestPlan] = []
     var secretMarks: [(Reference, ManifestValue)] = []
-    /// The servers of `secrets-for`.
+    /// The servers named by `secrets-for`.
     var serversForSecrets: Set<Target> = []
     /// The values that are secret from the start.
     var secretValues: [String] = []
-    /// The captures that are secret, by request.
+    /// The captures that are secret, keyed by request.
     var secretCaptures: [String: Set<String>] = [:]
 
     /// Returns whether the value of a reference, or a value that contains it, is marked as secret, or is a secret by its
@@ -242,8 +242,8 @@ struct WorkflowPlan: Sendable {
         }
     }
 
-    /// Returns whether a reference names a secret that must not be stored in the journal: one that is marked, or a capture
-    /// that is a secret by its name. Such a capture is missing in a resumed run.
+    /// Returns whether a reference names a secret that must not be stored in the journal: a value that is marked, or a
+    /// capture that is a secret by its name. Such a capture is missing in a resumed run.
     func isLeftOutOfJournal(_ reference: Reference) -> Bool {
         isMarked(reference) || !isKnownEarly(reference) && isSecretByName(reference)
     }

@@ -14,7 +14,7 @@ final class RequestLimits: Sendable {
         /// The time of the next allowed start, by host.
         var starts: [String: ContinuousClock.Instant] = [:]
         var count = 0
-        /// Waiters that were cancelled before they started to wait.
+        /// The waiters that were cancelled before they started to wait.
         var cancelled: Set<Int> = []
     }
 

@@ -49,9 +49,9 @@ struct RequestPlan: Sendable {
 
 /// The effect of a failure on the rest of the run.
 enum FailureRule: String, Sendable, CaseIterable {
-    /// No further requests are started, except those with a `when`.
+    /// Start no further requests, except those with a `when` condition.
     case stop
-    /// Dependent requests run as if the failed request had succeeded.
+    /// Run dependent requests as if the failed request had succeeded.
     case `continue`
 }
 
@@ -104,13 +104,13 @@ enum LoginPlan: Sendable {
 
 struct RetryPlan: Sendable {
     var count: Int
-    /// Statuses that cause a retry, in addition to the default statuses.
+    /// The statuses that cause a retry, in addition to the default statuses.
     var statuses: Set<Int> = []
     /// The time after which no retry starts, in seconds, or nil for no limit.
     var maximumTime: Double?
 }
 
-/// Repeats a request until its response meets a condition.
+/// The settings for repeating a request until its response meets a condition.
 struct PollPlan: Sendable {
     var until: Expression
     /// The delay between a response and the next request, in seconds.
@@ -142,7 +142,7 @@ enum CaptureSource: Sendable, Equatable {
     case cookie(String)
     case status
     case url
-    /// A group of a regular expression, or nil for the whole text.
+    /// The match of a group of a regular expression, or the whole body as text if the pattern is nil.
     case text(pattern: String?, group: Int)
 }
 
@@ -157,7 +157,7 @@ struct ExpectationPlan: Sendable {
     var maximumBytes: Int64?
     /// The digests, in hexadecimal.
     var checksums: [(algorithm: ChecksumAlgorithm, value: Template)] = []
-    /// The maximum time, in seconds.
+    /// The maximum duration of the operation, in seconds.
     var maximumTime: Double?
 
     var templates: [Template] {

@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Decodes one request of a manifest.
+/// A decoder for one request of a manifest.
 struct RequestReader {
     static let verbs = ["get", "head", "post", "put", "patch", "delete"]
     static let bodies = ["json", "form", "multipart", "text", "file"]
@@ -74,7 +74,7 @@ struct RequestReader {
         }
     }
 
-    /// Returns the value in the request, or else in the defaults.
+    /// Returns the setting of the request, or else the default.
     private func setting(_ key: String) -> ManifestValue? { fields[key] ?? defaults[key] }
 
     // MARK: The target

@@ -28,7 +28,7 @@ struct RunStores: Sendable {
                 throw CookieStoreError.cannotRead(cookieFile.path, reason: "line \(line) is not a cookie")
             }
         } else if access(cookieFile.deletingLastPathComponent().path, W_OK | X_OK) != 0 {
-            // Check this now rather than when the cookies would be lost.
+            // Report the error now. Otherwise the cookies would be lost at the end of the run.
             throw CookieStoreError.cannotWrite(cookieFile.path, reason: SystemError().text)
         }
         cookies = store
@@ -45,7 +45,7 @@ struct RunStores: Sendable {
     func save() async -> [String] {
         guard cookies != nil || hosts != nil else { return [] }
         return await withCheckedContinuation { continuation in
-            // Writing blocks, so do it on a libdispatch thread.
+            // Writing blocks, so write on a libdispatch thread.
             DispatchQueue.global().async { continuation.resume(returning: write()) }
         }
     }

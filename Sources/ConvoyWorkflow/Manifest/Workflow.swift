@@ -3,7 +3,7 @@ import Foundation
 
 /// The external values of a manifest.
 public struct WorkflowInputs: Sendable {
-    /// Variables by name. They override those in the manifest.
+    /// The variables, keyed by name. They override those in the manifest.
     public var variables: [String: String] = [:]
     /// The values of `${env.NAME}`. The default is the environment of the process.
     public var environment: [String: String]
@@ -12,7 +12,7 @@ public struct WorkflowInputs: Sendable {
     public init(environment: [String: String] = ProcessInfo.processInfo.environment) { self.environment = environment }
 }
 
-/// Requests that pass values to each other, read from a manifest and fully validated, but not yet sent.
+/// A set of requests that pass values to each other, read from a manifest and fully validated, but not yet sent.
 ///
 /// ```swift
 /// let workflow = try Workflow(contentsOf: file)

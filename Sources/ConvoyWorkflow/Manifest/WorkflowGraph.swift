@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// Determines the dependencies of the requests, and checks for unknown names and cycles.
+/// Functions that determine the dependencies of the requests, and check for unknown names and cycles.
 enum WorkflowGraph {
     static func check(_ plan: inout WorkflowPlan) throws(ManifestError) {
         let known = Dictionary(plan.requests.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
@@ -47,7 +47,7 @@ enum WorkflowGraph {
         return found
     }
 
-    /// Adds the names of variables that are used but not declared, whose values come from outside.
+    /// Adds the names of variables that the manifest uses but does not declare. Their values come from outside.
     private static func noteVariables(_ plan: inout WorkflowPlan) {
         defer { plan.variableNames.formIntersection(plan.variables.keys) }
         guard plan.variables.keys.contains(where: { !plan.variableNames.contains($0) }) else { return }

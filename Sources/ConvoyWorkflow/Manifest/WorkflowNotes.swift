@@ -3,7 +3,8 @@ import ConvoySerialization
 import Foundation
 
 extension Workflow {
-    /// Notes about parts of a manifest that probably do not have the intended effect, with the lines of their requests.
+    /// Notes about parts of a manifest that probably do not have the intended effect, with the line numbers of the
+    /// requests.
     package var notes: [String] {
         plan.requests.flatMap { request in request.notes.map { "\(name):\(request.line): \(request.id): \($0)" } }
     }

@@ -73,7 +73,7 @@ extension WorkflowResult {
     }
 }
 
-/// Escapes untrusted text for XML, HTML and JSON.
+/// Functions that escape untrusted text for XML, HTML and JSON.
 package enum Markup {
     package static func escaped(_ text: String) -> String {
         var result = ""

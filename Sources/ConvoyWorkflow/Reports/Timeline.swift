@@ -4,7 +4,8 @@ import Foundation
 
 /// The page of `--timeline`: the graph of the requests, and a waterfall of their phases.
 ///
-/// It is a single HTML file without external resources. It is readable without JavaScript, which adds a search field.
+/// The page is a single HTML file without external resources. It is readable without JavaScript, which adds a search
+/// field.
 extension WorkflowResult {
     /// Returns the page as HTML.
     ///
@@ -146,7 +147,7 @@ extension WorkflowResult {
         """
 }
 
-/// The graph of a workflow as a drawing, with a column for all requests that can run concurrently.
+/// The graph of a workflow as a drawing. Each column contains requests that can run concurrently.
 struct WorkflowDrawing {
     private static let (rowHeight, gap, boxHeight) = (44.0, 60.0, 30.0)
 
@@ -154,7 +155,8 @@ struct WorkflowDrawing {
 
     init(_ plan: WorkflowPlan, _ outcomes: [RequestOutcome]) {
         var column: [String: Int] = [:]
-        // Requests without dependencies are in the first column, all others after the last of their dependencies.
+        // Requests without dependencies are in the first column. Every other request is after the last of its
+        // dependencies.
         for _ in plan.requests {
             var changed = false
             for request in plan.requests {

@@ -48,7 +48,7 @@ struct URLLogin: Sendable {
     }
 }
 
-/// Applies the values of a scope to a request.
+/// A builder that applies the values of a scope to a request.
 struct RequestBuilder {
     let plan: RequestPlan
     let baseURL: URL?
@@ -181,7 +181,7 @@ struct RequestBuilder {
 
     private func resolve(_ text: String) -> URL? {
         guard let base = baseURL, !text.hasScheme else { return URLReference.url(text) }
-        // Resolve the text below the path of the base URL, whether or not that path ends with a slash.
+        // Resolve the reference below the path of the base URL, whether or not that path ends with a slash.
         let directory =
             base.absoluteString.hasSuffix("/") || base.query != nil ? base : URL(string: base.absoluteString + "/")
         return URLReference.url(text, relativeTo: directory)
@@ -194,7 +194,7 @@ struct RequestBuilder {
         return URL(string: "\(head)\(head.contains("?") ? "&" : "?")\(text)\(fragment)") ?? url
     }
 
-    /// Encodes the items of a query or form. A list repeats its name for each element; null is left out.
+    /// Encodes the items of a query or form. A list repeats its name for each element. Null values are omitted.
     private func items(_ items: [(name: String, value: TreeTemplate)]) throws(EvaluationError) -> String {
         var pairs: [String] = []
         for item in items {
@@ -215,7 +215,7 @@ struct RequestBuilder {
     ) throws(EvaluationError) -> (URLRequest, String) {
         do {
             var request = try serializer.request(method: method, url: url, parameters: nil, headers: [:])
-            // The serializer has created an empty form.
+            // Remove the empty form that the serializer has created.
             request.setValue(nil, forHTTPHeaderField: "Content-Type")
             request.httpBody = nil
             switch plan.body {

@@ -3,12 +3,13 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Compares a response with its expectations.
+/// A comparison of a response with its expectations.
 struct ExpectationCheck {
     let plan: ExpectationPlan
     let response: ReceivedResponse
     let scope: ItemScope
-    /// Masks values before they are shortened, because a part of a secret would not be recognized.
+    /// The mask for values. It is applied before values are shortened, because a part of a secret would not be
+    /// recognized.
     let secrets: SecretMask
     var failures: [(cause: RequestOutcome.Cause, text: String)] = []
 
@@ -33,7 +34,7 @@ struct ExpectationCheck {
         return masked.count > 120 ? "\(masked.prefix(120))…" : masked
     }
 
-    /// A compared value, and how its secrets are masked.
+    /// A compared value, and a closure that masks its secrets.
     private struct Subject {
         let title: String
         let masked: (JSON) -> JSON
@@ -91,7 +92,7 @@ struct ExpectationCheck {
         } else if let json = response.json {
             for expectation in plan.json { check(expectation, in: json) }
         }
-        // The checksums of a download were compared before its file was moved into place.
+        // The checksums of a download are compared before its file is moved into place.
         guard response.file == nil else { return }
         for (algorithm, template) in plan.checksums {
             let digest = MessageDigest(algorithm)

@@ -6,8 +6,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Runs one item of a request, or a request without items. It sends the request, repeats it for polling and pages, and
-/// captures values from the responses.
+/// The run of one item of a request, or of a request without items. It sends the request, repeats it for polling and
+/// pages, and captures values from the responses.
 final class ItemRun: Sendable {
     let plan: RequestPlan
     let run: WorkflowRun
@@ -32,7 +32,7 @@ final class ItemRun: Sendable {
         secrets = SecretMask(extending: run.secrets)
     }
 
-    /// Returns a message without secrets and of limited length.
+    /// Returns a message of limited length and without secrets.
     private func masked(_ text: String) -> String {
         let masked = secrets.masked(text)
         return masked.utf8.count > 2000 ? "\(masked.prefix(1000))…" : masked
@@ -57,7 +57,7 @@ final class ItemRun: Sendable {
         var digest: String?
         if let journal = run.journal {
             digest = self.digest
-            // A request with its own condition, such as a teardown, belongs to each run.
+            // A request with a `when` condition, such as a teardown, belongs to each run.
             if resumes, plan.when == nil, let digest, let entry = await journal.entry(for: key, digest: digest),
                 isThere(entry)
             {
@@ -109,7 +109,7 @@ final class ItemRun: Sendable {
     private var journalKey: Journal.Key {
         guard let item else { return Journal.Key(id: plan.id, item: "") }
         let isSecret = plan.forEach?.templates.contains { $0.references.contains(where: run.plan.isSecret) } ?? false
-        // Not even a digest of secrets is stored, because they could be guessed from it.
+        // Not even a digest of secrets is stored, because the secrets could be guessed from it.
         return Journal.Key(id: plan.id, item: isSecret ? "\(index ?? 0)" : Journal.digest(of: item.description))
     }
 
@@ -128,16 +128,16 @@ final class ItemRun: Sendable {
         var object = JSONObject()
         for capture in plan.captures where !secret.contains(capture.name) {
             guard let value = captures[capture.name] else { continue }
-            // A value that contains a secret is not stored, and is therefore captured from a response again.
+            // Do not store a value that contains a secret. It is captured from a new response instead.
             let isSecret = run.earlySecrets.masked(value, named: capture.name) != value || secrets.finds(in: value)
             object.append(key: capture.name, value: isSecret ? "***" : value)
         }
         return JSON.object(object).description
     }
 
-    /// Returns whether the file of an entry is unchanged.
+    /// Returns whether the file of an entry is unchanged and no stored capture is masked.
     private func isThere(_ entry: Journal.Entry) -> Bool {
-        // A capture that contains a secret was not stored.
+        // If a capture contains a secret, its value was not stored.
         guard !entry.captures.contains("***"), let file = entry.file else {
             return entry.file == nil && !entry.captures.contains("***")
         }
@@ -223,7 +223,7 @@ final class ItemRun: Sendable {
             if secret.contains(capture.name) {
                 run.secrets.add(SecretMask.texts(of: value))
             } else {
-                // Adding the secrets of many items to the run would slow down the masking of each text.
+                // Adding the secrets of many items to the run would slow down the masking of each string.
                 let found = NamedSecrets.values(of: value, named: capture.name)
                 (plan.forEach == nil && found.count <= 100 ? run.secrets : secrets).add(named: found)
             }
@@ -309,7 +309,7 @@ final class ItemRun: Sendable {
 }
 
 extension CaptureSource {
-    /// The source as it is written in a manifest.
+    /// The source as written in a manifest.
     var text: String {
         switch self {
         case .json(let path): "json:\(path)"

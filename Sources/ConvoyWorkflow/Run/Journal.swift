@@ -3,9 +3,10 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Records which requests have succeeded, from which inputs, and with which results. It contains no secrets.
+/// A record of the requests that have succeeded, with digests of their inputs, and with their results. The record
+/// contains no secrets.
 ///
-/// It is an SQLite database, so that a run that is killed at any moment leaves it consistent.
+/// The journal is an SQLite database, so that a run that is killed at any moment leaves it consistent.
 final class Journal: Sendable {
     /// A request and its item.
     struct Key: Sendable {
@@ -21,7 +22,7 @@ final class Journal: Sendable {
         var file: File?
     }
 
-    /// A file in the state in which it was left.
+    /// The path, length and modification time of an output file.
     struct File: Sendable, Equatable {
         let path: String
         let length: Int64
@@ -30,7 +31,7 @@ final class Journal: Sendable {
 
         init(path: String, length: Int64, time: Int64) { (self.path, self.length, self.time) = (path, length, time) }
 
-        /// Describes the file at a path, or returns nil if it does not exist.
+        /// Reads the properties of the file at a path, or returns nil if the file does not exist.
         init?(path: String) {
             var information = stat()
             guard stat(path, &information) == 0 else { return nil }
@@ -50,7 +51,7 @@ final class Journal: Sendable {
         ])
 
     private let lock: JournalLock
-    /// The database, or nil after it was closed.
+    /// The database, or nil after it has been closed.
     private let database: Locked<Database?>
     /// The queue for all calls, which block on the disk.
     private let queue = DispatchQueue(label: "convoy.workflow.journal")
@@ -80,7 +81,7 @@ final class Journal: Sendable {
         }
     }
 
-    /// Adds a success. If it cannot be written, the next run sends the request again.
+    /// Adds a successful request. If the entry cannot be written, the next run sends the request again.
     func add(_ entry: Entry, for key: Key, digest: String) async {
         await withCheckedContinuation { continuation in
             queue.async { [self] in

@@ -12,10 +12,10 @@ public struct JournalInUseError: Error, Sendable, LocalizedError, CustomStringCo
     public var errorDescription: String? { description }
 }
 
-/// Reserves a journal for one run, until it is released or the process ends.
+/// A lock that reserves a journal for one run, until it is released or the process ends.
 ///
-/// It locks the first byte of `<journal>.lock`. The database locks the same file with `flock`, but only while it is being
-/// opened.
+/// The lock covers the first byte of `<journal>.lock`. The database locks the same file with `flock`, but only while it
+/// is being opened.
 final class JournalLock: Sendable {
     /// `F_OFD_SETLK`, which the C library hides behind a macro. It locks the open file rather than the process.
     private static let setLock: Int32 = 37

@@ -59,12 +59,12 @@ final class ReceivedResponse: Sendable {
         return result
     }
 
-    /// Whether the body is in a file that is too large to be examined.
+    /// Whether the body is in a file that is too large to examine.
     private var isTooLong: Bool { file != nil && byteCount > Self.maximumLength }
 
     private static let tooLong = EvaluationError(message: "the body is larger than \(maximumLength >> 20) MiB")
 
-    /// Returns the value of a field, with repeated fields joined, or nil.
+    /// Returns the value of a field, with repeated fields joined, or nil if the response does not contain the field.
     func field(_ name: String) -> String? {
         let values = fields.filter { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }.map(\.value)
         return values.isEmpty ? nil : values.joined(separator: ", ")
@@ -77,7 +77,7 @@ final class ReceivedResponse: Sendable {
         }
     }
 
-    /// The body as text. If it contains bytes that are invalid in its charset, it is repaired as UTF-8.
+    /// The body as text. A body with bytes that are invalid in its charset is repaired as UTF-8.
     var text: String {
         let data = data
         return Charset.ofText(data, label: label).text(of: data) ?? String(decoding: data, as: UTF8.self)

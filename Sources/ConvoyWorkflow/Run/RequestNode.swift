@@ -2,10 +2,11 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A request of a run. It decides whether and for which items the request is sent, and collects the results.
+/// A request of a run. It determines whether and for which items the request is sent, and collects the results.
 final class RequestNode: Sendable {
     let plan: RequestPlan
-    /// The operation that represents the end of the request. It is enqueued, and finishes, when the request has ended.
+    /// The operation that represents the end of the request. The operation is enqueued, and finishes, when the request
+    /// has ended.
     let end = BlockOperation {}
     private let task = Locked<Task<Void, Never>?>(nil)
     private let wasCancelled = Locked(false)
@@ -147,7 +148,7 @@ final class RequestNode: Sendable {
         outcome.state == .kept ? run.plan.hiddenCaptures(of: plan) : []
     }
 
-    /// Sends requests again that were kept from an earlier run without the secrets that are now needed.
+    /// Sends requests again that were kept from an earlier run, if captures that were not stored are now needed.
     static func complete(_ references: [Reference], in run: WorkflowRun) async {
         for reference in references {
             guard let name = reference.path.first, run.values.result(of: reference.root)?.missing.contains(name) == true
@@ -160,7 +161,7 @@ final class RequestNode: Sendable {
         let task = completion.withLock { completion in
             if let completion { return completion }
             let task = Task { [self] in
-                // Its own dependencies may have missing captures, too.
+                // The dependencies of the request may have missing captures as well.
                 await runItems(in: run, ready: Date(), resumes: false)
             }
             completion = task

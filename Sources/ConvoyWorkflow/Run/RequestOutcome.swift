@@ -15,9 +15,9 @@ public struct RequestOutcome: Sendable {
 
     /// The reason why a request failed or was not sent.
     public enum Cause: Sendable {
-        /// The status is not one of the expected ones.
+        /// The response has an unexpected status.
         case status
-        /// Another expectation is not met.
+        /// An expectation other than the status or a checksum is not met.
         case expectation
         /// The checksum of the bytes does not match.
         case checksum
@@ -41,7 +41,7 @@ public struct RequestOutcome: Sendable {
 
     /// The ID in the manifest.
     public let id: String
-    /// The item as text, or nil for a request without `forEach`.
+    /// The item as a string, or nil for a request without `forEach`.
     public internal(set) var item: String?
     /// The number of the item, from 0, or nil for a request without `forEach`.
     public internal(set) var index: Int?
@@ -49,7 +49,7 @@ public struct RequestOutcome: Sendable {
     public let line: Int
     /// The final state.
     public internal(set) var state = State.succeeded
-    /// The reason for a failure or skip, or nil after a success.
+    /// The reason why the request failed or was skipped, or nil after a success.
     public internal(set) var cause: Cause?
     /// All failures with the actual values, or the reason for skipping the request.
     public internal(set) var failures: [String] = []
@@ -63,9 +63,9 @@ public struct RequestOutcome: Sendable {
     public internal(set) var bytes: Int64 = 0
     /// The path of the output file.
     public internal(set) var file: String?
-    /// The number of requests sent. Polls and pages send more than one.
+    /// The number of requests sent. Polling and paging send several requests.
     public internal(set) var requestCount = 0
-    /// Whether there were more pages than the limit allows.
+    /// Whether further pages remained when the page limit was reached.
     public internal(set) var hasMorePages = false
     /// The number of retries.
     public internal(set) var retryCount = 0
@@ -85,7 +85,7 @@ public struct RequestOutcome: Sendable {
     /// Whether the outcome counts as a success for dependent requests.
     public var isSuccess: Bool { state == .succeeded || state == .kept }
 
-    /// The note about a request that has more pages.
+    /// A note that further pages remained.
     package var pagesNote: String { "stopped after \(requestCount) pages; there are more" }
 
     init(_ plan: RequestPlan, item: JSON? = nil, index: Int? = nil) {
@@ -135,11 +135,11 @@ extension JSON {
 
 /// An event of a run.
 public enum WorkflowEvent: Sendable {
-    /// A request, or an item of it, has started. The outcome contains only its names.
+    /// The start of a request, or of an item of it. The outcome contains only its names.
     case began(RequestOutcome)
-    /// A request, or an item of it, has ended.
+    /// The end of a request, or of an item of it.
     case finished(RequestOutcome)
-    /// A request waits before a retry or the next poll. The text gives the reason.
+    /// A wait before a retry or the next poll. The string gives the reason.
     case waiting(RequestOutcome, String)
 }
 
@@ -151,7 +151,7 @@ public struct WorkflowResult: Sendable {
     public var began = Date()
     /// The duration, in seconds.
     public var seconds: Double = 0
-    /// Write failures of the files that the manifest names (`cookie-jar`, `hsts`), each on one line.
+    /// The write failures of the files that the manifest names (`cookie-jar`, `hsts`), each on one line.
     public var storeFailures: [String] = []
 
     /// Creates a result without outcomes.

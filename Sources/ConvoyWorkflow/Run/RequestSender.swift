@@ -6,14 +6,14 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Sends the requests of an item as operations of the run's manager.
+/// A sender for the requests of an item. Each request is an operation of the run's manager.
 struct RequestSender {
     let plan: RequestPlan
     let run: WorkflowRun
 
-    /// Sends a request and waits for its end.
+    /// Sends a request and waits until it has ended.
     ///
-    /// - Throws: `ItemRun.Failure` without a response to examine.
+    /// - Throws: `ItemRun.Failure` if there is no response to examine.
     func send(
         _ built: BuiltRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
@@ -156,7 +156,7 @@ struct RequestSender {
 
     // MARK: The end
 
-    /// Enqueues an operation when the limits of the request allow it, and waits for its end.
+    /// Enqueues an operation when the limits of the request allow it, and waits until it has finished.
     private func finish(_ operation: HTTPRequestOperation) async throws {
         let host = operation.request.url.flatMap { Target($0) }?.host ?? ""
         try await plan.limits?.begin(host)

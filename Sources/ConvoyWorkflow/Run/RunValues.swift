@@ -85,7 +85,7 @@ struct ItemScope: Scope {
     var index: Int?
     /// Whether to mask the secrets that the manifest marks, so that derived values can be stored.
     var hidesSecrets = false
-    /// Whether to also mask values whose names mark them as secrets.
+    /// Whether to also mask values whose names identify them as secrets.
     var hidesNamedSecrets = false
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {

@@ -5,7 +5,8 @@ import Foundation
 import FoundationNetworking
 
 /// The servers that may receive the secrets of a run: those of `baseURL`, of literal URLs in the manifest, and of
-/// `secrets-for`. A server that only a response names receives none, as after a redirect to another origin.
+/// `secrets-for`. A server that is named only by a response receives no secrets, as after a redirect to a different
+/// origin.
 struct SecretServers: Sendable {
     private let known: SecretScope
     private let base: URL?
@@ -27,7 +28,7 @@ struct SecretServers: Sendable {
                 }
             }
             guard start.hasScheme, let url = URL(string: start), Target(url) != nil else { continue }
-            // Text after the host could be part of it.
+            // Characters after the host could belong to the host.
             let authority = start.range(of: "://").map { start[$0.upperBound...] } ?? ""
             if isWhole || authority.contains(where: { "/?#".contains($0) }) { urls.append(url) }
         }
@@ -35,7 +36,7 @@ struct SecretServers: Sendable {
         base = urls.first
     }
 
-    /// Returns whether the server of a URL is one of these servers.
+    /// Returns whether the server of a URL may receive secrets.
     func contains(_ url: URL) -> Bool { known.mayReceiveSecrets(url) }
 
     /// Removes the header fields that a redirect to the URL of the request would remove.
@@ -45,9 +46,10 @@ struct SecretServers: Sendable {
         ConnectionConfiguration().removeSecrets(of: &request, madeFor: base)
     }
 
-    /// Returns the first value sent by the request itself that is a secret and is not intended for the server of its URL.
+    /// Returns the first value of the request itself that is a secret and is not intended for the server of its URL.
     ///
-    /// A value of the same response that named the server is intended for it, for example the fields of an upload form.
+    /// A value from the response that named the server is intended for that server, for example the fields of an upload
+    /// form.
     ///
     /// - Parameter source: The request whose response has named the server.
     static func ownSecret(of request: RequestPlan, in scope: ItemScope, from source: String) -> NamedValue? {

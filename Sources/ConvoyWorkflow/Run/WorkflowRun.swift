@@ -4,7 +4,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Runs the requests of a workflow. Dependent requests run one after the other, independent ones concurrently.
+/// A run of the requests of a workflow. Dependent requests run one after the other, independent requests concurrently.
 ///
 /// Each request has two operations in a queue: one that starts when its dependencies have ended, and one that finishes with
 /// the request. The requests themselves are operations of ``manager`` and use its settings.
@@ -20,11 +20,11 @@ public final class WorkflowRun: Sendable {
         public var directory = URL(fileURLWithPath: ".")
         /// Whether outputs replace existing files.
         public var replacesFiles = false
-        /// Whether no further requests are started after a failure, unless the manifest specifies otherwise.
+        /// Whether to start no further requests after a failure, unless the manifest specifies otherwise.
         public var stopsAfterFailure = false
         /// The maximum number of concurrent requests, unless the manifest specifies otherwise.
         public var jobs = 6
-        /// The file that records which requests have succeeded, or nil.
+        /// The file that records which requests have succeeded, or nil to keep no record.
         public var journal: URL?
         /// Whether to skip requests that succeeded in an earlier run with the same inputs. Requires a journal.
         public var resumes = false
@@ -167,7 +167,7 @@ public final class WorkflowRun: Sendable {
 
     private let reporting = Locked(false)
 
-    /// Returns the reason why a request must not start anymore, or nil if it may.
+    /// Returns the reason why a request must not start anymore, or nil if the request may start.
     func refusal(of plan: RequestPlan) -> String? {
         state.withLock { state in
             if state.isCancelled { return "cancelled" }
