@@ -24,7 +24,7 @@ public struct RecordedRequest: Sendable {
     public var bodyLength: Int
     /// The checksum of the body, even if it was discarded. Compare it with `BodyChecksum.of(_:)`.
     public var bodyChecksum: BodyChecksum
-    /// The number of the connection, counted from 1. Requests with the same number used the same kept-alive connection.
+    /// The number of the connection, counted from 1. Requests with the same number used the same persistent connection.
     public var connection: Int
     /// The time at which the head was complete.
     public var arrivedAt: Date

@@ -13,25 +13,25 @@ extension TestServer {
             case none
             /// The given bytes.
             case data(Data)
-            /// The given parts, each as one HTTP chunk unless `framing` says otherwise.
+            /// The given parts, each as one HTTP chunk unless `framing` specifies otherwise.
             case chunks([Data])
             /// `count` bytes of `PatternBytes` beginning at `offset`, generated while they are being sent.
             case pattern(count: Int, offset: Int)
-            /// The given bytes instead of head and body. They need not be HTTP.
+            /// The given bytes instead of a head and a body. They need not be valid HTTP.
             case raw(Data)
         }
 
         /// The way in which the end of the body is indicated (RFC 9112 section 6).
         public enum Framing: Hashable, Sendable {
-            /// Content-Length, or chunked for `Body.chunks`. A Content-Length or Transfer-Encoding in `headers` takes
-            /// precedence; it and the body are then sent unchanged.
+            /// A Content-Length, or chunks for `Body.chunks`. A Content-Length or Transfer-Encoding in `headers` takes
+            /// precedence; the field and the body are then sent unchanged.
             case automatic
-            /// This Content-Length, right or wrong, even with a status that has no body (204, 304). The bytes are sent
-            /// unchanged; if their number differs, the connection is closed after them.
+            /// The given Content-Length, right or wrong, even with a status that has no body (204, 304). The bytes are
+            /// sent unchanged; if their number differs from the Content-Length, the connection is closed after them.
             case contentLength(Int)
-            /// Chunked (RFC 9112 section 7.1).
+            /// Chunked framing (RFC 9112 section 7.1).
             case chunked
-            /// No Content-Length and no chunks: the body ends with the connection.
+            /// Neither Content-Length nor chunks. The body ends with the connection.
             case closeDelimited
         }
 
@@ -54,8 +54,8 @@ extension TestServer {
         /// The delays, speed and faults of the response.
         public var effects: Effects
 
-        /// Creates a response with defaults for everything else: automatic framing, a keep-alive connection, no
-        /// effects.
+        /// Creates a response. The other properties have their defaults: automatic framing, a keep-alive connection and
+        /// no effects.
         public init(status: Int = 200, reason: String? = nil, headers: Headers = [:], body: Body = .none) {
             self.status = status
             self.reason = reason
@@ -241,7 +241,7 @@ extension TestServer.Response {
         changed { $0.effects.pace = .bandwidth(bytesPerSecond: bytesPerSecond) }
     }
 
-    /// Sets the fault. `stalls`, `resets` and `truncated` are short forms.
+    /// Sets the fault. `stalls`, `resets` and `truncated` are shorthands.
     public func failing(_ fault: TestServer.Effects.Fault) -> Self {
         changed { $0.effects.fault = fault }
     }

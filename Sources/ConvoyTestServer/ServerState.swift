@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The state that the server's thread shares with its users.
+/// The state that the server's thread shares with the threads that use the server.
 final class ServerState: Sendable {
     struct Log: Sendable {
         var requests: [RecordedRequest] = []
@@ -96,7 +96,7 @@ final class ServerState: Sendable {
     var expected: [Expectation] { expectations.withLock { $0 } }
 }
 
-/// A signal that wakes callers that wait for a change. Without waiters, it costs only a lock.
+/// A signal that wakes callers waiting for a change. Without waiters, raising it costs only a lock.
 ///
 /// A waiter reads the generation, checks its condition, and then registers for that generation, so that it never misses
 /// a change in between.
@@ -111,7 +111,7 @@ final class ChangeSignal: Sendable {
 
     var generation: UInt64 { state.withLock { $0.generation } }
 
-    /// Calls every waiter once, on this thread.
+    /// Calls every waiter once, on the calling thread.
     func raise() {
         let waiters = state.withLock { state in
             state.generation &+= 1
@@ -140,8 +140,8 @@ final class ChangeSignal: Sendable {
 
 /// The threads for the closures of routes: one per running closure, up to 512.
 ///
-/// Neither Dispatch nor Swift's concurrency pool is suitable: both have only a few threads, which blocking tests would
-/// take away from the handlers that they are waiting for.
+/// Neither Dispatch nor Swift's concurrency pool is suitable: both have only a few threads. Tests that block them would
+/// prevent the handlers that they are waiting for from running.
 final class HandlerPool: TaskExecutor {
     private struct State {
         var jobs: [@Sendable () -> Void] = []
@@ -178,7 +178,7 @@ final class HandlerPool: TaskExecutor {
         thread.start()
     }
 
-    /// Runs a job of an async route on the same threads. Part of `TaskExecutor`.
+    /// Runs a job of an async route on one of the threads, as `TaskExecutor` requires.
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         perform { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }

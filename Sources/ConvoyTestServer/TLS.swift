@@ -16,7 +16,7 @@ extension TestServer {
             /// TLS 1.3.
             case tls13
 
-            /// Returns whether a version is older than another one.
+            /// Returns whether the left version is older than the right one.
             public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
         }
 
@@ -51,8 +51,8 @@ extension TestServer {
         public var cipherList = "DEFAULT"
         /// The ciphers of TLS 1.3, in OpenSSL's notation; nil for OpenSSL's choice.
         public var cipherSuites: String?
-        /// The supported application protocols (ALPN), in order of preference. A client that offers only others is
-        /// rejected; a client without ALPN is not. nil disables ALPN.
+        /// The supported application protocols (ALPN), in order of preference; nil disables ALPN. A client that offers
+        /// only other protocols is rejected; a client without ALPN is accepted.
         public var alpnProtocols: [String]? = ["http/1.1"]
         /// The OCSP response for clients that request one, right or wrong; nil for none. See
         /// `TestCertificate.ocspResponse(status:thisUpdate:nextUpdate:signedBy:)`.
@@ -77,6 +77,8 @@ final class TLSContext: @unchecked Sendable {
     private let alpnProtocols: [[UInt8]]
     private let ocspResponse: [UInt8]
 
+    /// Creates a context with the given settings.
+    ///
     /// - Throws: `TestServerError.unusableTLS`.
     init(_ tls: TestServer.TLS) throws(TestServerError) {
         alpnProtocols = (tls.alpnProtocols ?? []).map { Array($0.utf8) }
@@ -189,7 +191,7 @@ final class TLSContext: @unchecked Sendable {
         guard let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name),
             let identity = identitiesByName[String(cString: name).lowercased()]
         else { return SSL_TLSEXT_ERR_OK }
-        // Otherwise a certificate of the context with a different kind of key would remain.
+        // Remove the context's certificates, because one with a different kind of key would otherwise remain.
         SSL_certs_clear(ssl)
         let isUsed = SSL_use_cert_and_key(ssl, identity.certificate, identity.key, identity.rest, 1) == 1
         return isUsed ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL

@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// Serves bytes as a static file: GET and HEAD, ETag and Last-Modified, conditional requests (RFC 9110 section 13)
-    /// and single byte ranges (section 14). A request for several ranges gets the complete file with 200.
+    /// Serves bytes as a static file. Supports GET and HEAD, ETag and Last-Modified, conditional requests (RFC 9110
+    /// section 13) and single byte ranges (section 14). A request for several ranges gets the complete file with 200.
     ///
     /// Serving the same path again replaces the file, so that it can change between two requests.
     ///
@@ -14,8 +14,8 @@ extension TestServer {
     ///   - etag: The entity tag exactly as sent, including quotes and "W/".
     ///   - lastModified: The modification date, sent and compared in whole seconds.
     ///   - ranges: The handling of a Range field.
-    ///   - adjust: Called on a handler thread with the request and the response, which it may change, for example to
-    ///     interrupt the first transfer and let the resumed one succeed.
+    ///   - adjust: A closure that may change the response to each request, for example to interrupt the first transfer
+    ///     and let the resumed one succeed. Called on a handler thread.
     public func serve(
         _ data: Data, at path: String, type: String = "application/octet-stream", etag: String? = nil,
         lastModified: Date? = nil, ranges: RangeBehaviour = .honoured,
@@ -47,8 +47,8 @@ extension TestServer {
 extension TestServer {
     /// The way in which a served file responds to a request with a Range field (RFC 9110 section 14).
     public enum RangeBehaviour: Hashable, Sendable {
-        /// Follows the RFC: a 206 for one satisfiable range, a 416 for one that is not satisfiable, a 200 for anything
-        /// else.
+        /// The behaviour that the RFC specifies: a 206 for one satisfiable range, a 416 for one unsatisfiable range,
+        /// and otherwise a 200.
         case honoured
         /// Always a 200 with the complete file.
         case ignored
@@ -176,9 +176,9 @@ struct ServedFile: Sendable {
 
 /// One element of a Range field (RFC 9110 section 14.1.2).
 enum ByteRange: Equatable {
-    /// The bytes from the first offset to the last, or to the end.
+    /// The bytes from the first offset to the last; to the end if `last` is nil.
     case from(Int, last: Int?)
-    /// The last bytes; the value is their number.
+    /// The given number of bytes at the end.
     case suffix(Int)
 
     /// Parses a Range field. Returns nil if it must be ignored, because it is not a single byte range.

@@ -5,7 +5,7 @@ extension TestServer {
     /// The complete requests, in order of completion. A request is recorded before its response is sent.
     public var requests: [RecordedRequest] { state.read { $0.requests } }
 
-    /// Returns the requests for a path and, unless nil, with a method.
+    /// Returns the requests for a path with the given method, or with any method if it is nil.
     public func requests(_ method: String?, _ path: String) -> [RecordedRequest] {
         requests.filter { $0.path == path && (method == nil || $0.method == method) }
     }
@@ -138,7 +138,7 @@ extension TestServer {
         /// The number of requests that clients abandoned: the connection ended before the body or the response was
         /// complete.
         public var abandonedRequestCount = 0
-        /// The number of connections whose bytes were rejected because they were not a request.
+        /// The number of connections whose bytes were rejected because they were not a valid request.
         public var malformedRequestCount = 0
         /// The number of open connections.
         public var openConnectionCount = 0
@@ -154,8 +154,8 @@ extension TestServer {
         public var failedHandshakeCount = 0
         /// The number of completed TLS handshakes that resumed a session.
         public var resumedHandshakeCount = 0
-        /// The number of decrypted bytes from clients. 0 proves that a client that rejected the certificate has sent
-        /// nothing.
+        /// The number of decrypted bytes from clients. If it is 0, a client that rejected the certificate has sent no
+        /// data.
         public var plaintextByteCount = 0
     }
 }

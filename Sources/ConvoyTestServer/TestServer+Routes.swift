@@ -2,25 +2,25 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// Answers a path with the same response every time, on the server's thread.
+    /// Answers requests for a path with the same response every time, on the server's thread.
     ///
     /// - Parameters:
     ///   - method: The method, or nil for any. GET also answers HEAD, without the body.
     ///   - path: The path exactly as sent, without the query. "/files/*" matches every path that begins with "/files/".
     ///   - options: The handling of the request's body.
-    ///   - response: The response, the same each time.
+    ///   - response: The response to every request.
     ///
     /// Setting a route for the same method and path again replaces it, even while requests are being served.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], _ response: Response) {
         state.setRoute(.fixed(response), options, method, path)
     }
 
-    /// Answers a path with the responses in order, repeating the last one.
+    /// Answers requests for a path with the responses in order, repeating the last one.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], inTurn responses: [Response]) {
         state.setRoute(.inTurn(ResponseSequence(responses)), options, method, path)
     }
 
-    /// Answers a path by calling a closure for each request.
+    /// Answers requests for a path by calling a closure for each of them.
     ///
     /// The closure runs on a handler thread, never on the server's thread, so it may block. Up to 512 closures run
     /// concurrently. To hold back more requests than that, hold their responses with a `Gate`. If the closure throws,
@@ -32,8 +32,9 @@ extension TestServer {
         state.setRoute(.handler(handler), options, method, path)
     }
 
-    /// Answers a path by calling an async closure for each request, in a task that runs on the handler threads, so that
-    /// a test that blocks Swift's pool does not block the closure. If the closure throws, the response is a 500.
+    /// Answers requests for a path by calling an async closure for each of them. The closure runs in a task on the
+    /// handler threads, so a test that blocks Swift's pool does not block it. If the closure throws, the response is a
+    /// 500.
     public func route(
         _ method: String?, _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) async throws -> Response
@@ -46,7 +47,8 @@ extension TestServer {
         state.removeRoute(path)
     }
 
-    /// Answers a path with a redirect (RFC 9110 section 15.4). `location` is sent unchanged, and may be only a path.
+    /// Answers requests for a path with a redirect (RFC 9110 section 15.4). `location` is sent unchanged, and may be
+    /// only a path.
     public func redirect(_ path: String, to location: String, status: Int = 302) {
         route(path, .redirect(to: location, status: status))
     }
@@ -59,24 +61,24 @@ extension TestServer {
 
 /// Routes for all methods.
 extension TestServer {
-    /// Answers a path with the same response every time, for all methods.
+    /// Answers requests for a path with the same response every time, for all methods.
     public func route(_ path: String, options: RouteOptions = [], _ response: Response) {
         route(nil, path, options: options, response)
     }
 
-    /// Answers a path with the responses in order, for all methods, repeating the last one.
+    /// Answers requests for a path with the responses in order, for all methods, repeating the last one.
     public func route(_ path: String, options: RouteOptions = [], inTurn responses: [Response]) {
         route(nil, path, options: options, inTurn: responses)
     }
 
-    /// Answers a path by calling a closure on a handler thread for each request, for all methods.
+    /// Answers requests for a path by calling a closure on a handler thread for each of them, for all methods.
     public func route(
         _ path: String, options: RouteOptions = [], handler: @escaping @Sendable (RecordedRequest) throws -> Response
     ) {
         route(nil, path, options: options, handler: handler)
     }
 
-    /// Answers a path by calling an async closure for each request, for all methods.
+    /// Answers requests for a path by calling an async closure for each of them, for all methods.
     public func route(
         _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) async throws -> Response

@@ -61,8 +61,8 @@ public final class TestServer: Sendable {
 
     /// Closes the port and all connections, ends the thread and releases all routes. Recorded requests remain readable.
     ///
-    /// Returns when all of that is done. Stopping again has no effect. A handler that is still running continues, but
-    /// its response is discarded.
+    /// Returns once the server has stopped. Stopping again has no effect. A handler that is still running continues,
+    /// but its response is discarded.
     public func stop() {
         engine.stop()
         state.handlers.close()
@@ -114,7 +114,7 @@ extension TestServer {
 
 /// The implementation of a `TestServer`, which serves its connections. Can be called from any thread.
 protocol ServerEngine: Sendable {
-    /// Closes the port and all connections, and returns when that is done. Stopping again has no effect.
+    /// Closes the port and all connections, and returns once they are closed. Stopping again has no effect.
     func stop()
 
     /// Closes all open connections and continues listening. Returns before the connections are closed.
@@ -130,12 +130,12 @@ public enum TestServerError: Error, Hashable, Sendable, CustomStringConvertible 
     case system(call: String, code: Int32)
     /// OpenSSL rejected the TLS settings. The associated value is the reason.
     case unusableTLS(String)
-    /// The wait timed out. The text lists the counters at that time.
+    /// The wait timed out. The associated value lists the counters at that time.
     case timedOut(String)
     /// The server was stopped during a wait.
     case stopped
-    /// The requests differ from those expected with `TestServer.expect(_:_:count:where:)`. There is one message for
-    /// each difference.
+    /// The requests differ from those expected with `TestServer.expect(_:_:count:where:)`. The associated value
+    /// contains one message for each difference.
     case unmetExpectations([String])
 
     public var description: String {

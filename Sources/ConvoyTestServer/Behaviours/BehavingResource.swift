@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// Serves random bytes like a server with the given behaviour.
+    /// Serves pseudorandom bytes with the given server behaviour.
     ///
     /// ```swift
     /// for behaviour in ServerBehaviour.allCases where !behaviour.isUndetectable {
@@ -12,18 +12,17 @@ extension TestServer {
     /// }
     /// ```
     ///
-    /// Requests are answered on a handler thread, at the path and at "PATH/elsewhere", to which some behaviours
-    /// redirect.
+    /// A handler thread answers requests for the path and for "PATH/elsewhere", the redirect target of some behaviours.
     ///
     /// - Parameters:
     ///   - path: The path, without a query.
     ///   - behaviour: The behaviour of the server, correct or not.
     ///   - size: The size of the entity in bytes.
-    ///   - seed: The seed of its bytes and of everything random in the behaviour.
-    ///   - slice: The number of body bytes sent at once; 0 for all.
+    ///   - seed: The seed for the bytes of the entity and for all random choices of the behaviour.
+    ///   - slice: The number of body bytes to send at once; 0 sends all of them.
     ///   - delay: The time between two slices, in seconds.
-    ///   - adjust: Called with each request and its response, which it may change, for example to pause the first
-    ///     response halfway.
+    ///   - adjust: A closure that may change the response to each request, for example to pause the first response
+    ///     halfway.
     /// - Returns: The resource, which records its requests and the acceptable results.
     @discardableResult
     public func route(
@@ -45,7 +44,7 @@ extension TestServer {
     }
 }
 
-/// A resource served with a `ServerBehaviour`. It records its requests and the bodies that a client may end up with.
+/// A resource served with a `ServerBehaviour`, which records its requests and the acceptable results of a download.
 ///
 /// Created by `TestServer.route(_:behaving:size:seed:)`. All members can be used from any thread.
 public final class BehavingResource: Sendable {
@@ -88,17 +87,17 @@ public final class BehavingResource: Sendable {
         script = behaviour.script
     }
 
-    /// All requests so far, with the status of their responses, in order.
+    /// The requests received so far and the statuses of their responses, in order.
     public var answers: [Answer] { state.withLock { $0.answers } }
 
-    /// Returns the bodies that a client may end up with, given its final status. For 200, these are the complete
+    /// Returns the acceptable results of a download that ends with the given status. For 200, these are the complete
     /// representations that were current at any of the requests; for another status, the bodies sent with that status.
-    /// A client cannot end up with 206.
+    /// A download cannot end with 206.
     public func acceptableBodies(status: Int = 200) -> [Data] {
         state.withLock { $0.acceptable[status] ?? [] }
     }
 
-    /// Returns whether the bytes are one of `acceptableBodies(status:)`.
+    /// Returns whether `acceptableBodies(status:)` contains the given body.
     public func accepts(_ body: Data, status: Int = 200) -> Bool {
         acceptableBodies(status: status).contains(body)
     }
@@ -147,7 +146,7 @@ public final class BehavingResource: Sendable {
         return entity
     }
 
-    /// Records the bodies that a client may end up with if it interprets the response correctly.
+    /// Records the bodies that a client may accept if it interprets the response correctly.
     private func note(_ response: TestServer.Response, _ number: Int, _ entity: Data) {
         var bodies = [(200, entity)]
         var isHTTP = true

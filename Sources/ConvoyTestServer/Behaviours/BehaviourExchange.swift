@@ -11,11 +11,11 @@ struct BehaviourExchange: Sendable {
     let version: Int
     /// The bytes of the resource.
     let entity: Data
-    /// The first byte of the requested range; nil if the request has no range.
+    /// The offset of the first requested byte; nil if the request has no range.
     let asked: Int?
-    /// The last byte of the requested range, if specified.
+    /// The offset of the last requested byte, if specified.
     let askedLast: Int?
-    /// The path of the resource without its directories.
+    /// The last component of the resource's path.
     let name: String
     /// The validators of the response; a behaviour may use different ones for parts.
     var validators: TestServer.Headers = [:]
@@ -44,7 +44,7 @@ struct BehaviourExchange: Sendable {
     var size: Int { entity.count }
     var offset: Int { min(asked ?? 0, size) }
     var last: Int { min(askedLast ?? .max, size - 1) }
-    /// The last byte of the first half of the requested range.
+    /// The offset of the last byte in the first half of the requested range.
     var middle: Int { (offset + last) / 2 }
     /// The entity compressed with gzip.
     var encoded: Data { StoredGzip.member(entity) }
@@ -58,7 +58,7 @@ struct BehaviourExchange: Sendable {
     var tag: String { "\"\(opaqueTag())\"" }
     /// An entity tag that is the same for every version.
     var constantTag: String { "\"\(opaqueTag(0))\"" }
-    /// A date years ago, one minute later for each version.
+    /// A modification date in 2015, one minute later for each version.
     var modified: String { HTTPDate.string(Date(timeIntervalSince1970: 1_445_412_000 + 60 * Double(version))) }
     var constantModified: String { HTTPDate.string(Date(timeIntervalSince1970: 1_445_412_000)) }
 

@@ -88,7 +88,7 @@ extension ServerBehaviour {
             return BehaviourScript(.appended, .startedOver, .failed).with(
                 \.part, { $0.part().header("Content-Length", "99999999999999999999") })
         default:
-            // `contentLengthBesideChunks`.
+            // The remaining case is `contentLengthBesideChunks`.
             return BehaviourScript(.appended, .startedOver, .failed).with(
                 \.wire, { $1.header("Content-Length", String($0.size / 2)).framed(.chunked) })
         }
@@ -127,7 +127,7 @@ extension ServerBehaviour {
                     return $0.whole(encoded.prefix(encoded.count / 2)).header("Content-Encoding", "gzip")
                 })
         default:
-            // `unknownContentEncoding`: a client can only deliver the bytes as received.
+            // In the remaining case, `unknownContentEncoding`, a client can only deliver the bytes as received.
             return BehaviourScript(.startedOver, .failed).with(
                 \.first, { $0.whole().header("Content-Encoding", "unheard-of") })
         }
@@ -196,7 +196,7 @@ extension ServerBehaviour {
             return BehaviourScript(.failed).with(
                 \.part, { _ in .raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\n\r\nbytes of the other") })
         default:
-            // `notHTTP`.
+            // The remaining case is `notHTTP`.
             return BehaviourScript(.failed).with(\.part, { _ in .raw("220 mail.example.com ESMTP\r\n") })
         }
     }

@@ -40,7 +40,7 @@ struct BehaviourScript: Sendable {
 
     init(_ outcomes: ResumeOutcome...) { self.outcomes = Set(outcomes) }
 
-    /// Returns a copy with one part replaced, for building the table.
+    /// Returns a copy with one property replaced.
     func with<Value>(_ part: WritableKeyPath<Self, Value>, _ value: Value) -> Self {
         var copy = self
         copy[keyPath: part] = value

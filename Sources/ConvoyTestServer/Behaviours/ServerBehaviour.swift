@@ -1,13 +1,13 @@
-/// The ways, right and wrong, in which servers treat a client that resumes a download, for use with
+/// A correct or incorrect behaviour of a server towards a client that resumes a download, for use with
 /// `TestServer.route(_:behaving:size:seed:)`.
 ///
-/// Whatever a server does, a client must end with the right bytes or with an error. `outcomes` lists the possible
+/// Whatever a server does, a client must end up with the right bytes or with an error. `outcomes` lists the possible
 /// outcomes of a download that is paused halfway and resumed, `isHonest` marks behaviours for which an error is the
-/// client's fault, and `isUndetectable` those whose wrong bytes no client can detect.
+/// client's fault, and `isUndetectable` marks behaviours whose wrong bytes no client can detect.
 public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
-    // MARK: As in RFC 9110
+    // MARK: Conforming to RFC 9110
 
-    /// A strong `ETag`; `If-Range` and `Range` are evaluated; correct 206 and 416.
+    /// A strong `ETag`, correct evaluation of `If-Range` and `Range`, and correct 206 and 416 responses.
     case honest
     /// Like `honest`, with a `Last-Modified` years before `Date`, and no `ETag`.
     case honestByDate
@@ -19,9 +19,9 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case misleadingInterimResponses
     /// Always a 200 with the complete body and `Accept-Ranges: none`.
     case ignoresRange
-    /// No validators, and different bytes each time; ranges are served.
+    /// No validators and different bytes each time, although ranges are supported.
     case noValidator
-    /// A weak `ETag` that stays the same while the bytes change, as weak tags may; `If-Range` never matches it.
+    /// A weak `ETag` that stays the same while the bytes change, as RFC 9110 allows, and that never matches `If-Range`.
     case weakEntityTag
     /// A different representation with a different `ETag` for each request.
     case changesBetweenRequests
@@ -31,7 +31,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case partOfRange
     /// Every request is redirected to an honest URL.
     case redirectsAlways
-    /// The complete body as gzip with a strong `ETag`; ranges refer to the encoded bytes.
+    /// The complete body as gzip with a strong `ETag`, and ranges of the encoded bytes.
     case gzip
     /// A gzip body of two members (RFC 1952, section 2.2).
     case gzipOfTwoMembers
@@ -40,8 +40,8 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Validators
 
-    /// A different representation for each request, and `If-Range` is ignored: a 206 of the new one, with its own
-    /// `ETag`.
+    /// A different representation for each request. `If-Range` is ignored: the 206 is part of the new representation
+    /// and has its `ETag`.
     case ignoresIfRange
     /// Like `ignoresIfRange`, with the complete body in chunks.
     case ignoresIfRangeInChunks
@@ -51,7 +51,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case partWithoutEntityTag
     /// Like `ignoresIfRangeByDate`, but the 206 has no `Last-Modified`.
     case partWithoutLastModified
-    /// A strong `ETag` on the 200, and the same tag as a weak one on a 206 of different bytes.
+    /// A strong `ETag` on the 200, and its weak form on a 206 with different bytes.
     case partWithWeakEntityTag
     /// A 206 of a different entity, as its `ETag` shows.
     case partWithOtherEntityTag
@@ -69,11 +69,11 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case emptyEntityTag
     /// Two `ETag` fields, one of which never changes, and different bytes each time.
     case twoEntityTags
-    /// `Last-Modified` changes; the strong `ETag` and the bytes stay the same.
+    /// A `Last-Modified` that changes while the strong `ETag` and the bytes stay the same.
     case lastModifiedChangesAlone
-    /// `Last-Modified` is the time of the response, and the bytes change within that second.
+    /// A `Last-Modified` equal to the time of the response, and bytes that change within that second.
     case youngLastModified
-    /// `Last-Modified` is after `Date`, and the bytes change.
+    /// A `Last-Modified` after `Date`, and bytes that change.
     case futureLastModified
     /// An old `Last-Modified` that stays the same, no `Date`, and different bytes each time.
     case lastModifiedWithoutDate
@@ -88,7 +88,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Ranges
 
-    /// The range begins one byte before or after the requested one, with a matching `Content-Range`.
+    /// A range that begins one byte before or after the requested one, with a matching `Content-Range`.
     case rangeOffByOne
     /// The right bytes under a `Content-Range` that begins one byte later.
     case contentRangeOffByOne
@@ -114,49 +114,50 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case multipartByteranges
     /// Like `multipartByteranges`, with a `Content-Range` for the entire response.
     case multipartByterangesWithContentRange
-    /// The complete body as a 206 from its first byte.
+    /// A 206 with the complete body, beginning at its first byte.
     case wholeAsPart
     /// A 206 for a request without `Range`.
     case unaskedPart
-    /// The complete body at first, then always a 206, even without `Range`.
+    /// The complete body for the first request, then always a 206, even without `Range`.
     case unaskedPartLater
     /// A 200 with only the rest of the body, its `Content-Range` and the `ETag` of the complete body.
     case restAsWhole
 
     // MARK: Lengths
 
-    /// The complete body in chunks; the 206 is half of the requested range, and states the total length.
+    /// The complete body in chunks, and a 206 with half of the requested range and the total length.
     case partOfPartAfterChunks
-    /// The complete body in chunks; the 206 is half of the requested range, with the total `*`.
+    /// The complete body in chunks, and a 206 with half of the requested range and `*` as the total length.
     case partOfPartWithUnknownTotal
-    /// The complete body in chunks; the 206 has a correct `Content-Range`, but its body ends early with the connection.
+    /// The complete body in chunks, and a 206 with a correct `Content-Range` whose connection closes before its body
+    /// ends.
     case partCutAtConnectionClose
-    /// The complete body in chunks; the 206 has a correct `Content-Range`, but its chunks end early, with a proper last
+    /// The complete body in chunks, and a 206 with a correct `Content-Range` whose chunks end early with a proper last
     /// chunk.
     case partEndsEarlyInChunks
-    /// The complete body in chunks; the 206 has a correct `Content-Range`, but fewer bytes, with a matching
+    /// The complete body in chunks, and a 206 with a correct `Content-Range` but fewer bytes, and a matching
     /// `Content-Length`.
     case partWithSmallerContentLength
     /// A correct `Content-Range` and body, but a `Content-Length` that is five bytes larger.
     case partWithLargerContentLength
-    /// Five bytes more than specified by the `Content-Range`, and a `Content-Length` that includes them.
+    /// A body with five bytes more than the `Content-Range` specifies, and a `Content-Length` that includes them.
     case partWithExtraBytes
     /// Like `partWithExtraBytes`, with the complete body in chunks.
     case partWithExtraBytesAfterChunks
-    /// Five bytes more than specified by the `Content-Range`, in chunks.
+    /// A chunked body with five bytes more than the `Content-Range` specifies.
     case partWithExtraBytesInChunks
-    /// A `Content-Length` that overflows a machine word, on the 206.
+    /// A 206 with a `Content-Length` that overflows a machine word.
     case overflowingContentLength
-    /// Chunks, and a `Content-Length` of half the body (RFC 9112, section 6.3).
+    /// A chunked body with a `Content-Length` of half its size (RFC 9112, section 6.3).
     case contentLengthBesideChunks
 
     // MARK: Encodings
 
-    /// The unencoded body at first; for a range request, the complete body as gzip.
+    /// The unencoded body for the first request, and the complete body as gzip for a range request.
     case gzipAnswerToRange
-    /// The unencoded body at first; the 206 is a part of the gzip bytes, with a `Content-Encoding`.
+    /// The unencoded body for the first request, and a 206 with a part of the gzip bytes and a `Content-Encoding`.
     case gzipPart
-    /// The body as gzip at first; the 206 is a part of the unencoded bytes.
+    /// The body as gzip for the first request, and a 206 with a part of the unencoded bytes.
     case identityPartOfGzip
     /// Like `identityPartOfGzip`, with the gzip in chunks and two `Content-Encoding` fields: `gzip`, then `identity`.
     case gzipThenIdentity
@@ -215,10 +216,10 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case stalls
     /// Most connections are closed inside or between the chunks of the response.
     case cutInChunks
-    /// Neither `Content-Length` nor chunks, and most responses are truncated. A truncated 200 is then acceptable,
-    /// because nothing distinguishes it from a complete one (RFC 9112, section 6.3).
+    /// The responses have neither `Content-Length` nor chunks, and most of them are truncated. A truncated 200 is
+    /// acceptable, because nothing distinguishes it from a complete one (RFC 9112, section 6.3).
     case cutAtConnectionClose
-    /// The head of a 206 without a body, as if the request had been a HEAD; the connection stays open.
+    /// A 206 that ends after its head, as if the request had been a HEAD, although the connection stays open.
     case answersLikeHEAD
     /// Half of the connections are closed before the response head ("empty reply").
     case closesBeforeHead
@@ -228,6 +229,6 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case cutInHead
     /// A 101 for a range request, followed by bytes of another protocol.
     case switchesProtocols
-    /// A response to a range request that is not HTTP.
+    /// Bytes that are not HTTP, in response to a range request.
     case notHTTP
 }

@@ -21,7 +21,7 @@ struct CertificateEncoder {
         subject = DER.sequence(of: names)
     }
 
-    /// Returns the part to be signed.
+    /// Returns the signed part of the certificate in DER.
     func content(issuer: [UInt8], issuerKey: CertificateKey) throws(TestCertificateError) -> [UInt8] {
         DER.sequence(
             DER.tagged(0, DER.integer(2)), DER.integer(serialNumber),
@@ -126,8 +126,8 @@ enum DER {
 
     static func set(_ part: [UInt8]) -> [UInt8] { element(0x31, part) }
 
-    /// Returns a context-specific tag around `content` (explicit) or, if `isConstructed` is false, instead of its own
-    /// tag (implicit).
+    /// Returns an element with a context-specific tag. By default, the tag is added around `content` (explicit
+    /// tagging); if `isConstructed` is false, it replaces the tag of `content` (implicit tagging).
     static func tagged(_ number: UInt8, isConstructed: Bool = true, _ content: [UInt8]) -> [UInt8] {
         element((isConstructed ? 0xA0 : 0x80) | number, content)
     }
@@ -159,7 +159,7 @@ enum DER {
         return element(0x03, [UInt8(bytes.count * 8 - count)] + bytes)
     }
 
-    /// Returns an object identifier for dotted digits; nil if they are invalid.
+    /// Returns an object identifier, given in dotted decimal notation; nil if it is invalid.
     static func objectIdentifier(_ text: String) -> [UInt8]? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0) }
         guard parts.count >= 2, let first = parts[0], let second = parts[1], first <= 2,

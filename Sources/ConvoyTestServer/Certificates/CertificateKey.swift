@@ -1,7 +1,7 @@
 import COpenSSL
 import Foundation
 
-/// A key pair, stored as text so that all threads can share it. Each use creates an OpenSSL object from it.
+/// A key pair, stored in encoded form so that all threads can share it. Each use creates an OpenSSL object from it.
 struct CertificateKey: Sendable {
     /// The private key in PEM, as plain PKCS#8.
     let pem: String
@@ -65,7 +65,7 @@ struct CertificateKey: Sendable {
         return try body(key)
     }
 
-    /// Returns the AlgorithmIdentifier for signatures of this key with a digest; Ed25519 ignores the digest.
+    /// Returns the AlgorithmIdentifier for signatures made with this key and a digest. Ed25519 ignores the digest.
     func signatureAlgorithm(_ digest: TestCertificate.Profile.Digest) throws(TestCertificateError) -> [UInt8] {
         let identifier: String?
         var hasParameters = false
@@ -132,7 +132,7 @@ extension TestCertificate.Profile.Digest {
 
 /// Error reporting and buffers for OpenSSL calls.
 enum OpenSSLCalls {
-    /// Returns the reason of the last failure on this thread. Clears the thread's error queue, so that later OpenSSL
+    /// Returns the reason for the last failure on this thread. Clears the thread's error queue, so that later OpenSSL
     /// calls do not report an old error.
     static func takeReason() -> String? {
         let code = ERR_peek_last_error()
@@ -141,7 +141,7 @@ enum OpenSSLCalls {
         return String(cString: text)
     }
 
-    /// Creates an error with the reason of this thread's last failure.
+    /// Creates an error with the reason for this thread's last failure.
     static func failure(_ call: String) -> TestCertificateError {
         .openSSL(call: call, reason: takeReason() ?? "no reason given")
     }
@@ -158,7 +158,7 @@ enum OpenSSLCalls {
         return written == Int32(count) ? bytes : nil
     }
 
-    /// Returns the text that a function writes to a memory BIO; nil if it fails.
+    /// Returns the string that a function writes to a memory BIO; nil if the function fails.
     static func text(_ write: (OpaquePointer) -> Bool) -> String? {
         guard let bio = convoy_bio_writing() else { return nil }
         defer { BIO_free_all(bio) }

@@ -16,7 +16,7 @@ extension TestCertificate {
             case ec
             /// EC on the curve P-384.
             case ec384
-            /// RSA with the given key size, at least 512. Generating 4096 bits takes seconds.
+            /// RSA with the given key size in bits, at least 512. Generating a 4096-bit key takes seconds.
             case rsa(bits: Int)
             /// Ed25519.
             case ed25519
@@ -38,8 +38,8 @@ extension TestCertificate {
         public var commonName = ""
         /// The organization of the subject; omitted if empty.
         public var organization = ""
-        /// The DNS names among the subject's alternative names, encoded unchanged: wildcards anywhere, empty names and
-        /// invalid bytes are possible.
+        /// The DNS names among the subject's alternative names. They are encoded unchanged, so wildcards in any
+        /// position, empty names and invalid bytes are possible.
         public var dnsNames: [String] = []
         /// The IP addresses among the subject's alternative names, IPv4 or IPv6.
         public var ipAddresses: [String] = []
@@ -51,13 +51,13 @@ extension TestCertificate {
         public var notBefore = Date(timeIntervalSinceNow: -3600)
         /// The end of validity, in whole seconds; by default, a day after the profile was created.
         public var notAfter = Date(timeIntervalSinceNow: 86_400)
-        /// The kind of the certificate's own key.
+        /// The kind of the certificate's key.
         public var key: Key = .ec
         /// The digest of the issuer's signature.
         public var digest: Digest = .sha256
         /// The serial number, the most significant byte first; nil for 16 random bytes.
         public var serialNumber: [UInt8]?
-        /// Whether the basic constraints contain CA:TRUE. `issue(_:forKeyOf:)` works either way.
+        /// Whether the basic constraints contain CA:TRUE. `issue(_:forKeyOf:)` does not require this.
         public var isAuthority = false
         /// The maximum number of authorities below this certificate; nil for no limit. Ignored unless `isAuthority`.
         public var pathLength: Int?
@@ -69,7 +69,7 @@ extension TestCertificate {
         public var nameConstraints: NameConstraints?
         /// Whether the certificate requires a stapled OCSP response (RFC 7633).
         public var mustStaple = false
-        /// Additional extensions, after all others.
+        /// Additional extensions, encoded after all others.
         public var otherExtensions: [Extension] = []
 
         /// Creates a profile without names and with a new P-256 key, valid from an hour ago until a day from now,
@@ -124,7 +124,7 @@ extension TestCertificate {
         /// Creates usages from bits.
         public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// Signatures other than those of certificates. TLS requires this, except for the RSA key exchange.
+        /// Signatures other than those of certificates. TLS requires this usage, except for the RSA key exchange.
         public static let digitalSignature = Self(rawValue: 1 << 0)
         /// Non-repudiable signatures.
         public static let nonRepudiation = Self(rawValue: 1 << 1)
@@ -132,35 +132,35 @@ extension TestCertificate {
         public static let keyEncipherment = Self(rawValue: 1 << 2)
         /// Encryption of data.
         public static let dataEncipherment = Self(rawValue: 1 << 3)
-        /// A key agreement.
+        /// Key agreement.
         public static let keyAgreement = Self(rawValue: 1 << 4)
         /// Signatures of certificates, required for authorities.
         public static let certificateSigning = Self(rawValue: 1 << 5)
         /// Signatures of revocation lists.
         public static let revocationListSigning = Self(rawValue: 1 << 6)
-        /// A key agreement only for encryption.
+        /// Key agreement for encryption only.
         public static let encipherOnly = Self(rawValue: 1 << 7)
-        /// A key agreement only for decryption.
+        /// Key agreement for decryption only.
         public static let decipherOnly = Self(rawValue: 1 << 8)
     }
 
     /// A purpose of a certificate (RFC 5280 section 4.2.1.12).
     public enum ExtendedKeyUsage: Hashable, Sendable {
-        /// A TLS server.
+        /// The authentication of a TLS server.
         case serverAuth
-        /// A TLS client.
+        /// The authentication of a TLS client.
         case clientAuth
-        /// Signatures of programs.
+        /// The signing of code.
         case codeSigning
-        /// Mail.
+        /// The protection of email.
         case emailProtection
-        /// Time stamps.
+        /// Time stamping.
         case timeStamping
-        /// OCSP responses on behalf of an authority.
+        /// The signing of OCSP responses on behalf of an authority.
         case ocspSigning
         /// Any purpose.
         case any
-        /// Another purpose, as an object identifier in dotted digits.
+        /// A different purpose, specified by its object identifier in dotted digits.
         case other(String)
 
         var objectIdentifier: String {
@@ -236,9 +236,9 @@ extension TestCertificate {
     /// - Parameters:
     ///   - status: The status of the certificate.
     ///   - thisUpdate: The time at which the status was known to be correct; by default, an hour ago.
-    ///   - nextUpdate: The time at which newer information will be available; nil omits it. By default, in a day.
-    ///   - signer: The certificate whose key signs the response, and which the response then contains; nil for the
-    ///     issuer.
+    ///   - nextUpdate: The time at which newer information will be available; by default, a day from now. nil omits it.
+    ///   - signer: The certificate whose key signs the response, and which is included in the response; nil to sign
+    ///     with the issuer's key.
     /// - Throws: `TestCertificateError.openSSL`.
     public func ocspResponse(
         status: RevocationStatus = .good, thisUpdate: Date = Date(timeIntervalSinceNow: -3600),
@@ -271,15 +271,15 @@ extension TestCertificate {
             DER.sequence(isSuccessful, DER.tagged(0, DER.sequence(basic, DER.octetString(response)))))
     }
 
-    /// Returns a list of certificates that this authority has revoked (RFC 5280, section 5) in DER.
+    /// Returns a certificate revocation list of this authority (RFC 5280, section 5) in DER.
     ///
     /// - Parameters:
-    ///   - revoked: The certificates. Their issuers are not checked.
-    ///   - reason: The number of a `CRLReason`; nil omits the reason.
+    ///   - revoked: The revoked certificates. Their issuers are not checked.
+    ///   - reason: The code of the `CRLReason`; nil omits the reason.
     ///   - revocationDate: The time of the revocation, in whole seconds; by default, two hours ago.
     ///   - thisUpdate: The time at which the list was issued; by default, an hour ago.
-    ///   - nextUpdate: The time at which newer information will be available; nil omits it. By default, in a day.
-    ///   - signer: The certificate whose key signs the list instead of this one's.
+    ///   - nextUpdate: The time at which newer information will be available; by default, a day from now. nil omits it.
+    ///   - signer: The certificate whose key signs the list; nil for this certificate.
     ///   - extensions: Additional extensions of the list.
     /// - Throws: `TestCertificateError`.
     public func revocationList(

@@ -56,7 +56,7 @@ public final class TestCertificate: Sendable {
         try TestCertificate(profile, key: CertificateKey(profile.key), issuer: nil)
     }
 
-    /// Creates a new certificate, signed by this one's key, whether or not this one is an authority.
+    /// Creates a new certificate, signed with the key of this certificate, which need not be an authority.
     ///
     /// - Parameters:
     ///   - profile: The contents of the new certificate.
@@ -70,17 +70,15 @@ public final class TestCertificate: Sendable {
         return try TestCertificate(profile, key: key, issuer: self)
     }
 
-    /// Creates a new certificate for the same key, from the same issuer: a renewal, after which a pin of the key still
-    /// matches.
+    /// Creates a new certificate with the same key and issuer, like a renewal. Pins of the key still match it.
     ///
-    /// - Parameter profile: The contents, except for the kind of the key; nil for the contents of this one.
+    /// - Parameter profile: The contents, whose kind of key is ignored; nil for the contents of this certificate.
     /// - Throws: `TestCertificateError`.
     public func reissued(_ profile: Profile? = nil) throws(TestCertificateError) -> TestCertificate {
         try TestCertificate(profile ?? self.profile, key: key, issuer: issuer)
     }
 
-    /// Creates a certificate with the same contents for a new key, from the same issuer. A pin of the old key does not
-    /// match it.
+    /// Creates a certificate with the same contents and issuer but a new key. Pins of the old key do not match it.
     ///
     /// - Throws: `TestCertificateError`.
     public func replacingKey() throws(TestCertificateError) -> TestCertificate {

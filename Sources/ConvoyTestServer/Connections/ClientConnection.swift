@@ -12,7 +12,7 @@ final class ClientConnection {
         case answering
         /// The response is being sent.
         case writing
-        /// The response is waiting for a time or a gate, or stalls.
+        /// The response is waiting for a deadline or a gate, or has stalled.
         case pausing
         /// The response has been sent. Further input is discarded until the client closes, because closing first would
         /// reset the connection and could lose the response (RFC 9112 section 9.6).
@@ -52,7 +52,7 @@ final class ClientConnection {
     var exchange: UInt64 = 0
     /// The timer that ends a pause or the draining, created on first use.
     var timer: RunLoopTimer?
-    /// The time, in milliseconds, that a reset has waited for the client to acknowledge the bytes sent before it.
+    /// The number of milliseconds that a reset has waited for the client to acknowledge the bytes sent before it.
     var resetAttempts = 0
     /// Whether the request counts as active in the statistics.
     var isActive = false
@@ -63,7 +63,7 @@ final class ClientConnection {
         parser = RequestParser(limit: limit)
     }
 
-    /// Whether there is anything to send, encrypted or not.
+    /// Whether output is waiting to be sent, encrypted or not.
     var hasOutput: Bool { outputStart < output.count || tls?.hasOutput ?? false }
     /// Whether to read from the socket without a limit on the buffered input.
     var wantsInput: Bool { phase == .reading || phase == .draining || phase == .handshaking }

@@ -5,7 +5,8 @@ import Foundation
 extension TestServer {
     /// Binds to 127.0.0.1 and starts serving.
     ///
-    /// - Throws: `TestServerError.system` if a socket cannot be created or the port is in use; `.unusableTLS`.
+    /// - Throws: `TestServerError.system` if a socket cannot be created or the port is in use; `.unusableTLS` if
+    ///   OpenSSL rejects the TLS settings.
     public convenience init(_ configuration: Configuration = Configuration()) throws(TestServerError) {
         let context: TLSContext? = if let tls = configuration.tls { try TLSContext(tls) } else { nil }
         let (listener, port) = try Sockets.listen(port: configuration.port, backlog: configuration.backlog)
@@ -63,17 +64,17 @@ final class ConnectionThread: ServerEngine {
     func wake(waiter: UInt64, at deadline: MonotonicTime) { inbox.post(.expire(waiter: waiter, at: deadline)) }
 }
 
-/// Messages from other threads to the server's thread, which is woken only once for all messages that it takes
-/// together.
+/// A queue of messages from other threads to the server's thread. The thread is woken once for all messages that it
+/// takes together.
 final class Inbox: Sendable {
     enum Message: Sendable {
         /// A handler's response to a request of a connection.
         case answer(connection: UInt64, exchange: UInt64, TestServer.Response)
         /// A gate has been opened.
         case proceed(connection: UInt64, exchange: UInt64)
-        /// Wake a caller that is waiting for a change, when the monotonic clock reaches this time.
+        /// A caller that is waiting for a change must be woken when the monotonic clock reaches this time.
         case expire(waiter: UInt64, at: UInt64)
-        /// Close every connection.
+        /// All connections must be closed.
         case dropConnections
         case stop
     }
@@ -128,7 +129,7 @@ final class Inbox: Sendable {
     }
 }
 
-/// The server's system calls, without any state.
+/// Wrappers for the server's system calls.
 enum Sockets {
     /// The ports that the system has assigned to servers of this process.
     private static let taken = Locked<Set<UInt16>>([])
@@ -171,7 +172,7 @@ enum Sockets {
         }
     }
 
-    /// Accepts the next waiting connection, ready for use, or returns the error code.
+    /// Accepts the next pending connection and configures its socket, or returns the error code.
     static func accept(_ listener: Int32) -> (descriptor: Int32, code: Int32) {
         let descriptor = accept4(listener, nil, nil, kind(SOCK_NONBLOCK) | kind(SOCK_CLOEXEC))
         guard descriptor >= 0 else { return (-1, errno) }

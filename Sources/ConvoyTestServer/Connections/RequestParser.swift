@@ -14,7 +14,7 @@ struct RequestParser {
         case head(RequestHead)
         /// Bytes of the body, as a range of the passed bytes.
         case body(Range<Int>)
-        /// The end of the request, with the trailer fields of a chunked body. The following bytes belong to another
+        /// The end of the request, with the trailer fields of a chunked body. The following bytes belong to the next
         /// request.
         case end(trailers: TestServer.Headers)
         /// The bytes are not a valid request. The parser must not be called again.
@@ -28,8 +28,8 @@ struct RequestParser {
     /// The maximum size in bytes of a head, a chunk size line or a trailer section.
     let limit: Int
     private var state = State.head
-    /// The position up to which the bytes have been searched for the end of a head, so that a slow head costs no more
-    /// than a fast one.
+    /// The position up to which the bytes have been searched for the end of a head. A head that arrives in small parts
+    /// is therefore searched only once.
     private var searched = 0
     private var lineStarts: [Int] = [0]
 
@@ -265,7 +265,7 @@ extension RequestHead {
 }
 
 extension String {
-    /// Returns the range of an ASCII text, without using the standard library's string processing module.
+    /// Returns the range of an ASCII string, without using the standard library's string processing module.
     fileprivate func firstRange(ofASCII text: String) -> Range<String.Index>? {
         var start = utf8.startIndex
         while start != utf8.endIndex {

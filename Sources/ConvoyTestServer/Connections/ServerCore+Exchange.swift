@@ -39,7 +39,7 @@ extension ServerCore {
         return true
     }
 
-    /// Continues as far as possible without waiting for the socket, a timer, a gate or a handler.
+    /// Advances the connection as far as possible without waiting for the socket, a timer, a gate or a handler.
     func advance(_ connection: ClientConnection) {
         while true {
             switch connection.phase {
@@ -75,7 +75,7 @@ extension ServerCore {
         }
     }
 
-    /// Reads requests until one must be answered or the bytes are used up.
+    /// Parses requests until one must be answered or all received bytes have been parsed.
     private func read(_ connection: ClientConnection) {
         while connection.phase == .reading {
             let before = connection.bodyLength
@@ -177,11 +177,11 @@ extension ServerCore {
         connection.phase = .writing
     }
 
-    /// Sends as much as the socket accepts. Returns true if the phase has changed, so that there may be more to do
+    /// Sends as much as the socket accepts. Returns true if the phase has changed and the connection can advance
     /// immediately, and false to wait for the socket.
     func write(_ connection: ClientConnection) -> Bool {
-        // The budget prevents a fast client of a large body from starving the others; epoll reports the socket again
-        // immediately.
+        // The budget prevents a client that receives a large body quickly from starving the others. epoll reports the
+        // socket again immediately.
         var budget = 1 << 21
         while budget > 0 {
             if connection.hasOutput {
@@ -230,7 +230,8 @@ extension ServerCore {
             if !keepsAlive, sendCloseNotify(connection, before: step) { return false }
             finish(connection, keepsAlive: keepsAlive)
         case .reset:
-            // RST discards bytes that the client's system has not acknowledged, which would break "after n bytes".
+            // RST discards bytes that the client's system has not acknowledged, which would violate
+            // `Fault.reset(afterBytes:)`.
             if Sockets.unacknowledgedBytes(connection.descriptor) > 0, connection.resetAttempts < 2000 {
                 connection.resetAttempts += 1
                 connection.pendingStep = .reset

@@ -89,7 +89,7 @@ extension ServerCore {
             if session.hasOutput { return true }
             let rest = connection.output.count - connection.outputStart
             guard rest > 0 else { return true }
-            // Encrypt in small parts, so that a slow client does not make the server hold all of the output twice.
+            // Encrypt in small parts, so that the output for a slow client is not held in memory twice.
             let count = min(rest, 1 << 16)
             let start = connection.outputStart
             let isEncrypted = connection.output.withUnsafeBytes {
@@ -106,7 +106,7 @@ extension ServerCore {
 /// the bytes to send. Used on the server's thread.
 final class TLSSession {
     enum Progress {
-        /// More bytes of the client are needed.
+        /// More bytes from the client are needed.
         case waiting
         case done
         case failed(String)
@@ -114,7 +114,7 @@ final class TLSSession {
 
     enum Reading {
         case bytes(Int)
-        /// More bytes of the client are needed.
+        /// More bytes from the client are needed.
         case waiting
         /// The client has sent a close_notify.
         case ended
@@ -202,7 +202,7 @@ final class TLSSession {
         return true
     }
 
-    /// Queues a close_notify. Returns false if that has already been done, or if `TLS.omitsCloseNotify` is set.
+    /// Queues a close_notify. Returns false if one was sent before, or if `TLS.omitsCloseNotify` is set.
     func sendCloseNotify() -> Bool {
         guard details != nil, !hasSaidGoodbye, !context.omitsCloseNotify else { return false }
         hasSaidGoodbye = true
@@ -212,7 +212,7 @@ final class TLSSession {
         return hasOutput
     }
 
-    /// Whether there are encrypted bytes to send.
+    /// Whether encrypted bytes are waiting to be sent.
     var hasOutput: Bool { BIO_ctrl_pending(outgoing) > 0 }
 
     /// Sends encrypted bytes as far as the socket accepts them. Returns false if the connection is lost.

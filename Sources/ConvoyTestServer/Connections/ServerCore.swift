@@ -124,7 +124,8 @@ final class ServerCore {
         }
     }
 
-    /// Stops accepting for 20 ms. Without free descriptors, the waiting connection would wake the loop endlessly.
+    /// Stops accepting for 20 ms. If no descriptor is free, the pending connection would otherwise wake the loop
+    /// endlessly.
     private func pauseAccepting() {
         watchListener(for: 0)
         timers.schedule(listenerTimer, at: now + 20_000_000)
