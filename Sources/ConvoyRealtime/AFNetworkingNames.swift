@@ -2,10 +2,10 @@ import ConvoyOperations
 import ConvoySerialization
 import Foundation
 
-// These names of AFNetworking's event source, from the betas of AFNetworking 2 and from AFRocketClient, let the
-// compiler suggest the replacement.
+// The names of AFNetworking's event source, from the betas of AFNetworking 2 and from AFRocketClient, are declared so
+// that the compiler suggests their replacements.
 
-/// A stream of events (AFEventSource). Unlike that class, it does not open before it is started or enqueued.
+/// A stream of events (AFEventSource). Unlike `AFEventSource`, it does not open before it is started or enqueued.
 @available(*, unavailable, renamed: "EventSource")
 public typealias AFEventSource = EventSource
 
@@ -53,8 +53,8 @@ extension ServerSentEvent {
     public var retry: Int { 0 }
 }
 
-// These names of AFNetworking's patches, from the betas of AFNetworking 2 and from AFRocketClient, let the compiler
-// suggest the replacement.
+// The names of AFNetworking's patches, from the betas of AFNetworking 2 and from AFRocketClient, are declared so that
+// the compiler suggests their replacements.
 
 /// A change to a JSON document (AFJSONPatchSerializer).
 @available(*, unavailable, renamed: "JSONPatch.Operation")

@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A parser of the body of a connection while it arrives. Used on the network thread only.
+/// A sink that parses the body of a connection as it arrives. Used on the network thread only.
 final class EventBody: BodySink, @unchecked Sendable {
     private let feed: EventFeed
     private let number: Int
@@ -47,8 +47,7 @@ final class EventBody: BodySink, @unchecked Sendable {
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { feed.delivery.waitsForRoom(then: then) }
 }
 
-/// The state from which the next step after the end of an event source's connection is determined (HTML, section
-/// 9.2.3).
+/// The end of an event source's connection, from which the next step is determined (HTML, section 9.2.3).
 struct ConnectionEnd {
     enum Outcome {
         /// The operation was paused or cancelled.
@@ -74,12 +73,14 @@ struct ConnectionEnd {
     var excess: EventSourceError?
     /// Whether the user has restarted the source.
     var isRestart = false
-    /// The error that another connection cannot fix.
+    /// An error that reconnecting cannot fix.
     var fatal: (any Error)?
 
     /// The errors that may be temporary if they occur before a response.
     private static let temporary = RetryPolicy.temporaryErrorCodes.union([.secureConnectionFailed])
 
+    /// Returns the next step after the end of the connection.
+    ///
     /// - Parameters:
     ///   - connection: The operation of the connection, which has finished.
     ///   - mayRepeat: Whether the request may be sent again although part of it has been sent.
@@ -149,7 +150,7 @@ extension URLRequest {
             request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
         }
         if request.value(forHTTPHeaderField: "Cache-Control") == nil {
-            // Browsers send this, too. The library's cache does not store the response either.
+            // Browsers send this field as well. Convoy's cache does not store the response either.
             request.setValue("no-cache", forHTTPHeaderField: "Cache-Control")
         }
         request.setValue(nil, forHTTPHeaderField: "Last-Event-ID")

@@ -65,7 +65,7 @@ final class EventDelivery: Sendable {
     let state = Locked(State())
     /// A number that changes with the handlers, and whenever a running delivery must check the state again.
     let version = Atomic<UInt32>(0)
-    /// Whether there is a handler for comments.
+    /// Whether a handler for comments is set.
     let wantsComments = Atomic(false)
     private let queue = Locked<DispatchQueue?>(nil)
 
@@ -99,7 +99,8 @@ final class EventDelivery: Sendable {
         if drains { drainLater(of: source) }
     }
 
-    /// Returns whether the transfer must wait. If so, `then` is called once, on any thread, when it may continue.
+    /// Returns whether the transfer must wait. If so, `then` is called once, on any thread, when the transfer may
+    /// continue.
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             guard state.isCrowded else { return false }

@@ -73,7 +73,7 @@ extension EventFeed {
         return true
     }
 
-    /// Continues with the held connection.
+    /// Resumes the held connection.
     private func release(_ work: AttemptContext) {
         let held = state.withLock { state -> (number: Int, connection: HTTPRequestOperation, hasEnded: Bool)? in
             // Otherwise the source was paused or cancelled in the meantime.
@@ -104,8 +104,8 @@ extension EventFeed {
 }
 
 extension EventFeed.State {
-    /// Keeps the connection for the next attempt, and returns the current attempt, which ends. Returns nil without a
-    /// connection, or if no other attempt will follow.
+    /// Keeps the connection for the next attempt, and returns the current attempt, which must end. Returns nil if the
+    /// source has no connection, or if no attempt will follow.
     mutating func hold() -> AttemptContext? {
         guard phase == .connected, connection != nil, let work, !work.isEnding else { return nil }
         (phase, self.work) = (.held, nil)

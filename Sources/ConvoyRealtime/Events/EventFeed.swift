@@ -44,16 +44,16 @@ final class EventFeed: @unchecked Sendable {
 
     /// The triggers that end the wait before the next connection.
     struct Wait: Sendable {
-        /// Ends the wait when the network returns, while the object is retained.
+        /// The observation that ends the wait when the network returns. Releasing it cancels the observation.
         var network: (any AnyObject & Sendable)?
-        /// Ends the wait at its deadline.
+        /// The timer that ends the wait at its deadline.
         var timer: (any ClockTimer)?
 
         /// Cancels the triggers. Do not call it under the lock.
         consuming func end() { timer?.cancel() }
     }
 
-    /// Set by the source's initializer.
+    /// The source, set by its initializer.
     weak var source: EventSource?
     let settings = Locked(EventSourceSettings())
     let delivery = EventDelivery()
@@ -280,7 +280,7 @@ final class EventFeed: @unchecked Sendable {
             }
             withExtendedLifetime(isOver ? wait : nil) {}
         } catch {
-            // Listening failed, for example for lack of descriptors: poll instead.
+            // Poll if listening failed, for example for lack of descriptors.
             if isAway { schedule(after: max(delay, 5), number, on: clock) }
         }
     }
@@ -308,14 +308,14 @@ final class EventFeed: @unchecked Sendable {
         connect()
     }
 
-    /// See ``EventSource/reconnects``.
+    /// The value of ``EventSource/reconnects``.
     var reconnects: Bool {
         if let reconnects = settings.withLock({ $0.reconnects }) { return reconnects }
         let method = source?.request.httpMethod ?? "GET"
         return RequestRules.isIdempotent(method) || method == HTTPMethod.subscribe.rawValue
     }
 
-    /// The interval in seconds, set by the server or otherwise by the user.
+    /// The reconnection interval in seconds: the server's, or the user's if the server has sent none.
     var retryInterval: TimeInterval {
         state.withLock { $0.retryInterval } ?? ReconnectDelay.bounded(settings.withLock { $0.retryInterval })
     }

@@ -33,19 +33,19 @@ import FoundationNetworking
 /// rate of starts; an `OperationQueue` counts it like any other operation. ``close()`` ends it successfully, `cancel()`
 /// with `URLError.cancelled`. A started source is retained until its end.
 ///
-/// **A pause** closes the connection and holds back undelivered events; `resume()` continues with both. Unless
+/// **A pause** closes the connection and holds back undelivered events; `resume()` reconnects and delivers them. Unless
 /// ``reconnects`` is set, the connection stays open, but nothing is received until `resume()`.
 ///
-/// **Handlers** run serially, in the order of the events, on `completionQueue`, or on the main queue if that is nil
-/// when the first handler is called. No handler starts after `cancel()` or `close()`. While the handlers have a backlog
-/// of 128 KiB, the transfer waits, and so does the server.
+/// **Handlers** run serially, in the order of the events, on `completionQueue`, or on the main queue if
+/// `completionQueue` is nil when the first handler is called. No handler starts after `cancel()` or `close()`. While
+/// the handlers have a backlog of 128 KiB, the transfer waits, and so does the server.
 ///
 /// A `NetworkActivityMonitor` ignores the source, because it would show activity as long as the source is open.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     let feed = EventFeed()
     let milestone = SignalOperation()
 
-    /// Creates a source with a request of any method, with its fields and body.
+    /// Creates a source that sends a request, with any method, header fields and body.
     public required init(request: URLRequest) {
         super.init(request: request)
         feed.source = self
@@ -103,8 +103,8 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.retryInterval = newValue } }
     }
 
-    /// The maximum delay in seconds, to which the delay doubles, with jitter, while connections bring no events; 60 by
-    /// default. A longer ``retryInterval`` takes precedence.
+    /// The maximum delay in seconds; 60 by default. While connections bring no events, the delay doubles, with jitter,
+    /// up to this maximum. A longer ``retryInterval`` takes precedence.
     public final var maximumRetryInterval: TimeInterval {
         get { feed.settings.withLock { $0.maximumRetryInterval } }
         set { feed.settings.withLock { $0.maximumRetryInterval = newValue } }
@@ -160,7 +160,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.reconnectsAfterExcess = newValue } }
     }
 
-    /// The source of the network's state. For tests.
+    /// The state of the network, which tests replace.
     package final var network: NetworkSense {
         get { feed.settings.withLock { $0.network } }
         set { feed.settings.withLock { $0.network = newValue } }
@@ -224,21 +224,21 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
 
 /// Handlers and listeners.
 extension EventSource {
-    /// Called whenever a connection has been opened, on `completionQueue` or the main queue.
+    /// The handler called whenever a connection has been opened, on `completionQueue` or the main queue.
     public final var openHandler: (@Sendable (_ source: EventSource) -> Void)? {
         get { feed.delivery.state.withLock { $0.handlers.open } }
         set { feed.delivery.change { $0.handlers.open = newValue } }
     }
 
-    /// Called with each event of any type, on `completionQueue` or the main queue.
+    /// The handler called with each event of any type, on `completionQueue` or the main queue.
     public final var eventHandler: (@Sendable (_ source: EventSource, _ event: ServerSentEvent) -> Void)? {
         get { feed.delivery.state.withLock { $0.handlers.event } }
         set { feed.delivery.change { $0.handlers.event = newValue } }
     }
 
-    /// Called with each comment: a line that begins with a colon, which many servers send to keep a connection open.
-    /// The text excludes the colon and one space after it. Called on `completionQueue` or the main queue, in order with
-    /// the events.
+    /// The handler called with each comment: a line that begins with a colon, which many servers send to keep a
+    /// connection open. The text excludes the colon and one space after it. The handler runs on `completionQueue` or
+    /// the main queue, in order with the events.
     public final var commentHandler: (@Sendable (_ source: EventSource, _ text: String) -> Void)? {
         get { feed.delivery.state.withLock { $0.handlers.comment } }
         set {
@@ -247,8 +247,8 @@ extension EventSource {
         }
     }
 
-    /// Called when a connection has ended or failed and the source will reconnect, on `completionQueue` or the main
-    /// queue. For the end of the source, use the handlers that every operation has.
+    /// The handler called when a connection has ended or failed and the source will reconnect, on `completionQueue` or
+    /// the main queue. For the end of the source, use the handlers that every operation has.
     public final var reconnectHandler: (@Sendable (_ source: EventSource, _ interruption: EventSourceInterruption) -> Void)?
     {
         get { feed.delivery.state.withLock { $0.handlers.reconnect } }
@@ -274,8 +274,8 @@ extension EventSource {
         }
     }
 
-    /// Calls a block with each later event of any type, after the listeners for its type. An observer otherwise behaves
-    /// like a listener.
+    /// Calls a block with each later event of any type, after the listeners for its type. In all other respects, an
+    /// observer behaves like a listener.
     package final func addObserver(using observer: @escaping @Sendable (_ event: ServerSentEvent) -> Void) -> Int {
         feed.delivery.change { state in
             state.lastNumber += 1
@@ -326,7 +326,7 @@ struct EventHandlers: Sendable {
     /// Listeners for events of all types, added for views.
     var observers: [Listener] = []
 
-    /// Whether there is a handler or listener for events.
+    /// Whether any handler, listener or observer receives events.
     var wantsEvents: Bool { event != nil || !listeners.isEmpty || !observers.isEmpty }
 
     mutating func remove(_ id: EventListenerID) {
@@ -336,7 +336,7 @@ struct EventHandlers: Sendable {
     }
 }
 
-/// The identifier of a listener, for removing it.
+/// The identifier of a listener, used to remove the listener.
 public struct EventListenerID: Sendable, Hashable {
     let type: String
     let number: Int
@@ -371,11 +371,11 @@ public enum EventSourceError: Error, Sendable, Hashable {
     case unacceptableContentType(String?)
     /// The body is a stream, which cannot be sent again for another connection.
     case bodyCannotBeSentAgain
-    /// Another loop is reading the sequence: each loop needs its own.
+    /// Another loop is already reading the sequence. Each loop needs a separate sequence.
     case isIterated
-    /// A line is longer than this limit, in bytes.
+    /// A line is longer than the given limit, in bytes.
     case lineTooLong(limit: Int)
-    /// The values of an event's lines exceed this limit, in bytes.
+    /// The values of an event's lines exceed the given limit, in bytes.
     case eventTooLong(limit: Int)
 }
 

@@ -8,29 +8,29 @@ struct EventSourceSettings: Sendable {
     var retryInterval: TimeInterval = 3
     var maximumRetryInterval: TimeInterval = 60
     var readTimeout: TimeInterval?
-    /// Nil for the default of the request's method.
+    /// The value set by the user; nil for the default of the request's method.
     var reconnects: Bool?
     var reconnectsAfterServerErrors = false
     var reconnectsAfterExcess = false
     var maximumLineLength: Int?
     var maximumEventLength = 8 << 20
     var firstEventID: String?
-    /// The source of the network's state, which tests replace.
+    /// The state of the network, which tests replace.
     var network = NetworkSense()
 }
 
-/// The state of the network, as an event source needs it.
+/// The functions with which an event source observes the state of the network.
 package struct NetworkSense: Sendable {
-    /// Whether there is currently no route to a target.
+    /// A function that returns whether a target currently has no route.
     package var isAway: @Sendable (NetworkTarget) -> Bool = { $0.isOutOfReach }
-    /// Calls the block once there is a route, unless the returned object is released before. If the flag is set, an
-    /// existing route counts only after it was lost and has returned.
+    /// A function that calls the block once a target has a route, unless the returned object is released first. If the
+    /// flag is set, an existing route counts only after it was lost and has returned.
     package var awaitReturn:
         @Sendable (NetworkTarget, _ afterLoss: Bool, @escaping @Sendable () -> Void) throws -> any AnyObject & Sendable = {
             try NetworkReturn.shared.wait(for: $0, afterLoss: $1, $2)
         }
 
-    /// Creates a sense that reports the state as known to the kernel.
+    /// Creates functions that report the kernel's view of the network.
     package init() {}
 }
 
@@ -49,7 +49,7 @@ struct ReconnectDelay: Sendable {
         self.maximum = max(Self.bounded(maximum), self.interval)
     }
 
-    /// Returns the seconds, clamped to valid values.
+    /// Returns a number of seconds, clamped to the valid range.
     static func bounded(_ seconds: TimeInterval) -> TimeInterval { seconds > 0 ? min(seconds, longest) : 0 }
 
     /// Returns the delay in seconds.

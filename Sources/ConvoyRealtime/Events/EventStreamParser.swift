@@ -15,15 +15,16 @@ import Foundation
 /// U+FFFD. An event without a blank line at the end of the stream is dropped. The parser is a value: a copy continues
 /// from the same position.
 public struct EventStreamParser: Sendable {
-    /// The maximum length of a line without its end, in bytes; nil, the default, for that of an event's data.
+    /// The maximum length of a line without its end, in bytes; nil, the default, uses ``maximumEventLength``.
     public let maximumLineLength: Int?
-    /// The maximum length of an event's data with a line feed for each line, in bytes; 8 MiB by default.
+    /// The maximum length of an event's data, including a line feed for each line, in bytes; 8 MiB by default.
     public let maximumEventLength: Int
 
-    /// The last event ID, for `Last-Event-ID` on reconnecting: that of the last `id` before the last blank line, or the
-    /// one from the initializer.
+    /// The last event ID, for `Last-Event-ID` on reconnecting: the value of the last `id` field before the last blank
+    /// line, or the one from the initializer.
     public private(set) var lastEventID: String
-    /// The reconnection delay in the last `retry` field, in seconds; nil without one. Any number of digits is valid.
+    /// The reconnection delay in the last `retry` field, in seconds; nil if none has arrived. Any number of digits is
+    /// valid.
     public private(set) var retryInterval: TimeInterval?
 
     /// The identifier of the current event.
@@ -49,7 +50,7 @@ public struct EventStreamParser: Sendable {
     ///
     /// - Parameters:
     ///   - lastEventID: The last event ID of the stream that this one continues.
-    ///   - maximumLineLength: The maximum length of a line in bytes, at least 1; nil for that of an event.
+    ///   - maximumLineLength: The maximum length of a line in bytes, at least 1; nil uses `maximumEventLength`.
     ///   - maximumEventLength: The maximum length of an event in bytes, at least 1.
     public init(lastEventID: String = "", maximumLineLength: Int? = nil, maximumEventLength: Int = 8 << 20) {
         (self.lastEventID, identifier) = (lastEventID, lastEventID)
@@ -61,8 +62,8 @@ public struct EventStreamParser: Sendable {
 
     /// Returns the events that end in the next piece of the stream, in order.
     ///
-    /// - Throws: ``EventSourceError``, and again for all later pieces. Events before the error are lost; the version with
-    ///   `inout` keeps them.
+    /// - Throws: ``EventSourceError``, which all later calls throw again. Events before the error are lost; the method
+    ///   with an `inout` parameter keeps them.
     public mutating func parse(_ piece: some ContiguousBytes) throws(EventSourceError) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         let failure = piece.withUnsafeBytes { bytes -> EventSourceError? in
@@ -79,7 +80,7 @@ public struct EventStreamParser: Sendable {
 
     /// Appends the events that end in the next piece of the stream to an array.
     ///
-    /// - Throws: ``EventSourceError``, and again for all later pieces. Events before the error have been appended.
+    /// - Throws: ``EventSourceError``, which all later calls throw again. Events before the error have been appended.
     public mutating func parse(
         _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
     ) throws(EventSourceError) {
@@ -107,8 +108,8 @@ public struct EventStreamParser: Sendable {
         }
         var borrowed = Borrowed()
         defer { keep(&borrowed) }
-        // These are the positions of the next line ends, or the end. Each is searched again only once it has been
-        // passed.
+        // These are the positions of the next LF and CR, or the end of the piece. Each is searched again only once it
+        // has been passed.
         var (lineFeed, carriageReturn) = (-1, -1)
         while start < piece.count {
             if lineFeed < start { lineFeed = Self.position(of: .lineFeed, in: base, start, piece.count) }

@@ -43,7 +43,7 @@ extension HTTPManager {
     /// let source = manager.eventSource("prices") { source, event in show(event.data) }
     /// ```
     ///
-    /// - Parameter handler: Called with each event, on `completionQueue`. For the other parameters see
+    /// - Parameter handler: Called with each event, on `completionQueue`. For the other parameters, see
     ///   ``makeEventSource(_:method:parameters:body:headers:)``.
     @discardableResult
     public func eventSource(
@@ -62,7 +62,7 @@ extension HTTPManager {
     }
 
     /// Returns the events of a URL for one loop, which starts a source and closes it when the loop ends. For the
-    /// parameters see ``makeEventSource(_:method:parameters:body:headers:)``.
+    /// parameters, see ``makeEventSource(_:method:parameters:body:headers:)``.
     ///
     /// ```swift
     /// for try await event in try manager.events("prices") { show(event.data) }

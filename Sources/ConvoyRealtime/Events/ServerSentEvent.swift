@@ -47,7 +47,7 @@ public struct ServerSentEvent: Sendable, Hashable {
 /// The transfer, and with it all other readers, waits for a slow reader with a backlog of 128 KiB of events, so release
 /// a sequence that is not read. The loop starts a source that is neither enqueued nor started.
 public struct ServerSentEvents: AsyncSequence, Sendable {
-    /// An event.
+    /// The type of the elements.
     public typealias Element = ServerSentEvent
 
     let reading: EventReading
@@ -55,16 +55,16 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
     /// The source of the events.
     public var source: EventSource { reading.source }
 
-    /// Iterates over the events. Releasing it removes the reader.
+    /// An iterator over the events. Releasing it removes its reader.
     public struct AsyncIterator: AsyncIteratorProtocol {
-        /// Removes the reader when its only iterator is released, even if the sequence is still retained.
+        /// An owner that removes the reader when its only iterator is released, even if the sequence is still retained.
         private final class Reader: Sendable {
             let reading: EventReading
             init(_ reading: EventReading) { self.reading = reading }
             deinit { reading.leave() }
         }
 
-        /// Nil if another loop is reading.
+        /// The reader; nil if another loop is reading.
         private let reader: Reader?
         private var events: [ServerSentEvent] = []
         private var position = 0

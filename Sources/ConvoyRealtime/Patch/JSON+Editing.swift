@@ -1,7 +1,7 @@
 import ConvoySerialization
 
-/// Changes a tree in place: a container is moved out of the tree while its content changes, so that only shared values
-/// are copied.
+/// In-place changes to a tree. A container is moved out of the tree while its content changes, so that only shared
+/// values are copied.
 extension JSON {
     /// Changes the value at a path.
     mutating func edit<Result>(

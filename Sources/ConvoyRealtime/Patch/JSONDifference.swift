@@ -4,7 +4,7 @@ import Foundation
 /// The operations that transform one tree into another.
 struct JSONDifference {
     private var operations: [JSONPatch.Operation] = []
-    /// The length of the operations' text, with a comma for each.
+    /// The length of the operations as JSON, with a comma for each.
     private var length = 0
     private var path: [String] = []
 
@@ -124,8 +124,8 @@ extension JSON {
 }
 
 extension JSONPatch {
-    /// Creates the patch that transforms one document into another. Its text is never longer than that of replacing the
-    /// whole document.
+    /// Creates the patch that transforms one document into another. Its JSON is never longer than that of a patch that
+    /// replaces the whole document.
     ///
     /// Members are compared by key, and elements of arrays by a longest common subsequence. Arrays with more than a
     /// thousand differences are compared by position. Values that are equal according to RFC 6902 are not changed, such
@@ -145,8 +145,8 @@ extension JSONPatch {
 /// A search for a longest common subsequence, by the algorithm of E. W. Myers, "An O(ND) Difference Algorithm and Its
 /// Variations" (1986).
 enum SequenceMatches {
-    /// Returns the positions of a longest common subsequence in both; nil if it needs more removals and insertions than
-    /// `maximumEdits`. Takes O(elements × edits) time at worst, and O(edits²) memory.
+    /// Returns the positions of a longest common subsequence in both arrays; nil if it needs more removals and
+    /// insertions than `maximumEdits`. Takes O(elements × edits) time at worst, and O(edits²) memory.
     static func places(_ old: [Int32], _ new: [Int32], maximumEdits: Int) -> [(Int, Int)]? {
         // This array contains the furthest position on each diagonal `old - new`, at the diagonal plus `offset`.
         let offset = min(maximumEdits, old.count + new.count) + 1

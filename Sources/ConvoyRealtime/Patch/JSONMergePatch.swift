@@ -8,7 +8,7 @@ import Foundation
 /// JSONMergePatch(["title": "Hello", "author": ["familyName": nil]]).apply(to: &document)
 /// ```
 ///
-/// It cannot set a member to `null`, nor change a single element of an array. A ``JSONPatch`` can.
+/// A merge patch cannot set a member to `null` or change a single element of an array. Use a ``JSONPatch`` for that.
 public struct JSONMergePatch: Sendable, Hashable {
     /// The new values. A value that is not an object replaces the whole document.
     public var json: JSON
@@ -36,7 +36,7 @@ public struct JSONMergePatch: Sendable, Hashable {
     ///   - value: The value, which is encoded, patched and decoded again. After an error it is unchanged.
     ///   - encoder: The encoder, whose keys must match those of the patch.
     ///   - decoder: The decoder for the patched value.
-    /// - Throws: The encoder's error, or the decoder's if the patched document is not such a value.
+    /// - Throws: The encoder's error, or the decoder's if the patched document cannot be decoded as the value's type.
     public func apply<Value: Codable>(
         to value: inout Value, encoder: JSONEncoder = JSONEncoder(), decoder: JSONDecoder = JSONDecoder()
     ) throws {
@@ -70,7 +70,7 @@ extension JSONMergePatch: ExpressibleByDictionaryLiteral {
 }
 
 extension JSONMergePatch: HTTPBodyCodable {
-    /// `application/merge-patch+json` (RFC 7396, section 4).
+    /// The media type `application/merge-patch+json` (RFC 7396, section 4).
     public static let mediaType = "application/merge-patch+json"
 
     /// Parses a patch from the body of a message.

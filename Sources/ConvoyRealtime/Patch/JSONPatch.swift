@@ -39,8 +39,8 @@ public struct JSONPatch: Sendable, Hashable {
     /// - Parameters:
     ///   - data: The text.
     ///   - maximumDepth: The maximum nesting of arrays and objects.
-    /// - Throws: `JSONSyntaxError` for text that is not JSON, including for a repeated member and an unpaired surrogate;
-    ///   ``JSONPatchError`` for JSON that is not a patch.
+    /// - Throws: `JSONSyntaxError` for text that is not JSON, or that contains a repeated member or an unpaired
+    ///   surrogate; ``JSONPatchError`` for JSON that is not a patch.
     public init(parsing data: Data, maximumDepth: Int = 512) throws {
         try self.init(JSON(parsing: data, maximumDepth: maximumDepth, rejectsDuplicateKeys: true))
     }
@@ -75,7 +75,8 @@ public struct JSONPatch: Sendable, Hashable {
     ///   - encoder: The encoder, whose keys must match the pointers of the patch.
     ///   - decoder: The decoder for the patched value.
     ///   - limits: The limits on the growth of the JSON.
-    /// - Throws: The encoder's error, the decoder's if the patched document is not such a value, or ``JSONPatchError``.
+    /// - Throws: The encoder's error, the decoder's if the patched document cannot be decoded as the value's type, or
+    ///   ``JSONPatchError``.
     public func apply<Value: Codable>(
         to value: inout Value, encoder: JSONEncoder = JSONEncoder(), decoder: JSONDecoder = JSONDecoder(),
         limits: Limits = .standard
@@ -97,7 +98,7 @@ extension JSONPatch: CustomStringConvertible {
 }
 
 extension JSONPatch: HTTPBodyCodable {
-    /// `application/json-patch+json` (RFC 6902, section 6).
+    /// The media type `application/json-patch+json` (RFC 6902, section 6).
     public static let mediaType = "application/json-patch+json"
 
     /// Parses a patch from the body of a message.
@@ -139,9 +140,9 @@ extension JSONPatch {
     /// A single change, or a condition for the other operations (RFC 6902, section 4). The counterpart of
     /// `AFJSONPatchOperation`.
     public enum Operation: Sendable, Hashable {
-        /// Adds a member to an object, or replaces it; inserts an element into an array before the one at the index, or
-        /// after the last with the token `-`. The object or array must exist. The pointer to the root replaces the
-        /// document.
+        /// Adds or replaces a member of an object, or inserts an element into an array: before the element at the index
+        /// or, with the token `-`, at the end. The object or array must exist. With the pointer to the root, the value
+        /// replaces the document.
         case add(path: JSONPointer, value: JSON)
         /// Removes a value, which must exist. The root cannot be removed, only replaced (``replace(path:value:)``).
         case remove(path: JSONPointer)
@@ -152,7 +153,8 @@ extension JSONPatch {
         case move(from: JSONPointer, path: JSONPointer)
         /// Adds a copy of a value elsewhere.
         case copy(from: JSONPointer, path: JSONPointer)
-        /// Requires a value to be equal to the given one: numbers by value, text by code points, members in any order.
+        /// Requires a value to be equal to the given one: numbers by value, strings by code points, members in any
+        /// order.
         case test(path: JSONPointer, value: JSON)
 
         /// The location that the operation changes or tests.
@@ -238,7 +240,7 @@ extension JSONPatch {
         /// The maximum nesting of arrays and objects where the patch adds a value. 512 by default, as in the parser.
         public var maximumDepth: Int
 
-        /// Creates limits; each has a default.
+        /// Creates limits, each of which has a default.
         public init(maximumCopiedLength: Int = 64 << 20, maximumDepth: Int = 512) {
             self.maximumCopiedLength = maximumCopiedLength
             self.maximumDepth = maximumDepth
@@ -249,11 +251,11 @@ extension JSONPatch {
     }
 }
 
-/// Parses responses of the type `application/json-patch+json` as ``JSONPatch``. The counterpart of
+/// A serializer that parses responses of the type `application/json-patch+json` as ``JSONPatch``. The counterpart of
 /// `AFJSONPatchResponseSerializer` of AFNetworking 2.0.0's release candidates.
 public typealias JSONPatchResponseSerializer = HTTPBodyResponseSerializer<JSONPatch>
 
-/// Parses responses of the type `application/merge-patch+json` as ``JSONMergePatch``.
+/// A serializer that parses responses of the type `application/merge-patch+json` as ``JSONMergePatch``.
 public typealias JSONMergePatchResponseSerializer = HTTPBodyResponseSerializer<JSONMergePatch>
 
 /// An error in parsing or applying a patch: the operation, the pointer and the reason.
@@ -270,7 +272,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         case notAString(String)
         /// The operation is unknown.
         case unknownOperation
-        /// The text is not a JSON Pointer: it does not begin with `/`, or has a `~` without a `0` or `1` after it.
+        /// The string is not a JSON Pointer: it does not begin with `/`, or has a `~` without a `0` or `1` after it.
         case invalidPointer
         /// The document has no value at this location.
         case notFound
@@ -289,7 +291,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         case removedRoot
         /// The document would be nested more deeply than the maximum.
         case tooDeep(maximumDepth: Int)
-        /// The patch copies more text than the maximum, in bytes.
+        /// The length of the copied values as JSON exceeds the maximum, in bytes.
         case tooLarge(maximumCopiedLength: Int)
     }
 
@@ -312,7 +314,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
 }
 
 extension JSONPatchError: SelfDescribingError {
-    /// The operation, the pointer and the reason, on one line. Long text is truncated, and control characters are
+    /// The operation, the pointer and the reason, on one line. Long strings are truncated, and control characters are
     /// escaped.
     public var description: String {
         guard let operationIndex else { return "The JSON Patch cannot be used: \(reason)." }
@@ -324,7 +326,7 @@ extension JSONPatchError: SelfDescribingError {
 
     private static let shownLength = 100
 
-    /// Returns the text in quotes, truncated and escaped for a single line.
+    /// Returns the string in quotes, truncated and escaped for a single line.
     private static func shown(_ text: String) -> String {
         var shown = "\""
         for scalar in text.unicodeScalars.prefix(shownLength) {

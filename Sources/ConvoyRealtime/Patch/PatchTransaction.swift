@@ -61,7 +61,7 @@ struct PatchTransaction {
 
     /// Undoes everything, the last change first.
     mutating func undo(on document: inout JSON) {
-        // Each step finds the state right after its change, so nothing is thrown.
+        // Each step finds the document as it was right after the change that it undoes, so nothing is thrown.
         while let step = steps.popLast() {
             switch step {
             case .replace(let path, let old): try? document.edit(at: path.tokens[...]) { $0 = old }
@@ -157,7 +157,7 @@ struct PatchTransaction {
         throw JSONPatchProblem(.tooDeep(maximumDepth: limits.maximumDepth), pointer.description)
     }
 
-    /// Counts the text of a copied or moved value, and checks its depth.
+    /// Adds the length of a copied or moved value to the total, and checks the depth of the value.
     private mutating func measure(_ value: JSON, at pointer: JSONPointer) throws(JSONPatchProblem) {
         let room = limits.maximumCopiedLength - copiedLength
         switch value.extent(maximumDepth: limits.maximumDepth - pointer.tokens.count, maximumLength: room) {

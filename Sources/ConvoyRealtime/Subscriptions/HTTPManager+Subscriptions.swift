@@ -37,7 +37,7 @@ extension HTTPManager {
     }
 
     /// Enqueues a subscription to a JSON document, and returns it. If a request cannot be made, the subscription fails.
-    /// For the parameters see ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
+    /// For the parameters, see ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
     ///
     /// ```swift
     /// let subscription = manager.subscribe("documents/7") { subscription, change in
@@ -63,7 +63,7 @@ extension HTTPManager {
         return subscription
     }
 
-    /// Creates a subscription to a JSON document as a tree, without enqueuing it. For the parameters see
+    /// Creates a subscription to a JSON document as a tree, without enqueuing it. For the parameters, see
     /// ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
     public func makeSubscription(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
@@ -75,7 +75,7 @@ extension HTTPManager {
             handler: handler)
     }
 
-    /// Enqueues a subscription to a JSON document as a tree, and returns it. For the parameters see
+    /// Enqueues a subscription to a JSON document as a tree, and returns it. For the parameters, see
     /// ``subscribe(_:method:parameters:headers:valueURL:as:handler:)``.
     @discardableResult
     public func subscribe(

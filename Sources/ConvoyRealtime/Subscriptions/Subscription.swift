@@ -12,8 +12,8 @@ import Foundation
 /// for try await document in subscription.values { show(document) }
 /// ```
 ///
-/// **The events.** A `patch` contains operations: the JSON of a ``JSONPatch``. A `put` contains the whole value, which
-/// replaces the old one. Other events are ignored; listeners of ``source`` receive them.
+/// **The events.** A `patch` event contains operations: the JSON of a ``JSONPatch``. A `put` event contains the whole
+/// value, which replaces the old one. Other events are ignored; listeners of ``source`` receive them.
 ///
 /// **The value** is fetched with a GET as soon as the stream is open. The `Last-Event-ID` of the response is the `id`
 /// of the last event that the value includes, so each event needs its own `id`, preferably an increasing number. If the
@@ -25,9 +25,9 @@ import Foundation
 /// that event, or sends a `put`. If it supports neither, set ``resumesByEventID`` to false. Without identifiers, the
 /// value is always fetched again.
 ///
-/// **The end.** A subscription ends with its ``source``, which is the operation of the subscription, with its
-/// dependencies, state, pause and settings. A value that is gone (404, 410), or that is not JSON, also ends the
-/// subscription; after a temporary failure the value is fetched again, with delays from half a second to 30 seconds.
+/// **The end.** A subscription ends with its ``source``, the operation that has the subscription's dependencies, state,
+/// pause and settings. A value that is gone (404, 410), or that is not JSON, ends the subscription as well. After a
+/// temporary failure, the value is fetched again, with delays from half a second to 30 seconds.
 ///
 /// A subscription can be used from any thread. A started subscription is retained until its end. The handlers of
 /// ``source`` run on a queue of the subscription. Do not set its `openHandler` and `eventHandler`, which the subscription
@@ -98,8 +98,8 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
 
 /// A change to a subscribed value.
 public enum SubscriptionChange: Sendable, Hashable {
-    /// The whole value: the first one, one that was fetched again, one from a `put` event, or the newest instead of
-    /// changes that a slow reader has missed.
+    /// The whole value: the initial value, a value that was fetched again or sent in a `put` event, or the newest value
+    /// instead of changes that a slow reader has missed.
     case value(JSON)
     /// Operations that were applied to the value.
     case patch(JSONPatch)
@@ -107,13 +107,13 @@ public enum SubscriptionChange: Sendable, Hashable {
 
 /// The values of a subscription as an asynchronous sequence; see ``ValueSubscription/values``.
 public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Sendable {
-    /// A value.
+    /// The type of the elements.
     public typealias Element = Value
 
     let subscription: ValueSubscription<Value>
     let reading: SubscriptionReading
 
-    /// Iterates over the values.
+    /// An iterator over the values.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let subscription: ValueSubscription<Value>
         let reading: SubscriptionReading
@@ -139,12 +139,12 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
 
 /// The changes to a subscribed value as an asynchronous sequence; see ``ValueSubscription/changes``.
 public struct SubscriptionChanges: AsyncSequence, Sendable {
-    /// A change.
+    /// The type of the elements.
     public typealias Element = SubscriptionChange
 
     let reading: SubscriptionReading
 
-    /// Iterates over the changes.
+    /// An iterator over the changes.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let reading: SubscriptionReading
         let isFirst: Bool
@@ -176,7 +176,7 @@ public struct SubscriptionChanges: AsyncSequence, Sendable {
 public enum SubscriptionError: Error, Sendable {
     /// The patches are invalid, or do not apply to the value even after fetching it again.
     case unusableEvents(any Error)
-    /// The response with the value contained no JSON.
+    /// The response to the request for the value contained no JSON.
     case missingValue
 }
 

@@ -129,7 +129,7 @@ final class SubscriptionCore: Sendable {
         }
     }
 
-    /// Returns whether fetching the value again may succeed while events arrive.
+    /// Returns whether the error is temporary, so that fetching the value again may succeed.
     private static func isTemporary(_ error: any Error) -> Bool {
         if let status = (error as? HTTPError)?.statusCode { return RetryPolicy.temporaryStatusCodes.contains(status) }
         guard let error = error as? URLError else { return false }

@@ -12,7 +12,7 @@ import Foundation
 /// fetched again, a few times.
 struct SubscriptionState {
     enum Action {
-        /// Fetch the value after this delay in seconds. The previous fetch is obsolete.
+        /// Fetch the value after the given delay in seconds. The previous fetch is obsolete.
         case fetch(number: Int, delay: TimeInterval)
         /// End the subscription.
         case fail(any Error)
@@ -24,7 +24,7 @@ struct SubscriptionState {
         case fetching
         /// The value has a version whose position in the stream is not known yet.
         case uncertain
-        /// Each event changes the value.
+        /// The value is known, and each event changes it.
         case following
     }
 
@@ -194,7 +194,7 @@ struct SubscriptionState {
         fetchErrors = 0
         let unsettled = Array(kept.dropFirst(settled))
         if version.isEmpty || kept.contains(where: { $0.lastEventID.isEmpty }) {
-            // The value includes the events before the request. It may include those during the request.
+            // The value includes the events before the request. It may include events that arrived during the request.
             if unsettled.contains(where: { $0.type == "patch" }), tryAgain() { return }
             return adopt(value, version, then: unsettled, .following)
         }
@@ -255,7 +255,7 @@ struct SubscriptionState {
         changes.append((.value(value), 0))
     }
 
-    /// Returns the seconds before another fetch: none before the first, then half a second, growing to 30.
+    /// Returns the delay before another fetch in seconds: 0 before the first, then half a second, growing to 30.
     private static func delay(_ count: Int) -> TimeInterval { count <= 0 ? 0 : min(30, 0.25 * Double(1 << min(count, 10))) }
 
     /// Returns the version as a number; nil if it is not a number.
