@@ -18,8 +18,8 @@ public struct Image: Sendable, Equatable {
     /// The samples of the pixels: red, green, blue and, if present, alpha. The size is `height` times ``bytesPerRow``
     /// bytes.
     public let pixels: Data
-    /// The frames, if the image is an animation; `pixels` has the first one. Only an ``ImageDownloader`` decodes more
-    /// than one frame.
+    /// The frames, if the image is an animation; `pixels` contains the first one. Only an ``ImageDownloader`` decodes
+    /// more than one frame.
     public var animation: ImageAnimation?
 
     init(format: ImageFormat, width: Int, height: Int, hasAlpha: Bool, pixels: Data) {
@@ -106,9 +106,9 @@ public struct ImageAnimation: Sendable, Equatable {
 /// The supported image formats, independent of the installed loaders.
 public enum ImageFormat: String, Sendable, Hashable, CaseIterable {
     case png, jpeg, gif, bmp, ico, tiff, xbm
-    /// Requires the loader in Debian's package `webp-pixbuf-loader`.
+    /// The WebP format, which requires the loader in Debian's package `webp-pixbuf-loader`.
     case webp
-    /// Requires the loader in Debian's package `libavif-gdk-pixbuf`.
+    /// The AVIF format, which requires the loader in Debian's package `libavif-gdk-pixbuf`.
     case avif
 
     /// The Debian package that contains the loader; nil if gdk-pixbuf includes it.
@@ -147,7 +147,7 @@ public struct ImageLimits: Sendable, Hashable {
     /// The default limits.
     public static let standard = ImageLimits()
 
-    /// The number of four-byte pixels in 2 GiB. Below it, the byte count of an image does not overflow.
+    /// The number of four-byte pixels in 2 GiB. Below this limit, the byte count of an image does not overflow.
     private static let mostPixels = Int(Int32.max) / 4
 
     /// The maximum number of pixels that the decoder processes, counting each scan of a progressive image: four times
@@ -165,7 +165,7 @@ public struct ImageLimits: Sendable, Hashable {
     }
 }
 
-/// The reason why a body cannot be decoded. Converted to an `NSError` once the response is known.
+/// The reason why a body cannot be decoded. It is converted to an `NSError` once the response is known.
 enum ImageFault: Error, Equatable {
     /// The body ends before the image does.
     case truncated
@@ -173,7 +173,7 @@ enum ImageFault: Error, Equatable {
     case unknownFormat
     /// The body violates its format, or uses an unsupported part of it.
     case malformed(String)
-    /// gdk-pixbuf failed with this message.
+    /// gdk-pixbuf failed with the given message.
     case decoder(String)
     case pixelCount(Int, Int, limit: Int)
     case dimension(Int, Int, limit: Int)

@@ -12,7 +12,7 @@ import FoundationNetworking
 ///
 /// Images that an ``ImageDownloader`` loaded for a user (with credentials, cookies or a certificate) are returned only
 /// by ``ImageDownloader/cachedImage(for:)`` of a downloader that sends requests as the same user, and not by
-/// ``image(for:)``. The methods that remove images also remove these.
+/// ``image(for:)``. The methods that remove images remove such images as well.
 ///
 /// All members can be used from any thread. Lookup and insertion take constant time.
 public final class ImageCache: Sendable {
@@ -58,6 +58,8 @@ public final class ImageCache: Sendable {
             pressure: respondsToMemoryPressure ? .shared : nil)
     }
 
+    /// Creates an empty cache with a source of memory pressure reports.
+    ///
     /// - Parameter pressure: The source of memory pressure reports; nil for none.
     package init(memoryCapacity: Int, preferredMemoryUsageAfterPurge: Int, pressure: MemoryPressure?) {
         self.memoryCapacity = max(0, memoryCapacity)
@@ -138,6 +140,8 @@ public final class ImageCache: Sendable {
         }
     }
 
+    /// Stores an image for a key, replacing an earlier one.
+    ///
     /// - Parameter lifetime: The time in seconds until the image must be revalidated; nil for no limit.
     func insert(_ image: Image, for key: ImageCacheKey, tag: String?, lifetime: TimeInterval?) {
         let entry = Entry(
@@ -215,7 +219,8 @@ struct ImageCacheKey: Hashable, Sendable {
         self.form = ExactString(form)
     }
 
-    /// Creates the key of a request that does not come from a downloader. Its own fields identify the user.
+    /// Creates the key of a request that does not come from a downloader. The request's header fields identify the
+    /// user.
     init(_ request: ImageRequest) {
         self.init(
             request.urlRequest.url ?? URL(fileURLWithPath: "/"), fields: request.urlRequest.allHTTPHeaderFields ?? [:],

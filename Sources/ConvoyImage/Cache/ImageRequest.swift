@@ -15,7 +15,8 @@ public struct ImageRequest: Sendable {
     public var processors: [any ImageProcessor]
     /// The priority of the image. It can be changed later through the receipt.
     public var priority: Operation.QueuePriority = .normal
-    /// A tag for removing the image from the memory cache. It does not distinguish variants.
+    /// A tag for removing the image from the memory cache. Requests that differ only in their tags share a cached
+    /// image.
     public var cacheTag: String?
     /// Whether to decode all frames of an animation, within the limits; otherwise only the first one. True by default.
     public var allowsAnimation = true

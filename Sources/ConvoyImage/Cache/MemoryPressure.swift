@@ -13,14 +13,14 @@ public enum MemoryPressureWatch: Sendable, Hashable {
     case unavailable(reason: String)
 }
 
-/// Reports when the system runs short of memory. Uses one thread, which runs while there are subscribers.
+/// An observer that reports when the system runs short of memory. Its only thread runs while it has subscribers.
 package final class MemoryPressure: Sendable {
     /// A file that reports memory pressure.
     package enum Source: Sendable, Hashable {
         /// Pressure stall information: a trigger is registered with the kernel, which then reports stalls of 150 ms
         /// within a window.
         case stalls(path: String)
-        /// The event counters of a control group, one per line: `high 0`. An increase of any counter is a report.
+        /// The event counters of a control group, one per line: `high 0`. An increase of any counter is reported.
         case events(path: String)
 
         var path: String {
@@ -34,7 +34,7 @@ package final class MemoryPressure: Sendable {
     package final class Subscription: Sendable {
         fileprivate let key: Int
         private let owner: MemoryPressure
-        /// The file that is watched for this subscription, or the reason for not watching one.
+        /// The file that is watched for this subscription, or the reason why none is watched.
         package let watch: MemoryPressureWatch
 
         fileprivate init(_ key: Int, _ owner: MemoryPressure, _ watch: MemoryPressureWatch) {
@@ -57,6 +57,8 @@ package final class MemoryPressure: Sendable {
     private let sources: @Sendable () -> [Source]
     private let state = Locked(State())
 
+    /// Creates an observer without subscribers.
+    ///
     /// - Parameter sources: The files to try, in order of preference.
     package init(sources: @escaping @Sendable () -> [Source]) { self.sources = sources }
 
@@ -118,7 +120,7 @@ package final class MemoryPressure: Sendable {
         withExtendedLifetime(handler) {}
     }
 
-    /// The files of this system: first for all memory, then for the control group.
+    /// The files of this system: the file for all memory, then those of the control group.
     private static let systemSources: @Sendable () -> [Source] = {
         var sources = [Source.stalls(path: "/proc/pressure/memory")]
         guard let groups = try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8) else { return sources }

@@ -11,7 +11,7 @@ struct ImageDecoding: Sendable {
     var contentMode = ImageContentMode.fit
     /// Whether to decode all frames of an animation.
     var allowsAnimation = false
-    /// Called between parts of the body.
+    /// The check for cancellation, called between parts of the body.
     var isCancelled: @Sendable () -> Bool = { false }
 
     /// Returns the size to which an image of the given size is reduced.
@@ -107,7 +107,7 @@ enum ImageDecoder {
         }
     }
 
-    /// Returns whether there are several frames whose total size is within the limits.
+    /// Returns whether the image has several frames whose total size is within the limits.
     private static func isWithinLimits(_ timing: AnimationTiming, _ layout: ImageLayout, _ decoding: ImageDecoding) -> Bool {
         let whole = ImageSize(width: layout.width, height: layout.height)
         let target = decoding.target(of: whole)
@@ -147,7 +147,7 @@ enum ImageDecoder {
             else { return nil }
             defer { convoy_animation_end(iterator) }
             var frames: [ImageAnimation.Frame] = []
-            // This is a moment after the start of each frame, in milliseconds.
+            // This is a time shortly after the start of each frame, in milliseconds.
             var time: Int64 = 1
             for (number, duration) in durations.enumerated() {
                 if decoding.isCancelled() { throw .cancelled }

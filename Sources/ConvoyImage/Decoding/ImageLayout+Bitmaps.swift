@@ -179,7 +179,7 @@ extension ImageLayout {
     /// Parses a TIFF 6.0: a directory of fields, which specify the locations of the strips or tiles. Only the first
     /// directory is used.
     ///
-    /// libtiff decompresses a complete strip or tile in one step, so these are also limited in size.
+    /// libtiff decompresses a complete strip or tile in one step, so the size of strips and tiles is limited as well.
     static func tiff(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let directory = try TIFFDirectory(body)
         guard let width = try directory.first(256), let height = try directory.first(257) else {
@@ -207,8 +207,8 @@ extension ImageLayout {
         guard let offsets, let counts, offsets.count == counts.count else { throw .malformed("the strips are missing") }
         for (offset, count) in zip(offsets, counts) { try body.require(count, at: offset) }
         var layout = ImageLayout(.tiff, width: width, height: height, pieces: [.range(0..<body.count)])
-        // This applies to either kind of alpha: libtiff premultiplies the pixels if the file does not, and gdk-pixbuf
-        // does not undo that.
+        // The pixels are premultiplied for either kind of alpha: libtiff premultiplies them if the file does not, and
+        // gdk-pixbuf does not undo that.
         if let extra = try directory.first(338) { layout.isPremultiplied = extra == 1 || extra == 2 }
         return layout
     }

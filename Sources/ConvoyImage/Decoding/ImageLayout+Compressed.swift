@@ -56,7 +56,7 @@ extension ImageBytes {
 }
 
 extension ImageLayout {
-    /// Parses a JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. Anything after that is ignored.
+    /// Parses a JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. Bytes after EOI are ignored.
     static func jpeg(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         var size: (width: Int, height: Int)?
         var scans = 0

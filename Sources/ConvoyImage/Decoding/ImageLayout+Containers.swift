@@ -261,7 +261,7 @@ private struct AVIFItems {
         }
     }
 
-    /// Checks the sizes in the bitstreams, because decoders allocate memory for these, whatever the properties declare.
+    /// Checks the sizes in the bitstreams, because decoders allocate memory according to these, not to the properties.
     func checkBitstreams(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) {
         for item in coded {
             guard let range = starts[item] else { throw .malformed("an image item has no data") }

@@ -3,7 +3,7 @@
 ///
 /// gdk-pixbuf's loaders accept most truncated images, and some report the size of an image only after allocating memory
 /// for it. Each body is therefore parsed first, from its signature to its end. Parts that are not needed for the pixels
-/// are not passed to the decoder, as they may be decompression bombs, too.
+/// could be decompression bombs, so they are not passed to the decoder.
 struct ImageLayout {
     /// A part of the decoder's input.
     enum Piece {
@@ -106,7 +106,7 @@ struct ImageBytes {
 
     var count: Int { bytes.count }
 
-    /// Throws unless there are `count` bytes at an offset.
+    /// Throws an error unless the body contains `count` bytes at an offset.
     func require(_ count: Int, at offset: Int) throws(ImageFault) {
         guard offset >= 0, count >= 0, offset <= bytes.count, count <= bytes.count - offset else { throw .truncated }
     }
@@ -140,7 +140,7 @@ struct ImageBytes {
         return found
     }
 
-    /// Returns a range of the bytes as text, replacing invalid UTF-8.
+    /// Returns a range of the bytes as a string, replacing invalid UTF-8.
     func text(_ range: Range<Int>) -> Substring {
         Substring(decoding: UnsafeRawBufferPointer(rebasing: bytes[range.clamped(to: 0..<bytes.count)]), as: UTF8.self)
     }

@@ -19,12 +19,12 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
     }
 
     private struct State {
-        /// nil after the load has ended.
+        /// The handlers; nil after the load has ended.
         var handlers: Handlers?
         var priority: Operation.QueuePriority
         /// The latest progress that has not been delivered yet.
         var progress: TransferProgress?
-        /// nil once nothing is left to cancel.
+        /// The downloader; nil once nothing is left to cancel.
         var downloader: ImageDownloader?
     }
 
@@ -45,9 +45,9 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
 
     /// Cancels the load, unless its completion has been called. Other loads of the same image continue; cancelling the
     /// last one cancels the transfer.
-    ///The completion of a cancelled load is never called. No handler starts after this returns. A handler may still be
-    ///running, unless this is called on the serial queue of the handlers.
-    /// running, unless this is called on the serial queue of the handlers.
+    ///
+    /// The completion of a cancelled load is never called. No handler starts after this method returns. A handler may
+    /// still be running, unless the method is called on the serial queue of the handlers.
     ///
     /// - Returns: Whether this call has ended the load. False if the completion has been called or is being called, or
     ///   if the load was already cancelled. Each load ends with either one call of its completion or one `cancel()`

@@ -20,9 +20,9 @@ import Synchronization
 /// ```
 ///
 /// A limited number of transfers run concurrently; the others wait in order of their priority. All loads of the same
-/// image share one transfer, and those with the same size and processors also share one decoding. Requests are the same
-/// by the rules of `coalescesIdenticalRequests`; requests with different credentials share nothing. Images are decoded
-/// at the requested size on private threads, one per processor.
+/// image share one transfer, and those with the same size and processors share one decoding as well. Requests are
+/// compared by the rules of `coalescesIdenticalRequests`; requests with different credentials share nothing. Images are
+/// decoded at the requested size on private threads, one per processor.
 ///
 /// An image in memory is used while its response is fresh (RFC 9111, section 4.2). If its server specified no lifetime,
 /// it is used until it is purged. Responses with `no-store` or `no-cache` are not kept in memory. Stale images are
@@ -48,7 +48,7 @@ public final class ImageDownloader: Sendable {
         public var prioritization = Prioritization.fifo
         /// The limits on the size of an image.
         public var imageLimits = ImageLimits.standard
-        /// The maximum size of a body in bytes: 64 MiB by default. The manager's limit applies, too.
+        /// The maximum size of a body in bytes: 64 MiB by default. The manager's limit applies as well.
         public var maximumBodySize = 64 << 20
         /// The maximum duration of a transfer with its retries, in seconds: 300 by default; nil for the manager's
         /// `totalTimeout`.
@@ -107,9 +107,9 @@ public final class ImageDownloader: Sendable {
 
     /// Loads an image.
     ///
-    /// The completion is called once, on `queue`, unless the load is cancelled; then it is never called. On a serial
-    /// queue, it is never called before this method returns, not even for an image in memory. See
-    /// ``ImageDownloadReceipt/cancel()``.
+    /// The completion is called once, on `queue`, unless the load is cancelled, in which case it is never called. If
+    /// this method is called on `queue` and the queue is serial, it returns before the completion is called, even for
+    /// an image in memory. See ``ImageDownloadReceipt/cancel()``.
     ///
     /// - Parameters:
     ///   - request: The image to load, and its form.
@@ -264,7 +264,7 @@ public final class ImageDownloader: Sendable {
             if let timeout = configuration.totalTimeout { settings.totalTimeout = timeout }
             settings.completionQueue = queue
             settings.completionGroup = nil
-            // The jobs already share their transfers.
+            // The downloader already shares transfers among its loads.
             settings.coalescesIdenticalRequests = false
         }
         operation.setCompletionHandler(
@@ -289,7 +289,7 @@ public final class ImageDownloader: Sendable {
 
     private func transferDidEnd(_ job: ImageJob, _ response: HTTPURLResponse?, _ data: Data?, _ error: (any Error)?) {
         var failed: [ImageDownloadReceipt] = []
-        // Release the variants outside the lock, because their processors belong to the program.
+        // Release the variants outside the lock, because releasing their processors can run code of the program.
         let (variants, decodes) = jobs.withLock { jobs -> ([ImageVariant], Bool) in
             jobs.transferDidEnd()
             guard case .transferring = job.phase else { return ([], false) }
@@ -355,7 +355,7 @@ public final class ImageDownloader: Sendable {
     func leave(_ receipt: ImageDownloadReceipt) {
         var left: (job: ImageJob, variant: ImageVariant)?
         let operation = jobs.withLock { jobs -> HTTPRequestOperation? in
-            // Release the variant outside the lock, because its processors belong to the program.
+            // Release the variant outside the lock, because releasing its processors can run code of the program.
             left = receipt.place
             guard let (job, variant) = left else { return nil }
             let (before, formBefore) = (job.level, variant.level)

@@ -143,7 +143,7 @@ final class PreviewPace: Sendable {
         }
     }
 
-    /// Returns whether there are more scans than in the last preview.
+    /// Returns whether the number of scans exceeds that of the last preview.
     func advances(to scans: Int) -> Bool {
         state.withLock { state in
             guard scans > state.seenScans else { return false }

@@ -4,7 +4,7 @@ import Foundation
 
 /// A prefetcher that loads images into memory before they are needed, at a lower priority than visible images.
 ///
-/// Prefetching uses the lowest priority and only few concurrent loads, so that slots remain for visible images. If
+/// Prefetching uses the lowest priority and only a few concurrent loads, so that slots remain for visible images. If
 /// ``ImageDownloader/load(_:on:progress:preview:completion:)`` requests an image that is being prefetched, the load
 /// joins the transfer and raises the transfer's priority to its own.
 public final class ImagePrefetcher: Sendable {

@@ -11,11 +11,11 @@ extension ImageDownloader {
     /// run of the program loads its images without the network if their servers allow that.
     ///
     /// The cache is in `$XDG_CACHE_HOME/NAME/images`, or `~/.cache/NAME/images`, where `NAME` is the file name of the
-    /// executable. If it cannot be used, responses are cached in memory, and ``standardCacheFailure`` has the reason.
-    /// Temporary failures are retried up to three times.
+    /// executable. If it cannot be used, responses are cached in memory, and ``standardCacheFailure`` contains the
+    /// reason. Temporary failures are retried up to three times.
     public static let `default` = ImageDownloader()
 
-    /// The reason why the standard HTTP cache is not on disk; nil if it is.
+    /// The reason why the standard HTTP cache is not on disk; nil if the cache is on disk.
     public static var standardCacheFailure: HTTPCacheError? { standardCache.failure }
 
     /// The manager of ``default``.
@@ -65,7 +65,7 @@ extension ImageDownloader {
             directory: folder.appendingPathComponent("images", isDirectory: true), diskCapacity: diskCapacity)
     }
 
-    /// The value of `Accept`. Servers send WebP and AVIF only to clients that name them.
+    /// The value of `Accept`. Servers send WebP and AVIF only to clients that list these types.
     static let acceptedTypes: String = {
         var types: [String] = []
         for (format, type) in [(ImageFormat.avif, "image/avif"), (.webp, "image/webp")] {

@@ -1,7 +1,7 @@
 #if Images
 import Foundation
 
-/// A processor that makes another image of an image, for example by cropping or filtering it.
+/// A processor that transforms a decoded image, for example by cropping or filtering it.
 ///
 /// ```swift
 /// struct Grey: ImageProcessor {
@@ -93,7 +93,7 @@ public struct ImageRounding: ImageProcessor, Hashable {
 
     private init() { radius = nil }
 
-    /// Cuts a circle out of the centre of the image.
+    /// A processor that cuts a circle out of the centre of the image.
     public static let circle = ImageRounding()
 
     /// An identifier that contains the radius.
@@ -158,7 +158,7 @@ public struct ImageComposition: ImageProcessor {
 }
 
 extension Image {
-    /// The pixels with an alpha channel, added as opaque if missing.
+    /// The pixels with an alpha channel, which is added as opaque if missing.
     var pixelsWithAlpha: Data {
         if hasAlpha { return Data(pixels) }
         var result = Data(count: width * height * 4)

@@ -16,6 +16,8 @@ struct ImageScaler {
     private var sourceRow = 0
     private var targetRow = 0
 
+    /// Creates a scaler.
+    ///
     /// - Parameters:
     ///   - source: The size of the source, at least as large as the target in both directions.
     ///   - target: The size of the result, at least one pixel.
