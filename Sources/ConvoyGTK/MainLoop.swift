@@ -57,7 +57,7 @@ package enum MainInbox {
     }
 
     private static let state = Locked(State())
-    /// The items that the loop has taken out. Those from `next` on have not run yet.
+    /// The items that the loop has removed from the queue. Those from `next` on have not run yet.
     @MainActor private static var current: (items: [Work], next: Int) = ([], 0)
 
     /// Runs the work on the main thread, after all work posted earlier. Can be called from any

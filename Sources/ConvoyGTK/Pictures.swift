@@ -52,8 +52,8 @@ public struct ImageTransition: Sendable, Hashable {
 
     /// A transition that shows the picture immediately.
     public static let none = ImageTransition(duration: 0)
-    /// Fades the picture in over its placeholder. The picture appears immediately if the user has
-    /// disabled animations (`gtk-enable-animations`) or if the widget is not visible.
+    /// Returns a transition that fades the picture in over its placeholder. The picture appears immediately if the user
+    /// has disabled animations (`gtk-enable-animations`) or if the widget is not visible.
     public static func crossFade(_ duration: TimeInterval = 0.25) -> ImageTransition {
         ImageTransition(duration: max(0, min(duration, 10)))
     }

@@ -13,10 +13,9 @@ extension Widget {
     /// close the source.
     ///
     /// - Parameters:
-    ///   - source: The source of the events. They arrive on its `completionQueue`, where `text` is
-    ///     called, too.
+    ///   - source: The source of the events. They arrive on its `completionQueue`, where `text` is also called.
     ///   - maximumLineCount: The maximum number of lines that the view keeps.
-    ///   - text: Returns the text to show for an event, or nil to skip the event. By default, the
+    ///   - text: A closure that returns the text to show for an event, or nil to skip the event. By default, the
     ///     event's data is shown. A line of more than 2,000 characters is truncated.
     @MainActor public func showEvents(
         of source: EventSource, maximumLineCount: Int = 1000, text: (@Sendable (ServerSentEvent) -> String?)? = nil

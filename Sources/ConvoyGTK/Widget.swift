@@ -4,8 +4,8 @@ import Foundation
 
 /// A reference to a GTK widget, to which requests are bound.
 ///
-/// It holds only the pointer: it does not retain the widget, and it offers only what this module
-/// does with widgets. Every Swift binding of GTK exposes the pointer, as one of three types:
+/// The reference does not retain the widget, and provides only the functions of this module. Every Swift binding of GTK
+/// exposes the pointer, as one of three types:
 ///
 /// ```swift
 /// Widget(gtk_picture_new())          // UnsafeMutablePointer<GtkWidget>, of whichever module
@@ -16,8 +16,8 @@ import Foundation
 /// Everything bound to a widget ends with the widget: a picture's transfer is cancelled, and
 /// nothing is retained. A new binding replaces an earlier binding of the same kind.
 ///
-/// Call all functions on the main thread. Each of them checks the class of the widget, and stops
-/// the program with a message that names the required class if it does not match.
+/// Call all functions on the main thread. Each of them stops the program if the class of the widget is wrong, with a
+/// message that names the required class.
 public struct Widget: Hashable, @unchecked Sendable {
     // The type is Sendable because it is only an address, which is dereferenced on the main actor.
 
@@ -71,7 +71,7 @@ extension Widget {
         endHandler = onEnd
     }
 
-    /// Ends the binding. Called once; the widget may already be in destruction.
+    /// Ends the binding. Called once; the widget may already be in the process of destruction.
     package func end() {
         endHandler?()
         endHandler = nil
