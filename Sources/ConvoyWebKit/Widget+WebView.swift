@@ -48,7 +48,7 @@ extension Widget {
     ///   - request: The request for the page. After redirects, the last URL is the page's base URL.
     ///   - manager: The manager that sends the request.
     ///   - progress: Called with the progress of the transfer.
-    ///   - transform: Returns the text to show, given the response and its text. Runs on a private
+    ///   - transform: A closure that returns the text to show, given the response and its text. It runs on a private
     ///     queue; an error that it throws fails the load.
     ///   - completion: Called once, unless another call or ``cancelPageLoad()`` ends this load or
     ///     the view is destroyed. Without a completion, an error is shown as a page.
@@ -76,7 +76,7 @@ extension Widget {
     ///   - mimeType: The type as which the bytes are shown. Defaults to the type of the response.
     ///   - textEncodingName: The text encoding. Defaults to that of the response.
     ///   - progress: Called with the progress of the transfer.
-    ///   - transformData: Returns the bytes to show. By default, the response's bytes are shown
+    ///   - transformData: A closure that returns the bytes to show. By default, the response's bytes are shown
     ///     unchanged.
     ///   - completion: Called as for the method that transforms text.
     /// - Returns: The operation, which has already been enqueued.
