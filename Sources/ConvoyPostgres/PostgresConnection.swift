@@ -249,7 +249,7 @@ final class PostgresConnection {
     /// Returns the error for an SQL state (PostgreSQL, appendix A).
     static func error(_ state: String, _ text: String) -> SharedQueueError {
         switch state {
-        // These report a serialization failure, a deadlock, or an unavailable lock.
+        // These states report a serialization failure, a deadlock, or an unavailable lock.
         case "40001", "40P01", "55P03": .conflict(text)
         case "23505": .duplicateKey(text)
         case "53100": .diskFull(text)

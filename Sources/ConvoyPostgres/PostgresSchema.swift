@@ -62,7 +62,8 @@ enum PostgresSchema {
             schema.utf8.allSatisfy({ ASCII.isDigit($0) || $0 == UInt8(ascii: "_") || (0x61...0x7A).contains($0 | 0x20) })
         else { throw .failed("Invalid schema name: use only letters, digits and underscores.") }
         try connection.execute("SET search_path TO \(quoted(schema)), pg_temp")
-        // Each statement has an index. The planner's statistics for a young table are outdated within a minute.
+        // Disable sequential scans. Every statement can use an index, but the planner's statistics for a young table
+        // are outdated within a minute.
         try connection.execute("SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning")
         if let version = try version(connection, schema) {
             guard version.minimum <= Int64(steps.count) else {

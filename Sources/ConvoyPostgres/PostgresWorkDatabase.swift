@@ -15,9 +15,9 @@ extension SharedQueueStore {
     /// "Sharing work".
     ///
     /// - Parameters:
-    ///   - address: a URL or a list of settings in libpq's format, including TLS (`sslmode`, `sslrootcert`, `sslcert`)
+    ///   - address: A URL or a list of settings in libpq's format, including TLS (`sslmode`, `sslrootcert`, `sslcert`)
     ///     and multiple hosts. libpq takes missing settings from `PGHOST`, `PGPASSWORD` and so on, and from `.pgpass`.
-    ///   - schema: the schema for the tables: letters, digits and underscores.
+    ///   - schema: The schema for the tables: letters, digits and underscores.
     public static func postgres(_ address: String, schema: String = "convoy") -> SharedQueueStore {
         SharedQueueStore(
             name: name(of: address),
