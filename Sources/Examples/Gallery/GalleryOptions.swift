@@ -24,7 +24,7 @@ struct GalleryOptions {
     var jobs = 8
     var isDark: Bool?
 
-    /// Parses the arguments; nil for `--help`.
+    /// Parses the arguments. Returns nil for `--help`.
     init?(_ arguments: some Sequence<String>) throws {
         var address: String?
         var rest = Array(arguments)[...]

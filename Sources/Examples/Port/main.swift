@@ -15,7 +15,7 @@ manager.requestSerializer = JSONRequestSerializer()
 manager.requestSerializer.setValue("port/1", forHTTPHeaderField: "X-Client")
 manager.responseSerializer.acceptableContentTypes?.insert("application/vnd.api+json")
 
-// GET:parameters:success:failure:
+// This call replaces `GET:parameters:success:failure:`.
 manager.get("catalogue", parameters: ["kind": "image"]) { _, object in
     let names = (object as? [String: Any])?["names"] as? [String] ?? []
     print("catalogue:", names.joined(separator: " "))
@@ -33,7 +33,7 @@ manager.get("catalogue", parameters: ["kind": "image"]) { _, object in
         operation.queuePriority = name == names.first ? .high : .normal
         return operation
     }
-    // batchOfRequestOperations:progressBlock:completionBlock:
+    // This call replaces `batchOfRequestOperations:progressBlock:completionBlock:`.
     let batch = URLConnectionOperation.batch(of: images) { finished, total in
         print("\(finished) of \(total)")
     } completion: { operations in
