@@ -8,8 +8,8 @@ extension TestServer {
         public enum Pace: Hashable, Sendable {
             /// The body is sent as fast as the client receives it.
             case unlimited
-            /// The given number of bytes, then a pause of `interval` seconds, repeatedly. In a chunked body, each part
-            /// is one chunk.
+            /// Parts of the given number of bytes, with a pause of `interval` seconds after each part. In a chunked
+            /// body, each part is one chunk.
             case drip(bytes: Int, interval: TimeInterval)
             /// A pause of the given number of seconds between the parts of `Response.Body.chunks`.
             case betweenChunks(TimeInterval)

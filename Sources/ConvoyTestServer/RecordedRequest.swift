@@ -35,7 +35,7 @@ public struct RecordedRequest: Sendable {
     /// The result of the connection's TLS handshake; nil without TLS.
     public var tls: TLS?
 
-    /// The body as text; bytes that are not UTF-8 are replaced.
+    /// The body as a string; invalid UTF-8 is replaced.
     public var text: String { String(decoding: body, as: UTF8.self) }
 
     /// The names and values of the query in order, percent-decoded. A "+" is kept.
@@ -92,7 +92,7 @@ public struct EchoedRequest: Codable, Hashable, Sendable {
     public var headers: [[String]]
     /// The body, encoded as base64 in the JSON.
     public var body: Data
-    /// The body as text; absent if it is not UTF-8.
+    /// The body as a string; absent if it is not UTF-8.
     public var text: String?
     /// The number of the request's connection, counted from 1.
     public var connection: Int

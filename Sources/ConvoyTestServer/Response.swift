@@ -162,7 +162,7 @@ extension TestServer.Response {
         Self(body: .raw(data))
     }
 
-    /// Creates a response of raw text instead of HTTP. The connection is closed after it.
+    /// Creates a response of a raw string instead of HTTP. The connection is closed after it.
     public static func raw(_ text: String) -> Self {
         raw(Data(text.utf8))
     }

@@ -161,7 +161,7 @@ final class HandlerPool: TaskExecutor {
     private let state = ContendedLock(State())
     private let work = DispatchSemaphore(value: 0)
 
-    /// Runs a closure on one of the threads, starting a new one if all are busy.
+    /// Runs a closure on one of the threads, starting a new thread if all are busy.
     func perform(_ job: @escaping @Sendable () -> Void) {
         let needsThread = state.withLock { state in
             state.jobs.append(job)

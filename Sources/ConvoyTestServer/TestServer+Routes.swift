@@ -2,15 +2,14 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// Answers requests for a path with the same response every time, on the server's thread.
+    /// Answers requests for a path with the same response every time, on the server's thread. Setting a route for the
+    /// same method and path again replaces it, even while requests are being served.
     ///
     /// - Parameters:
     ///   - method: The method, or nil for any. GET also answers HEAD, without the body.
     ///   - path: The path exactly as sent, without the query. "/files/*" matches every path that begins with "/files/".
     ///   - options: The handling of the request's body.
     ///   - response: The response to every request.
-    ///
-    /// Setting a route for the same method and path again replaces it, even while requests are being served.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], _ response: Response) {
         state.setRoute(.fixed(response), options, method, path)
     }

@@ -9,9 +9,9 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     /// A strong `ETag`, correct evaluation of `If-Range` and `Range`, and correct 206 and 416 responses.
     case honest
-    /// Like `honest`, with a `Last-Modified` years before `Date`, and no `ETag`.
+    /// The behaviour of `honest`, with a `Last-Modified` years before `Date`, and no `ETag`.
     case honestByDate
-    /// Like `honest`, with the complete body in chunks, so that the client does not know its length at first.
+    /// The behaviour of `honest`, with the complete body in chunks, so that its length is unknown at first.
     case honestInChunks
     /// Chunks with trailer fields that look like validators, lengths and ranges (RFC 9110, section 6.5).
     case misleadingTrailers
@@ -25,11 +25,11 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case weakEntityTag
     /// A different representation with a different `ETag` for each request.
     case changesBetweenRequests
-    /// Like `changesBetweenRequests`, with each representation half as long as the previous one.
+    /// The behaviour of `changesBetweenRequests`, with each representation half as long as the previous one.
     case shrinksBetweenRequests
     /// A 206 with half of the requested range and a correct `Content-Range`, which is allowed.
     case partOfRange
-    /// Every request is redirected to an honest URL.
+    /// A redirect of every request to an honest URL.
     case redirectsAlways
     /// The complete body as gzip with a strong `ETag`, and ranges of the encoded bytes.
     case gzip
@@ -43,13 +43,13 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     /// A different representation for each request. `If-Range` is ignored: the 206 is part of the new representation
     /// and has its `ETag`.
     case ignoresIfRange
-    /// Like `ignoresIfRange`, with the complete body in chunks.
+    /// The behaviour of `ignoresIfRange`, with the complete body in chunks.
     case ignoresIfRangeInChunks
-    /// Like `ignoresIfRange`, with `Last-Modified` as the only validator.
+    /// The behaviour of `ignoresIfRange`, with `Last-Modified` as the only validator.
     case ignoresIfRangeByDate
-    /// Like `ignoresIfRange`, but the 206 has no `ETag`, although RFC 9110, section 15.3.7, requires it.
+    /// The behaviour of `ignoresIfRange`, but the 206 has no `ETag`, although RFC 9110, section 15.3.7, requires it.
     case partWithoutEntityTag
-    /// Like `ignoresIfRangeByDate`, but the 206 has no `Last-Modified`.
+    /// The behaviour of `ignoresIfRangeByDate`, but the 206 has no `Last-Modified`.
     case partWithoutLastModified
     /// A strong `ETag` on the 200, and its weak form on a 206 with different bytes.
     case partWithWeakEntityTag
@@ -92,7 +92,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case rangeOffByOne
     /// The right bytes under a `Content-Range` that begins one byte later.
     case contentRangeOffByOne
-    /// Bytes from another offset under the requested `Content-Range`.
+    /// Bytes from a different offset under the requested `Content-Range`.
     case bytesFromAnotherOffset
     /// The right bytes under a `Content-Range` with a wrong complete length.
     case otherCompleteLength
@@ -112,7 +112,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case overflowingContentRange
     /// `multipart/byteranges` for a single range.
     case multipartByteranges
-    /// Like `multipartByteranges`, with a `Content-Range` for the entire response.
+    /// The behaviour of `multipartByteranges`, with a `Content-Range` for the entire response.
     case multipartByterangesWithContentRange
     /// A 206 with the complete body, beginning at its first byte.
     case wholeAsPart
@@ -142,7 +142,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case partWithLargerContentLength
     /// A body with five bytes more than the `Content-Range` specifies, and a `Content-Length` that includes them.
     case partWithExtraBytes
-    /// Like `partWithExtraBytes`, with the complete body in chunks.
+    /// The behaviour of `partWithExtraBytes`, with the complete body in chunks.
     case partWithExtraBytesAfterChunks
     /// A chunked body with five bytes more than the `Content-Range` specifies.
     case partWithExtraBytesInChunks
@@ -159,7 +159,8 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case gzipPart
     /// The body as gzip for the first request, and a 206 with a part of the unencoded bytes.
     case identityPartOfGzip
-    /// Like `identityPartOfGzip`, with the gzip in chunks and two `Content-Encoding` fields: `gzip`, then `identity`.
+    /// The behaviour of `identityPartOfGzip`, with the gzip in chunks and two `Content-Encoding` fields: `gzip`, then
+    /// `identity`.
     case gzipThenIdentity
     /// `Transfer-Encoding: gzip, chunked`.
     case gzipTransferCoding
@@ -174,7 +175,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case alwaysUnsatisfiable
     /// A 416 with the client's offset as the complete length, although the 200 had a different one.
     case unsatisfiableAtOffset
-    /// Like `unsatisfiableAtOffset`, but the client does not know the length, because the body was sent in chunks.
+    /// The behaviour of `unsatisfiableAtOffset`, with the complete body in chunks, so that its length is unknown.
     case unsatisfiableAtOffsetAfterChunks
     /// A 416 without a `Content-Range`.
     case unsatisfiableWithoutLength
@@ -197,13 +198,13 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Redirects
 
-    /// A range request is redirected to a URL with the same bytes and `ETag`.
+    /// A redirect of range requests to a URL with the same bytes and `ETag`.
     case redirectsRange
-    /// A range request is redirected to a URL with different bytes and a different `ETag`, which ignores `If-Range`.
+    /// A redirect of range requests to a URL with different bytes and a different `ETag`; the URL ignores `If-Range`.
     case redirectsRangeToOtherEntity
-    /// A range request is redirected to a URL with different bytes and the same `ETag`.
+    /// A redirect of range requests to a URL with different bytes and the same `ETag`.
     case redirectsRangeToEqualEntityTag
-    /// A range request is redirected to a URL that responds with 200 and different bytes.
+    /// A redirect of range requests to a URL that responds with 200 and different bytes.
     case redirectsRangeToWhole
 
     // MARK: Connections
@@ -227,7 +228,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case resetsBeforeHead
     /// Half of the responses end inside their head.
     case cutInHead
-    /// A 101 for a range request, followed by bytes of another protocol.
+    /// A 101 for a range request, followed by bytes of a different protocol.
     case switchesProtocols
     /// Bytes that are not HTTP, in response to a range request.
     case notHTTP

@@ -118,7 +118,7 @@ extension TestCertificate {
 extension TestCertificate {
     /// The permitted uses of a key (RFC 5280 section 4.2.1.3).
     public struct KeyUsages: OptionSet, Hashable, Sendable {
-        /// The usages as bits; bit 0 is the first one of the extension.
+        /// The usages as bits; bit 0 is the extension's first bit.
         public let rawValue: UInt16
 
         /// Creates usages from bits.
@@ -227,7 +227,7 @@ extension TestCertificate {
         case good
         /// The certificate was revoked an hour before the response.
         case revoked
-        /// The responder does not know the certificate.
+        /// The status of the certificate is unknown to the responder.
         case unknown
     }
 

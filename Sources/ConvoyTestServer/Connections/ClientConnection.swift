@@ -65,7 +65,7 @@ final class ClientConnection {
 
     /// Whether output is waiting to be sent, encrypted or not.
     var hasOutput: Bool { outputStart < output.count || tls?.hasOutput ?? false }
-    /// Whether to read from the socket without a limit on the buffered input.
+    /// Whether the phase allows reading from the socket without a limit on the buffered input.
     var wantsInput: Bool { phase == .reading || phase == .draining || phase == .handshaking }
     var inputCount: Int { input.count - inputStart }
 

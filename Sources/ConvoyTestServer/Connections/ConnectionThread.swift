@@ -142,7 +142,7 @@ enum Sockets {
         var (found, others): ((descriptor: Int32, port: UInt16), [Int32]) = (try open(port: port, backlog: backlog), [])
         defer { for descriptor in others { close(descriptor) } }
         while port == 0, !taken.withLock({ $0.insert(found.port).inserted }), others.count < portAttemptLimit {
-            // While this socket stays open, the system assigns another port.
+            // While this socket stays open, the system assigns a different port.
             guard let next = try? open(port: 0, backlog: backlog) else { break }
             others.append(found.descriptor)
             found = next

@@ -63,7 +63,7 @@ extension ServerCore {
             case .writing:
                 guard write(connection) else { return updateInterest(connection) }
             case .pausing:
-                // Flush TLS messages such as alerts; all of the response so far has been sent.
+                // Flush TLS messages such as alerts. Everything before the pause in the response has already been sent.
                 if connection.hasOutput, !flush(connection) { return close(connection) }
                 // The server is not sending, so a client that has closed its side is gone.
                 if connection.peerHasClosed { return close(connection) }

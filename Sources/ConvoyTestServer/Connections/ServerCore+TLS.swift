@@ -130,7 +130,7 @@ final class TLSSession {
     /// The result of the handshake; nil until it is complete.
     private(set) var details: RecordedRequest.TLS?
 
-    /// Creates a session; nil if there is not enough memory.
+    /// Creates a session; nil if OpenSSL cannot allocate it.
     init?(_ context: TLSContext) {
         guard let ssl = SSL_new(context.object) else { return nil }
         guard let incoming = convoy_bio_writing() else {
