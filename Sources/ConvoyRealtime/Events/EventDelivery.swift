@@ -40,7 +40,7 @@ final class EventDelivery: Sendable {
         var isHeld = false
         /// Whether delivery has ended.
         var isOver = false
-        /// Called when the handlers have received everything.
+        /// The closure to call when the handlers have received everything.
         var afterDrain: (@Sendable () -> Void)?
 
         var readers: [ObjectIdentifier: EventReading.Buffer] = [:]
@@ -176,7 +176,7 @@ final class EventDelivery: Sendable {
                 if let call = handlers.event { call(source, event) }
                 if !handlers.listeners.isEmpty, let listeners = handlers.listeners[event.type] {
                     for listener in listeners {
-                        // Do not call a listener that another one has removed.
+                        // Do not call a listener that an earlier listener has removed.
                         if version.load(ordering: .acquiring) != seen, !isListening(listener, event.type) { continue }
                         listener.call(event)
                     }

@@ -76,7 +76,7 @@ extension EventFeed {
     /// Resumes the held connection.
     private func release(_ work: AttemptContext) {
         let held = state.withLock { state -> (number: Int, connection: HTTPRequestOperation, hasEnded: Bool)? in
-            // Otherwise the source was paused or cancelled in the meantime.
+            // The source may have been paused or cancelled in the meantime.
             guard let connection = state.connection, !state.isStopping else {
                 state.work = nil
                 return nil

@@ -322,7 +322,7 @@ final class EventFeed: @unchecked Sendable {
 
     // MARK: The end
 
-    /// Called when the operation ends in any way, on any thread.
+    /// Ends the feed when the operation ends for any reason. Can be called on any thread.
     func operationWillEnd(_ source: EventSource) {
         states.change(to: .closed)
         let error = source.error
@@ -335,7 +335,7 @@ final class EventFeed: @unchecked Sendable {
 }
 
 extension EventFeed.State {
-    /// Returns whether the source is still waiting after this connection.
+    /// Returns whether the source is still waiting after the connection with the given number.
     fileprivate func isWaiting(_ number: Int) -> Bool {
         self.number == number && phase == .waiting && !isStopping && !isClosing
     }

@@ -266,7 +266,7 @@ extension EventSource {
         feed.delivery.change { state in
             state.lastNumber += 1
             let number = state.lastNumber
-            // After the end, the listener would never be called or released.
+            // A listener added after the end would never be called or released.
             if state.end == nil {
                 state.handlers.listeners[type, default: []].append(EventHandlers.Listener(number: number, call: listener))
             }

@@ -8,7 +8,7 @@ import Synchronization
 public struct ServerSentEvent: Sendable, Hashable {
     /// The type, from the field `event`; `message` if the server has sent none.
     public var type: String
-    /// The text of all `data` fields, joined with line feeds.
+    /// The values of all `data` fields, joined with line feeds.
     public var data: String
     /// The last identifier that the server had sent when the event was dispatched; empty if none.
     public var lastEventID: String

@@ -31,7 +31,7 @@ struct JSONDifference {
             return
         }
         if operations.count == count { return }
-        // Replacing the value as a whole may be shorter.
+        // A patch that replaces the whole value may be shorter.
         let whole = JSONPatch.Operation.replace(path: pointer, value: .null)
         let room = length - start - textLength(of: whole)
         guard case .bytes(let valueLength) = new.extent(maximumLength: room + JSON.null.textLength), valueLength <= room + 4
@@ -112,7 +112,7 @@ struct JSONDifference {
         length += textLength(of: operation)
     }
 
-    /// Returns the length of the operation's text and a comma.
+    /// Returns the length of the operation as JSON, with a comma.
     private func textLength(of operation: JSONPatch.Operation) -> Int { operation.json.textLength + 1 }
 }
 

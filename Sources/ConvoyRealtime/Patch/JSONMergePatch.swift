@@ -47,8 +47,8 @@ public struct JSONMergePatch: Sendable, Hashable {
 
     // MARK: Creating
 
-    /// Creates the patch that transforms one document into another; nil if that is impossible, because it would have to
-    /// set a member to `null`.
+    /// Creates the patch that transforms one document into another; nil if such a patch would have to set a member to
+    /// `null`, which is impossible.
     public init?(from old: JSON, to new: JSON) {
         guard let json = JSON.mergePatch(from: old, to: new) else { return nil }
         self.json = json

@@ -148,10 +148,10 @@ extension JSONPatch {
         case remove(path: JSONPointer)
         /// Replaces a value, which must exist.
         case replace(path: JSONPointer, value: JSON)
-        /// Removes a value, and adds it elsewhere, but not inside itself. Moving a value to its own location has no
-        /// effect.
+        /// Moves a value to a different location, which must not be inside the value. Moving it to its current location
+        /// has no effect.
         case move(from: JSONPointer, path: JSONPointer)
-        /// Adds a copy of a value elsewhere.
+        /// Adds a copy of a value at a different location.
         case copy(from: JSONPointer, path: JSONPointer)
         /// Requires a value to be equal to the given one: numbers by value, strings by code points, members in any
         /// order.
@@ -301,7 +301,7 @@ public struct JSONPatchError: Error, Sendable, Hashable {
     public let operationIndex: Int?
     /// The name of the operation in the patch, if any.
     public let operation: String?
-    /// The text of the invalid pointer, the operation's `path` or `from`, if any.
+    /// The operation's `path` or `from` that caused the error, as a string; nil if neither did.
     public let pointer: String?
 
     /// Creates an error.
