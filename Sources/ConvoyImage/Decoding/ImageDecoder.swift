@@ -314,8 +314,8 @@ struct LoaderWatch {
                     do throws(ImageFault) {
                         try watch.decoding.limits.check(width: Int(width), height: Int(height))
                         guard watch.format == .jpeg else { return }
-                        // The loader then decodes as little as an eighth of the pixels in each direction, so that the
-                        // full image is never allocated.
+                        // Decode as little as an eighth of the pixels in each direction, so that the full image is never
+                        // allocated.
                         let stored = ImageSize(width: Int(width), height: Int(height))
                         let divisor = watch.decoding.divisor(of: stored)
                         guard divisor > 1 else { return }

@@ -14,7 +14,7 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
         var progress: (@Sendable (TransferProgress) -> Void)?
         var preview: (@Sendable (Image) -> Void)?
         var completion: @Sendable (Result<Image, any Error>) -> Void
-        /// Called by `cancel()`, for callers that await the image.
+        /// The closure that `cancel()` calls, for callers that await the image.
         var cancelled: (@Sendable () -> Void)?
     }
 
@@ -33,7 +33,7 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
     nonisolated(unsafe) var place: (job: ImageJob, variant: ImageVariant)?
     /// The priority with which the receipt is counted in `place`. Guarded by the downloader's lock.
     nonisolated(unsafe) var countedLevel = 0
-    /// The start order among the loads of an image. Guarded by the downloader's lock.
+    /// The position of the load in the start order of all loads of an image. Guarded by the downloader's lock.
     nonisolated(unsafe) var number = 0
     let wantsProgress: Bool
     let wantsPreview: Bool

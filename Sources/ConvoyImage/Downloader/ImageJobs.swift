@@ -33,7 +33,7 @@ final class ImageJob: @unchecked Sendable {
 
     init(_ request: URLRequest, _ key: SharedTransferKey?) { (self.request, self.key) = (request, key) }
 
-    /// The most urgent priority level of its receipts.
+    /// The most urgent priority level of the job's receipts.
     var level: Int { counts.firstIndex { $0 > 0 } ?? PriorityLevel.count - 1 }
 
     func add(_ receipt: ImageDownloadReceipt, to variant: ImageVariant, level: Int) {

@@ -29,7 +29,7 @@ public protocol ImageProcessor: Sendable {
     func process(_ image: Image) throws -> Image
 }
 
-/// A processor that reduces an image to a size, keeping its aspect ratio. An image is never enlarged.
+/// A processor that reduces an image to fit or fill a size, keeping the aspect ratio. An image is never enlarged.
 ///
 /// ``ImageRequest/size`` does the same while the image is decoded, which takes less memory.
 public struct ImageResizing: ImageProcessor, Hashable {
