@@ -28,8 +28,8 @@ import Foundation
     /// of four milliseconds.
     ///
     /// `main.swift` must not await anything at its top level. Otherwise GTK would run inside a
-    /// block of the main queue, which does not run another block until that one has returned. The
-    /// same applies to a block that runs a nested loop, as for a modal dialog.
+    /// block of the main queue, which runs no other block until that block has returned. The same
+    /// applies to a block that runs a nested loop, for example for a modal dialog.
     public static func install() {
         guard !isInstalled else { return }
         isInstalled = true
@@ -74,7 +74,7 @@ package enum MainInbox {
             convoy_redraw_priority(), { _ in MainActor.assumeIsolated { MainInbox.runPortion() ? 1 : 0 } }, nil)
     }
 
-    /// Runs one portion. Returns whether there is more to run.
+    /// Runs one portion. Returns whether any work remains.
     @MainActor private static func runPortion() -> Bool {
         let begin = DispatchTime.now().uptimeNanoseconds
         return MainLoop.meter.measure {

@@ -189,7 +189,7 @@ public struct ImageTransition: Sendable, Hashable {
     }
 }
 
-/// An animation that fades a picture in over another one, frame by frame.
+/// An animation that fades a picture in over a different picture, frame by frame.
 @MainActor final class CrossFade {
     private var ticks: FrameTicks?
     private var begin: Int64?

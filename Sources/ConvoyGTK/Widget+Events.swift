@@ -68,7 +68,7 @@ private final class EventLines: Sendable {
         var line = String(text.prefix(maximumLength))
         if line.endIndex != text.endIndex, line.utf8.count < text.utf8.count { line += "…" }
         // GTK text cannot contain NUL. A character may have any number of combining marks, so limit
-        // the bytes, too.
+        // the number of bytes as well.
         if line.utf8.contains(0) { line = line.replacingOccurrences(of: "\0", with: "\u{FFFD}") }
         if line.utf8.count > 8 * maximumLength {
             line = String(String.UnicodeScalarView(line.unicodeScalars.prefix(maximumLength))) + "…"

@@ -7,7 +7,7 @@ import Foundation
 import Synchronization
 
 extension Widget {
-    /// Called with the picture when it is shown, or with the error.
+    /// A closure that is called with the picture when it is shown, or with the error.
     public typealias ImageCompletion = @MainActor (_ result: Result<Image, any Error>) -> Void
 
     /// Loads the picture at a URL and shows it in a `GtkPicture` or a `GtkImage`. The counterpart
@@ -33,7 +33,7 @@ extension Widget {
     ///   - request: The image to load. If the request has no size, the image is decoded for the
     ///     widget: in its allocated or requested size, in pixels of its screen, rounded up to a
     ///     multiple of 64 so that cells share their pictures, and never larger than the screen. It
-    ///     is loaded again when the widget moves to a screen with another scale factor.
+    ///     is loaded again when the widget moves to a screen with a different scale factor.
     ///   - placeholder: The content shown while the picture loads.
     ///   - failure: The content shown after an error. Defaults to the placeholder.
     ///   - transition: The transition from the placeholder to a picture that was not in memory.
