@@ -30,7 +30,7 @@ extension WebViewError: LocalizedError, CustomStringConvertible {
 }
 
 extension Widget {
-    /// Called on the main actor when the page is shown in the view, or with the error.
+    /// A closure that is called on the main actor when the page is shown in the view, or with the error.
     public typealias PageCompletion = @MainActor (_ result: Result<HTTPURLResponse, any Error>) -> Void
 
     /// Loads a page with a manager, transforms its text and shows it in a `WebKitWebView`. The
