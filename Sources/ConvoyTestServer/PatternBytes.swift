@@ -61,7 +61,7 @@ public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
     private var tail: UInt64 = 0
     private var count: UInt64 = 0
 
-    /// Creates the checksum of no bytes.
+    /// Creates the checksum of an empty body.
     public init() {}
 
     /// Returns the checksum of the given data.

@@ -12,7 +12,7 @@ public struct RecordedRequest: Sendable {
     public var path: String
     /// The query of the target, still percent-encoded; nil without a "?".
     public var query: String?
-    /// "HTTP/1.1" or "HTTP/1.0".
+    /// The protocol version: "HTTP/1.1" or "HTTP/1.0".
     public var version: String
     /// The header fields in order.
     public var headers: TestServer.Headers

@@ -128,7 +128,7 @@ extension TestServer {
         /// The number of complete requests without a matching route (404, 405).
         public var unexpectedRequestCount = 0
         /// The number of requests whose head has arrived and whose response has not been passed completely to the
-        /// system. It is decremented shortly after the client may have received the last byte, so wait for a value
+        /// system. The number is decremented shortly after the client may have received the last byte, so wait for a value
         /// instead of just reading it.
         public var activeRequestCount = 0
         /// The maximum of `activeRequestCount`.

@@ -21,7 +21,7 @@ public final class TestServer: Sendable {
         public var port: UInt16 = 0
         /// The maximum size of a request's head in bytes. A larger head is answered with 431 or 414.
         public var maximumHeadSize = 64 * 1024
-        /// The maximum number of requests kept in `requests`; later ones are only counted. Use 0 for benchmarks.
+        /// The maximum number of requests kept in `requests`. Later requests are only counted. Use 0 for benchmarks.
         public var recordingLimit = Int.max
         /// The maximum number of connections waiting to be accepted. The system also has a limit.
         public var backlog: Int32 = 4096
@@ -50,7 +50,7 @@ public final class TestServer: Sendable {
         stop()
     }
 
-    /// "http://127.0.0.1:PORT", or "https" if the server uses TLS.
+    /// The base URL: "http://127.0.0.1:PORT", or "https://127.0.0.1:PORT" if the server uses TLS.
     public var url: URL { url("") }
 
     /// Returns the URL of a path, which may have a query. Characters that are not allowed in a URL are percent-encoded;

@@ -48,7 +48,7 @@ final class ClientConnection {
     var writer: ResponseWriter?
     /// The step to perform once `output` has been sent.
     var pendingStep: ResponseWriter.Step?
-    /// The number of the request, so that a late response or gate does not affect the next one.
+    /// The number of the request, so that a late response or gate does not affect a later request.
     var exchange: UInt64 = 0
     /// The timer that ends a pause or the draining, created on first use.
     var timer: RunLoopTimer?

@@ -3,8 +3,8 @@ import Foundation
 
 /// A parser of requests from a stream of bytes. A plain value that does no I/O and keeps no bytes.
 ///
-/// The caller passes all bytes that have arrived and have not been consumed yet; the parser returns how many it has
-/// consumed. No input makes it trap.
+/// The caller passes all bytes that have arrived and have not been consumed yet; the parser returns the number of bytes
+/// that it has consumed. It does not trap on any input.
 struct RequestParser {
     /// The result of one parsing step.
     enum Event {

@@ -148,7 +148,7 @@ final class TLSSession {
     }
 
     deinit {
-        // Without this, OpenSSL would invalidate the session of a dropped connection, so that it could not be resumed.
+        // Otherwise, OpenSSL would invalidate the session of a dropped connection, which could then not be resumed.
         if details != nil { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         SSL_free(ssl)
     }

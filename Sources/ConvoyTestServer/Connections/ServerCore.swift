@@ -2,9 +2,9 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// The server's thread: an epoll loop for the listener, all connections, their timers and the inbox.
+/// The loop of the server's thread, which uses epoll for the listener, all connections, their timers and the inbox.
 ///
-/// Used only by this thread. No user code runs on it.
+/// Used only on that thread, which runs no user code.
 final class ServerCore {
     let state: ServerState
     let inbox: Inbox
