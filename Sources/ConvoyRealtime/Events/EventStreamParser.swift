@@ -34,7 +34,7 @@ public struct EventStreamParser: Sendable {
     private var data: [UInt8] = []
     /// The part of a line from earlier pieces.
     private var partialLine: [UInt8] = []
-    /// Whether the last piece ended with CR, to which an LF at the start of the next one belongs.
+    /// Whether the last piece ended with CR, so that an LF at the start of the next piece belongs to it.
     private var skipsLineFeed = false
     private var isAtStart = true
     private var failure: EventSourceError?

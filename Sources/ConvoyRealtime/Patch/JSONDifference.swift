@@ -71,7 +71,7 @@ struct JSONDifference {
     /// Returns the pairs of positions of the elements that both arrays have in common, in order.
     private func matches(_ old: ArraySlice<JSON>, _ new: ArraySlice<JSON>) -> [(Int, Int)] {
         if old.count <= 1 && new.count <= 1 || old.isEmpty || new.isEmpty { return [] }
-        // Compare numbers instead of values, because each value is compared often.
+        // Replace the values by numbers, because each value is compared many times.
         var numbers: [JSON: Int32] = [:]
         func number(_ value: JSON) -> Int32 {
             let next = Int32(truncatingIfNeeded: numbers.count)

@@ -4,9 +4,9 @@ import Foundation
 /// The state machine that derives the value of a subscription from its events. It does no I/O.
 ///
 /// Events are kept while the value is being fetched. The version of the fetched value, from `Last-Event-ID` of the
-/// response, is the `id` of the last event that it includes. A version that matches neither a kept event nor the one
-/// before them is compared as a number, if it is one. Otherwise only another fetch shows whether the version belongs to
-/// an older event, or to one that has not arrived yet.
+/// response, is the `id` of the last event that it includes. A version that matches neither a kept event nor the event
+/// before the kept events is compared as a number, if it is a number. Otherwise only another fetch shows whether the
+/// version belongs to an older event, or to an event that has not arrived yet.
 ///
 /// Without versions, it is unknown whether the value includes an event that arrived during the fetch. The value is then
 /// fetched again, a few times.
