@@ -31,7 +31,7 @@ public struct Image: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - size: The size; at least one pixel in each direction.
-    ///   - hasAlpha: Whether there are four bytes per pixel instead of three.
+    ///   - hasAlpha: Whether each pixel has four bytes instead of three.
     ///   - pixels: The rows from top to bottom, without padding.
     ///   - format: The value of ``format``.
     /// - Throws: `ImagePixelError` if the number of bytes does not match the size.
@@ -51,7 +51,7 @@ public struct Image: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - pixels: The rows from top to bottom, without padding.
-    ///   - hasAlpha: Whether the pixels have alpha; nil if the image's own value applies.
+    ///   - hasAlpha: Whether the pixels have alpha; nil for the value of this image.
     /// - Throws: `ImagePixelError` if the number of bytes does not match the image's size.
     public func replacingPixels(_ pixels: Data, hasAlpha: Bool? = nil) throws(ImagePixelError) -> Image {
         try Image(size: size, hasAlpha: hasAlpha ?? self.hasAlpha, pixels: pixels, format: format)

@@ -17,8 +17,8 @@ struct ImageDecoding: Sendable {
     /// Returns the size to which an image of the given size is reduced.
     func target(of whole: ImageSize) -> ImageSize { size?.limiting(whole, contentMode) ?? whole }
 
-    /// Returns the divisor for the size of a JPEG while it is decoded: 1, 2, 4 or 8. The result covers the target in
-    /// both orientations.
+    /// Returns the divisor by which a JPEG is reduced during decoding: 1, 2, 4 or 8. The reduced image covers the target
+    /// in both orientations.
     func divisor(of stored: ImageSize) -> Int {
         guard size != nil else { return 1 }
         let upright = target(of: stored)

@@ -65,7 +65,7 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
     public var isEnded: Bool { state.withLock { $0.handlers == nil } }
 
     /// The priority of the image. If several loads share an image, the highest priority applies. A change reorders
-    /// waiting downloads, and also affects the transfer and the decoding of a running one.
+    /// waiting downloads, and affects the transfer and the decoding of a running download.
     public var priority: Operation.QueuePriority {
         get { state.withLock { $0.priority } }
         set {

@@ -22,8 +22,8 @@ public protocol ImageProcessor: Sendable {
     /// which processed images are cached.
     var identifier: String { get }
 
-    /// Returns the processed image. Called on a decoding thread, which it may occupy for a while; for an animation,
-    /// once per frame.
+    /// Returns the processed image. The method is called on a decoding thread, and may take a while. For an animation,
+    /// it is called once per frame.
     ///
     /// - Throws: An error that makes the load fail.
     func process(_ image: Image) throws -> Image
@@ -31,7 +31,7 @@ public protocol ImageProcessor: Sendable {
 
 /// A processor that reduces an image to fit or fill a size, keeping the aspect ratio. An image is never enlarged.
 ///
-/// ``ImageRequest/size`` does the same while the image is decoded, which takes less memory.
+/// ``ImageRequest/size`` reduces the image during decoding instead, which takes less memory.
 public struct ImageResizing: ImageProcessor, Hashable {
     /// The size that limits the image.
     public let size: ImageSize
