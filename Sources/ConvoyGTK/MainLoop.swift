@@ -11,15 +11,15 @@ import Foundation
 /// let status = g_application_run(application, 0, nil)
 /// ```
 ///
-/// Without it, a program that runs GTK's loop never runs blocks posted to `DispatchQueue.main` or a `Task { @MainActor
-/// in … }`. By default, request handlers also run on the main queue.
+/// Without this integration, a program that runs GTK's loop never runs blocks posted to `DispatchQueue.main` or a
+/// `Task { @MainActor in … }`. By default, request handlers run on the main queue as well.
 @MainActor public enum MainLoop {
     private static var isInstalled = false
     /// The time that this module's callbacks spend in the main loop.
     package static var meter = CallbackMeter()
 
     /// Makes the main queue and the main actor run in GLib's main loop. A second call has no
-    /// effect. Every function of this module that binds a request to a widget calls this.
+    /// effect. Every function of this module that binds a request to a widget calls this function.
     ///
     /// The main queue has the same priority as drawing, so that neither starves the other: the loop
     /// runs the blocks that are queued when it reaches the queue, then draws, and only then runs
