@@ -31,7 +31,7 @@ final class PostgresConnection {
 
     deinit { PQfinish(handle) }
 
-    /// Completes the address with limits for an unresponsive server, unless the address specifies them.
+    /// Adds limits for an unresponsive server, and the application name, to the address unless it specifies them.
     private static func complete(_ address: String) throws(SharedQueueError) -> String {
         let settings = try settings(of: address)
         var text = address
