@@ -1,7 +1,7 @@
 import Foundation
 
-/// The limits that all workers share for a host, and the remaining allowance: a pure value that stores save, and change
-/// only while they hold the host's row.
+/// The limits that all workers share for a host, and the remaining allowance. A pure value, which is stored in the
+/// host's row and changed only while that row is locked.
 ///
 /// Times are in microseconds since 1970 on the store's clock.
 package struct HostShare: Sendable, Equatable {
@@ -57,7 +57,8 @@ package struct HostShare: Sendable, Equatable {
         refilled = now
     }
 
-    /// Returns the time at which the host can be used again, according to its gate and its rate; nil if immediately.
+    /// Returns the time at which the host can be used again, according to its gate and its rate; nil if it can be used
+    /// now.
     package func nextTime(after now: Int64) -> Int64? {
         if gate > now { return gate }
         guard let rate = limits.requestsPerSecond, rate > 0, tokens < 1 else { return nil }
@@ -66,7 +67,7 @@ package struct HostShare: Sendable, Equatable {
 
     /// Records the end of an attempt. Returns the additional delay before the next one, in microseconds.
     ///
-    /// - Parameter isFirst: Whether it was the first attempt of its entry.
+    /// - Parameter isFirst: Whether the attempt was the first one of its entry.
     package mutating func account(isFirst: Bool, retries isRetried: Bool) -> Int64 {
         guard let share = limits.retryShare else { return 0 }
         if isFirst { retries = min(Self.retryReserve, retries + max(0, share)) }

@@ -27,11 +27,11 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case duplicateKey(String)
     /// A request depends on an entry that is neither in the queue nor enqueued with it.
     case unknownDependency(UUID, of: UUID)
-    /// Requests depend on each other in a cycle that includes this one.
+    /// The request with this identifier is part of a cycle of dependencies.
     case dependencyCycle(UUID)
     /// The request cannot be stored. The value is the reason.
     case unsuitableRequest(String)
-    /// The URL contains a secret, which would be stored. It is shown without the secret.
+    /// The URL contains a secret, which would be stored. The value is the URL without the secret.
     case secretInURL(String)
     /// A body is too long for an entry; the limit is in bytes. Put such a body in object storage or in a folder that
     /// all workers can access.

@@ -80,8 +80,8 @@ package struct WorkStanding: Sendable, Hashable {
 
     /// Applies a change.
     ///
-    /// - Returns: False if the change is not allowed in this state, or comes from a worker that has lost its lease. In
-    ///   that case nothing has changed.
+    /// - Returns: False if the change is not allowed in this state, or comes from a worker that has lost its lease. The
+    ///   entry is then unchanged.
     @discardableResult
     package mutating func apply(_ change: Change, now: Int64) -> Bool {
         var next = self

@@ -2,22 +2,23 @@
 ///
 /// The states, the events and the transitions form one table, used by both stores and the tests.
 public enum WorkState: String, Sendable, Hashable, CaseIterable {
-    /// Waiting for its start time.
+    /// The entry is waiting for its start time.
     case waiting
-    /// Waiting for a dependency that has not ended, or has failed under `FailedDependencyPolicy.hold`.
+    /// The entry is waiting for a dependency that has not ended, or that has failed under
+    /// `FailedDependencyPolicy.hold`.
     case held
-    /// Ready to be claimed by a worker.
+    /// The entry is ready to be claimed by a worker.
     case ready
-    /// Claimed by a worker, which holds a lease.
+    /// The entry is claimed by a worker, which holds a lease.
     case leased
-    /// Waiting for the time of its next attempt, after a failed one.
+    /// The entry is waiting for its next attempt, after a failed one.
     case retrying
-    /// Succeeded.
+    /// The entry has succeeded.
     case done
-    /// Failed permanently: no attempt is left, or another one would not help.
+    /// The entry has failed permanently: no attempt is left, or a further attempt would not help.
     case failed
     case cancelled
-    /// Paused until ``SharedQueue/resume(_:)``.
+    /// The entry is paused until ``SharedQueue/resume(_:)``.
     case paused
 }
 

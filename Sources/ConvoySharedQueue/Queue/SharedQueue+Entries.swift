@@ -111,7 +111,7 @@ extension SharedQueue {
         public let place: String?
     }
 
-    /// A worker.
+    /// A snapshot of a worker of the queue.
     public struct Worker: Sendable, Identifiable, Hashable {
         /// The identifier, which is new each time the worker starts.
         public let id: UUID

@@ -51,8 +51,8 @@ public final class SharedQueue: Sendable {
 
     /// Enqueues a request. When this returns, the request is in the database.
     ///
-    /// - Returns: The identifier of its entry. It differs from the request's if there is an entry with the same
-    ///   ``SharedRequest/uniqueKey``.
+    /// - Returns: The identifier of the request's entry. It differs from the request's identifier if an entry with the
+    ///   same ``SharedRequest/uniqueKey`` exists.
     /// - Throws: ``SharedQueueError``. After ``SharedQueueError/unavailable(_:)``, the request may or may not have been
     ///   enqueued. Enqueuing the same request with the same `id` again changes nothing.
     @discardableResult

@@ -23,15 +23,16 @@ public struct SharedRequest: Sendable, Identifiable {
         case discarded
         /// The body is stored in the entry, unless it is longer than a limit in bytes. See ``SharedQueue/result(of:)``.
         case entry(maximumLength: Int = 65_536)
-        /// The body is written to a file at a relative path in a folder that workers know by name.
+        /// The body is written to a file at a relative path in the folder that has this name in the worker's settings.
         case folder(String, path: String)
-        /// The body is stored under a key in an object storage that workers know by name.
+        /// The body is stored under a key in the object storage that has this name in the worker's settings.
         case objectStorage(String, key: String)
     }
 
-    /// The identifier of the entry, by which other entries depend on it.
+    /// The identifier of the entry, which the ``dependencies`` of other requests can contain.
     public let id: UUID
-    /// The entries that must end first, which are in this queue or enqueued with it.
+    /// The identifiers of the entries that must end first. These entries are in the queue, or are enqueued in the same
+    /// call.
     public var dependencies: Set<UUID>
     /// The handling of a dependency that failed or was cancelled.
     public var failedDependencyPolicy: FailedDependencyPolicy
@@ -49,8 +50,8 @@ public struct SharedRequest: Sendable, Identifiable {
     public var notBefore: Date?
     /// The time at which the entry fails unless its last attempt has begun, according to the clock of the database.
     public var deadline: Date?
-    /// The number of attempts after which the entry fails permanently. The default is 25. Attempts whose worker has
-    /// ended are included.
+    /// The number of attempts after which the entry fails permanently. The default is 25. An attempt counts even if its
+    /// worker ended before completing it.
     public var maximumAttempts = 25
     /// The time for which the entry and its result are kept after the entry has ended, in seconds; nil for no limit.
     /// The default is a week.
@@ -231,7 +232,7 @@ struct WorkPayload: Codable {
         }
     }
 
-    /// Decodes and validates the text, which another program may have written.
+    /// Decodes and validates a stored payload, which another program may have written.
     init(_ text: String) throws {
         self = try JSONDecoder().decode(Self.self, from: Data(text.utf8))
         if folder != nil, let path { try Self.check(path) }

@@ -24,7 +24,7 @@ package protocol WorkDatabase: AnyObject {
 
 /// A listener for announcements of other processes. Used by one thread, except for ``interrupt()``.
 package protocol WorkListener: AnyObject, Sendable {
-    /// Blocks until there is an announcement, the time has passed, or ``interrupt()`` is called.
+    /// Blocks until an announcement arrives, the time has passed, or ``interrupt()`` is called.
     ///
     /// - Returns: The announcements, including `.work` if some may have been lost.
     /// - Throws: An error if the connection is broken.
@@ -37,7 +37,7 @@ package protocol WorkListener: AnyObject, Sendable {
 package enum WorkAnnouncement: String, Sendable {
     /// Entries have become ready.
     case work
-    /// Leased entries were cancelled or paused, or the queue was.
+    /// Leased entries were cancelled or paused, or the whole queue was paused.
     case control
 }
 
@@ -123,7 +123,7 @@ package struct WorkDialect: Sendable {
     package let now: String
     /// A clause that locks the rows of the table `e` until the transaction ends; empty if transactions are exclusive.
     package let forUpdate: String
-    /// A clause that locks the same rows, skipping those that are already locked.
+    /// A clause that locks rows of the table `e`, skipping those that another transaction has locked.
     package let forUpdateSkippingLocked: String
     /// A clause that prevents changes to rows of the table `e` until the transaction ends.
     package let forShare: String

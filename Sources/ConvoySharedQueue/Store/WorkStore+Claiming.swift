@@ -23,7 +23,7 @@ package struct ClaimedWork: Sendable {
 /// The result of a claim.
 package struct WorkClaim: Sendable {
     package var entries: [ClaimedWork] = []
-    /// The number of microseconds after which another claim may find entries that this one could not return; nil if
+    /// The number of microseconds after which another claim may find entries that this claim could not return; nil if
     /// unknown.
     package var wait: Int64?
     package var isPaused = false
@@ -112,7 +112,7 @@ extension WorkStore {
         let cursor = cursors[first]
         var found = try lanes(behind: cursor?.name ?? first, before: end)
         if cursor != nil, found.count < Self.laneLimit {
-            // Continue from the beginning, once.
+            // Continue with the first lanes, once.
             let known = Set(found)
             found += try lanes(behind: first, before: end).filter { !known.contains($0) }
             found = Array(found.prefix(Self.laneLimit))

@@ -165,10 +165,10 @@ extension WorkStore {
 
     // MARK: Maintenance
 
-    /// Makes entries ready that are due, takes back those of dead workers, and removes those that have been kept long
-    /// enough. Processes at most a few thousand of each.
+    /// Makes due entries ready, takes back the entries of dead workers, and removes the entries that have been kept
+    /// long enough. Processes at most a few thousand entries of each kind.
     ///
-    /// - Returns: The number of microseconds until there is more to do; nil if unknown.
+    /// - Returns: The number of microseconds until the next call is useful; nil if unknown.
     @discardableResult
     package func maintain() throws(SharedQueueError) -> Int64? {
         let limit = 2000, now = try now()
@@ -194,7 +194,7 @@ extension WorkStore {
     private func apply(
         _ change: WorkStanding.Change, where condition: String, order: String, _ limit: Int, _ now: Int64
     ) throws(SharedQueueError) {
-        // Usually there is nothing to do, which needs no transaction.
+        // Usually no entry matches, which can be detected without a transaction.
         let isAny = try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", [.integer(now)]).isEmpty
         guard isAny else { return }
         try transaction { () throws(SharedQueueError) in

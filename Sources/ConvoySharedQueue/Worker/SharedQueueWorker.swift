@@ -10,7 +10,7 @@ import Foundation
 /// let worker = SharedQueueWorker(queue: queue, manager: manager) { operation, entry in
 ///  operation.credential = URLCredential(user: "ada", password: password, persistence: .forSession)
 /// }
-/// try await worker.run()                     // until stop() was called, or its task is cancelled
+/// try await worker.run()                     // until stop() is called or its task is cancelled
 /// ```
 ///
 /// Each entry becomes an operation with the manager's settings, which runs in a queue of the worker. Retries follow
@@ -122,7 +122,7 @@ public final class SharedQueueWorker: Sendable {
         /// The worker cancels the running entries and returns them to the queue, unless they must not be sent twice.
         case now
 
-        /// Returns whether `one` stops less than `other`: `.drained` is less than `.now`.
+        /// Returns whether `one` is a less immediate way to stop than `other`: `.drained` is less than `.now`.
         public static func < (one: Stop, other: Stop) -> Bool { one.rawValue < other.rawValue }
     }
 

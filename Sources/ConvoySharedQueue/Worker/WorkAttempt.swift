@@ -35,7 +35,7 @@ final class WorkAttempt: @unchecked Sendable {
     /// Whether the worker may still take actions that are visible to others.
     var mayGoOn: Bool { !state.withLock { $0.isAbandoned } && core.hasLeases }
 
-    /// Whether the operation is running; if it must not be sent twice, whether it may have been sent.
+    /// Whether the operation is running or, if its request must not be sent twice, whether it may have been sent.
     var hasBegun: Bool {
         let operation = state.withLock { $0.operation }
         return operation.map { $0.isExecuting || $0.isFinished || !work.sendsAgain } ?? false

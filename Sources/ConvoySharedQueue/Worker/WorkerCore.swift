@@ -3,8 +3,8 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// The loop of a worker, on its own thread, the only one that uses the store: it reports results, renews leases,
-/// performs maintenance, and claims as many entries as it can take.
+/// The loop of a worker. It runs on its own thread, which is the only user of the store. It reports results, renews
+/// leases, performs maintenance, and claims as many entries as it can take.
 final class WorkerCore: @unchecked Sendable {
     let manager: HTTPRequestOperationManager
     let settings: SharedQueueWorker.Settings
@@ -82,7 +82,7 @@ final class WorkerCore: @unchecked Sendable {
         signal.interrupt()
     }
 
-    /// Ends an attempt, with a report or, if nil, by returning its entry.
+    /// Ends an attempt with a report; without a report, returns its entry to the queue.
     func end(_ attempt: WorkAttempt, with report: WorkReport?) {
         let operation = shared.withLock { shared -> WorkAttempt? in
             guard shared.running[attempt.work.id] === attempt else { return nil }
@@ -223,7 +223,8 @@ final class WorkerCore: @unchecked Sendable {
                 _ = try store.report(reports)
             } catch {
                 guard case .failed = error, reports.count > 1 else { throw error }
-                // A report cannot be stored because of its contents. Its lease expires.
+                // A report cannot be stored because of its contents. Store the others, and let the lease of this one
+                // expire.
                 for report in reports { _ = try? store.report([report]) }
             }
             let hasRoom = standing.isHeldBack
@@ -263,7 +264,7 @@ final class WorkerCore: @unchecked Sendable {
         standing.end = Nanoseconds.deadline(settings.leaseDuration * 0.9, after: now)
         let end = standing.end
         shared.withLock { $0.leaseEnd = end }
-        // The loop may be waiting for the database then.
+        // Use a separate queue, because the loop may be waiting for the database at that time.
         watch.asyncAfter(deadline: .now() + settings.leaseDuration * 0.9) { [weak self] in
             guard let self, self.shared.withLock({ $0.leaseEnd == end }) else { return }
             self.abandonAll()
