@@ -15,69 +15,69 @@ public typealias AFHTTPSessionManager = HTTPSessionManager
 
 // MARK: Notifications
 
-/// A task was resumed.
+/// Posted when a task has been resumed.
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidResume")
 public var AFNetworkingTaskDidResumeNotification: Notification.Name { .networkingTaskDidResume }
 
-/// A task was resumed, under its older name.
+/// The older name of the notification posted when a task has been resumed.
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidResume")
 public var AFNetworkingTaskDidStartNotification: Notification.Name { .networkingTaskDidResume }
 
-/// A task has ended.
+/// Posted when a task has ended.
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidComplete")
 public var AFNetworkingTaskDidCompleteNotification: Notification.Name { .networkingTaskDidComplete }
 
-/// A task has ended, under its older name.
+/// The older name of the notification posted when a task has ended.
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidComplete")
 public var AFNetworkingTaskDidFinishNotification: Notification.Name { .networkingTaskDidComplete }
 
-/// A task is suspended.
+/// Posted when a task has been suspended.
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidSuspend")
 public var AFNetworkingTaskDidSuspendNotification: Notification.Name { .networkingTaskDidSuspend }
 
-/// A session has become invalid.
+/// Posted when a session has become invalid.
 @available(*, unavailable, renamed: "Notification.Name.networkingSessionDidInvalidate")
 public var AFURLSessionDidInvalidateNotification: Notification.Name { .networkingSessionDidInvalidate }
 
-/// A downloaded file could not be moved.
+/// Posted when a downloaded file could not be moved.
 @available(*, unavailable, renamed: "Notification.Name.networkingDownloadTaskDidFailToMoveFile")
 public var AFURLSessionDownloadTaskDidFailToMoveFileNotification: Notification.Name {
     .networkingDownloadTaskDidFailToMoveFile
 }
 
-/// A downloaded file was moved.
+/// Posted when a downloaded file has been moved.
 @available(*, unavailable, renamed: "Notification.Name.networkingDownloadTaskDidMoveFile")
 public var AFURLSessionDownloadTaskDidMoveFileSuccessfullyNotification: Notification.Name {
     .networkingDownloadTaskDidMoveFile
 }
 
 extension Notification.Name {
-    /// A task was resumed.
+    /// Posted when a task has been resumed.
     @available(*, unavailable, renamed: "networkingTaskDidResume")
     public static var AFNetworkingTaskDidResume: Notification.Name { networkingTaskDidResume }
 
-    /// A task has ended.
+    /// Posted when a task has ended.
     @available(*, unavailable, renamed: "networkingTaskDidComplete")
     public static var AFNetworkingTaskDidComplete: Notification.Name { networkingTaskDidComplete }
 
-    /// A task is suspended.
+    /// Posted when a task has been suspended.
     @available(*, unavailable, renamed: "networkingTaskDidSuspend")
     public static var AFNetworkingTaskDidSuspend: Notification.Name { networkingTaskDidSuspend }
 
-    /// A session has become invalid.
+    /// Posted when a session has become invalid.
     @available(
         *, unavailable, renamed: "networkingSessionDidInvalidate",
         message: "The notification's object is the manager."
     )
     public static var AFURLSessionDidInvalidate: Notification.Name { networkingSessionDidInvalidate }
 
-    /// A downloaded file could not be moved.
+    /// Posted when a downloaded file could not be moved.
     @available(*, unavailable, renamed: "networkingDownloadTaskDidFailToMoveFile", message: "The task fails, too.")
     public static var AFURLSessionDownloadTaskDidFailToMoveFile: Notification.Name {
         networkingDownloadTaskDidFailToMoveFile
     }
 
-    /// A downloaded file was moved.
+    /// Posted when a downloaded file has been moved.
     @available(*, unavailable, renamed: "networkingDownloadTaskDidMoveFile")
     public static var AFURLSessionDownloadTaskDidMoveFileSuccessfully: Notification.Name {
         networkingDownloadTaskDidMoveFile

@@ -96,8 +96,8 @@ extension DownloadMoveError: LocalizedError, CustomStringConvertible {
 enum FileRelocation {
     /// Moves a file, possibly to another file system. Never replaces an existing file.
     ///
-    /// - Throws: `DownloadError.fileExists`, `DownloadError.unusableDestination` or `URLError.cannotWriteToFile`. The
-    ///   file is then not moved.
+    /// - Throws: `DownloadError.fileExists`, `DownloadError.unusableDestination` or `URLError.cannotWriteToFile`. In
+    ///   that case, the file is not moved.
     static func move(_ file: URL, to place: URL, calls: FileCalls = FileCalls()) throws {
         let (old, new) = (file.path, place.path)
         guard place.isFileURL, !place.hasDirectoryPath, !new.isEmpty else { throw DownloadError.unusableDestination(place) }

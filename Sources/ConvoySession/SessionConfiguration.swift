@@ -50,7 +50,7 @@ public struct SessionConfiguration: Sendable {
         set { credentials = newValue.map(Credentials.store) ?? .none }
     }
 
-    /// The identity that the session's requests act under, as in ``connection``. nil by default.
+    /// The identity under which the session's requests act, as in ``connection``. nil by default.
     public var identity: String? {
         get { connection.identity }
         set { connection.identity = newValue }

@@ -69,7 +69,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     /// The number of the task, which is unique in its session and starts at 1.
     public final var taskIdentifier: Int { record.identifier }
 
-    /// A custom text, which the library ignores.
+    /// A custom description, which the library ignores.
     public final var taskDescription: String? {
         get { record.description }
         set { record.description = newValue }
