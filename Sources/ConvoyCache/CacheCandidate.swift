@@ -22,7 +22,7 @@ public struct CacheCandidate: Sendable {
     /// The fields to store, in order. Changed fields decide how long the response is fresh, but not which requests it
     /// answers.
     public var fields: [(name: String, value: String)]
-    /// Text to store with the response.
+    /// The strings to store with the response, by key.
     public var userInfo: [String: String] = [:]
     /// The length of the body in bytes, as received: with its content coding.
     public let length: Int

@@ -114,7 +114,7 @@ package final class CacheExchange: ResponseCacheExchange {
         return standIn(state, storage.clock.now())
     }
 
-    /// Records that the hop has ended in another way.
+    /// Releases the stored response after the hop has ended in any other way, for example by cancellation.
     package func cancel() { state.withLock { $0.entry = nil } }
 
     private func notModified(_ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheReaction {
@@ -133,7 +133,7 @@ package final class CacheExchange: ResponseCacheExchange {
         return .serveStored(response(update(entry, head, state, now), .whole, .validated, now))
     }
 
-    /// Updates a stored response with the fields of another one.
+    /// Updates a stored response with the fields of another response.
     private func update(_ entry: CacheEntry, _ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheEntry {
         let old = entry.record
         let fields = StoredFields.updated(old.head.fields, by: head.fields, arrival: now.wall / 1000)
@@ -149,7 +149,7 @@ package final class CacheExchange: ResponseCacheExchange {
         if record.facts.directives.noStore, !record.facts.directives.mustUnderstand {
             storage.discard(old)
         } else if record.headSize > CacheRecord.headLimit {
-            // The limit keeps a server with new fields in each response from growing the head without end.
+            // The limit prevents a server that sends new fields in each response from growing the head indefinitely.
             storage.discard(old)
             return entry
         } else {
@@ -217,11 +217,12 @@ package final class CacheExchange: ResponseCacheExchange {
 /// A stored response to serve. Its body stays readable as long as this object exists, even after eviction, replacement
 /// or removal, including by another process.
 package final class StoredResponse: ServableResponse {
-    /// The head to serve, with `Age` (RFC 9111, section 5.1); for a part or a 304, already in that form.
+    /// The head to serve, with `Age` (RFC 9111, section 5.1). If a part or a 304 is served, the head is already that of
+    /// a 206 or a 304.
     package let head: CachedHead
     /// The reason why the response may be served.
     package let use: StoredUse
-    /// The text that a user's handler has added to the response.
+    /// The strings that a user's handler has added to the response.
     package let userInfo: [String: String]
     private let body: StoredBody
     private let range: Range<Int>
@@ -251,7 +252,7 @@ package final class StoredResponse: ServableResponse {
         return body.bytes.map { $0.count == range.count ? $0 : Array($0[range]) }
     }
 
-    /// Reads a part of the body: at once if it is in memory, on the cache's queue if it is in a file.
+    /// Reads a part of the body: immediately if the body is in memory, on the cache's queue if it is in a file.
     ///
     /// - Parameters:
     ///   - offset: The offset of the first byte.

@@ -80,8 +80,8 @@ enum CacheDecision: Sendable {
     }
 
     /// Returns `.validate`, or `.miss` if the request must be sent unchanged. The response to a request with its own
-    /// conditions or range is for the client, and does not show whether the stored response is still valid. A HEAD
-    /// shows that without a condition.
+    /// conditions or range is for the client, and does not show whether the stored response is still valid. The
+    /// response to a HEAD request shows this without a condition.
     private static func revalidation(_ request: RequestFacts, _ record: CacheRecord) -> CacheDecision {
         guard request.method == .get, !request.isConditional, request.range == nil, record.facts.hasValidator
         else { return .miss }
@@ -152,7 +152,7 @@ struct CacheTime: Sendable, Hashable {
 /// The clock of a cache, which tests replace.
 struct CacheClock: Sendable {
     var now: @Sendable () -> CacheTime
-    /// The boot of the system that `up` counts from.
+    /// The identifier of the boot from which `up` is counted.
     var boot: Int64
 
     init(boot: Int64, now: @escaping @Sendable () -> CacheTime) {
@@ -164,7 +164,8 @@ struct CacheClock: Sendable {
         CacheTime(wall: read(CLOCK_REALTIME), up: read(CLOCK_BOOTTIME))
     }
 
-    /// Returns the kernel's identifier of this boot; if it is unavailable, a random number, which equals no stored one.
+    /// Returns the kernel's identifier of this boot; if it is unavailable, a random number, which no stored identifier
+    /// equals.
     private static func currentBoot() -> Int64 {
         guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
             let id = UUID(uuidString: String(text.prefix(36)))
@@ -184,7 +185,7 @@ enum DeltaSeconds {
     /// The maximum value, which replaces larger numbers: far more than any age, and small enough for sums.
     static let limit: Int64 = 1 << 40
 
-    /// Returns the number that the digits denote; nil for any other text.
+    /// Returns the number that the digits denote; nil for any other string.
     static func parse(_ text: some Collection<UInt8>) -> Int64? {
         guard !text.isEmpty else { return nil }
         var value: Int64 = 0

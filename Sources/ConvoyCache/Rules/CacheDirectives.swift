@@ -53,16 +53,16 @@ struct RequestDirectives: Sendable, Hashable {
     }
 }
 
-/// The `Cache-Control` directives of a response for a private cache (RFC 9111, section 5.2.2; RFC 5861; RFC 8246).
-///The directives `private`, `s-maxage` and `proxy-revalidate` do not apply to a private cache. If a directive is
-///repeated, the stricter value counts.
+/// The `Cache-Control` directives of a response for a private cache (RFC 9111, section 5.2.2; RFC 5861; RFC 8246). The
+/// directives `private`, `s-maxage` and `proxy-revalidate` do not apply to a private cache. If a directive is repeated,
+/// the stricter value counts.
 struct ResponseDirectives: Sendable, Hashable {
     /// The value of `max-age`, in seconds.
     var maxAge: Int64?
     /// Whether a `max-age` is invalid, which makes the response stale (section 4.2.1).
     var hasInvalidMaxAge = false
     var noStore = false
-    /// `no-cache` without field names.
+    /// Whether `no-cache` was sent without field names.
     var noCache = false
     /// The fields that `no-cache` names, in lower case, which must be revalidated before they are served.
     var unconfirmedFields: [String] = []
@@ -125,7 +125,7 @@ struct DirectiveScanner {
         /// Whether the directive violates the grammar, so that its value cannot be trusted.
         var isMalformed = false
 
-        /// The value as a number of seconds; nil if it is not one.
+        /// The value as a number of seconds; nil if it is not a number.
         var seconds: Int64? { isMalformed ? nil : value.flatMap { DeltaSeconds.parse($0.utf8) } }
     }
 
@@ -156,7 +156,7 @@ struct DirectiveScanner {
         return String(decoding: HTTPSyntax.quotedString(&rest).text, as: UTF8.self)
     }
 
-    /// Skips to the next comma that is not quoted. Returns whether there was anything but whitespace.
+    /// Skips to the next comma that is not quoted. Returns whether the skipped bytes include anything but whitespace.
     private mutating func skipToComma() -> Bool {
         var isQuoted = false
         var found = false

@@ -17,7 +17,7 @@ enum CacheAddress {
         return escaped(parsed.target.description + (rest.isEmpty ? "/" : String(Substring(rest))))
     }
 
-    /// Returns whether an address needs no change, as is usual. This takes one pass.
+    /// Returns whether an address is already normalized, as most are. Takes a single pass.
     private static func isPlain(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let plain = SimpleURLAuthority(bytes), plain.end < bytes.count, !plain.namesPort || !plain.usesDefaultPort
         else {
@@ -134,7 +134,7 @@ enum SealedText {
     /// Returns a salted digest.
     static func of(_ text: String, salt: String) -> String {
         let salted = Data("\(salt.utf8.count):\(salt)\(text)".utf8)
-        // Without a digest nothing is found; a miss is always correct.
+        // If no digest can be computed, nothing is found. A miss is always correct.
         return MessageDigest.sha256(salted)?.hexadecimalString ?? UUID().uuidString
     }
 

@@ -16,11 +16,11 @@ final class CacheRecord: Sendable {
     let requested: CacheTime
     /// The time at which the head arrived.
     let received: CacheTime
-    /// The boot of the system that `up` counts from.
+    /// The identifier of the boot from which `up` is counted.
     let boot: Int64
     /// The length of the body, in bytes.
     let length: Int
-    /// The text that a user's handler has added.
+    /// The strings that a user's handler has added.
     let userInfo: [String: String]
     let facts: ResponseFacts
     /// The time at which a request last claimed the background revalidation, in milliseconds of `up`.

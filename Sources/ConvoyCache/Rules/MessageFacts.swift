@@ -170,7 +170,7 @@ struct ResponseFacts: Sendable {
 /// case of letters. An invalid date makes a response stale (RFC 9111, section 5.3): guessing too late a time would
 /// serve a stale response.
 enum StrictDate {
-    /// Returns the seconds since 1970; nil for any other text.
+    /// Returns the seconds since 1970; nil for any other string.
     static func parse(_ text: String, now: Int64) -> Int64? {
         hasForm(Array(text.utf8)) ? HTTPDate.parse(text, now: now) : nil
     }
@@ -182,7 +182,8 @@ enum StrictDate {
         return text[..<comma].allSatisfy(isLetter) && fits(Array(text[comma...]), ", 00-aaa-00 00:00:00 GMT")
     }
 
-    /// - Parameter form: `a` stands for a letter, `0` for a digit, `_` for a digit or a space, all else for itself.
+    /// - Parameter form: `a` stands for a letter, `0` for a digit, `_` for a digit or a space, any other character for
+    ///   itself.
     private static func fits(_ text: [UInt8], _ form: StaticString) -> Bool {
         guard text.count == form.utf8CodeUnitCount else { return false }
         return text.indices.allSatisfy { index in

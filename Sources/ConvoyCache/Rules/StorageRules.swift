@@ -63,10 +63,10 @@ enum StorageRules {
     }
 }
 
-/// The meaning of statuses to a cache.
+/// The effects of status codes on a cache.
 enum StatusRules {
     /// Returns whether a response with the given status is fresh for a time without explicit freshness (RFC 9110,
-    /// section 15.1). A 206 is, too, but is not stored here.
+    /// section 15.1). The list omits 206, because partial responses are not stored here.
     static func isHeuristicallyCacheable(_ status: Int) -> Bool {
         switch status {
         case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501: true

@@ -165,7 +165,7 @@ struct CacheDirectory: Sendable {
     func remove(_ ids: some Sequence<Int64>) { for id in ids { Self.remove(path(id)) } }
 
     private static func remove(_ path: String) {
-        // Another program may have put a directory there.
+        // Another program may have created a directory with that name.
         if unlink(path) != 0 { rmdir(path) }
     }
 

@@ -249,7 +249,7 @@ final class CacheStorage: SaltSource {
         }
     }
 
-    /// - Parameter time: In milliseconds since 1970.
+    /// - Parameter time: The time, in milliseconds since 1970.
     func removeStored(since time: Int64) {
         let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
         memory.withLock { memory in

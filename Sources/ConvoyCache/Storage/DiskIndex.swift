@@ -73,7 +73,7 @@ final class DiskIndex {
         try database.execute("PRAGMA busy_timeout=50")
     }
 
-    /// A random text, created with the database. See ``ResponseCache/salt``.
+    /// A random string, created with the database. See ``ResponseCache/salt``.
     let salt: String
 
     private static func salt(_ database: Database) throws(DatabaseError) -> String {
@@ -175,7 +175,7 @@ final class DiskIndex {
             .map { .open($0) }
     }
 
-    /// Returns those of the numbers whose body is in a file.
+    /// Returns those of the given numbers whose responses have their body in a file.
     func files(_ ids: [Int64]) throws(DatabaseError) -> Set<Int64> {
         var files: Set<Int64> = []
         for id in ids {

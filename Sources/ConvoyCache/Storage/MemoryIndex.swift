@@ -6,7 +6,7 @@ struct MemoryIndex {
     private final class Node {
         let address: String
         var entries: [CacheEntry] = []
-        /// Whether all responses that the disk has for this address are here.
+        /// Whether all responses that the disk has for this address are in memory.
         var isComplete: Bool
         /// A number that changes with the entries, so that a concurrent read of the disk can detect the change. Unique
         /// among nodes.
