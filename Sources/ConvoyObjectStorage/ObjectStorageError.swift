@@ -9,10 +9,10 @@ public struct ObjectStorageError: Error, Sendable, Hashable {
     /// The kind of an error: the server's code, such as `NoSuchKey`, or a code of this library, which begins with a
     /// lowercase letter.
     public struct Code: RawRepresentable, Sendable, Hashable {
-        /// The text of the code.
+        /// The code as a string.
         public let rawValue: String
 
-        /// Creates a code from its text.
+        /// Creates a code from a string.
         public init(rawValue: String) { self.rawValue = rawValue }
     }
 

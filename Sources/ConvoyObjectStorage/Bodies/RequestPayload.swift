@@ -31,7 +31,7 @@ final class RequestPayload: Sendable {
         }
     }
 
-    /// Creates a stream over the body of a file; nil for data.
+    /// A new stream over the body of a file; nil for data.
     var stream: InputStream? {
         guard case .file(let file, let range) = content else { return nil }
         return FileRangeStream(file, range)

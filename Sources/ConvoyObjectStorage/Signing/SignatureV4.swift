@@ -54,7 +54,7 @@ package struct SignatureV4: Sendable {
         ].joined(separator: "\n")
     }
 
-    /// Returns the text whose HMAC is the signature.
+    /// Returns the string whose HMAC is the signature.
     package func stringToSign(_ canonicalRequest: String) throws(ObjectStorageError) -> String {
         let digest = try Self.sha256(Data(canonicalRequest.utf8)).hexadecimalString
         return [Self.algorithm, timestamp, scope, digest].joined(separator: "\n")

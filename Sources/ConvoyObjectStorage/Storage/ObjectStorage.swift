@@ -36,7 +36,7 @@ public final class ObjectStorage: Sendable {
 
     /// The field with the digest of a body, from which the server detects damaged bytes, and which it may store.
     public enum ChecksumField: Sendable, Hashable {
-        /// None: only the signature covers the body.
+        /// No field. Only the signature covers the body.
         case none
         /// `x-amz-checksum-sha256`.
         case sha256

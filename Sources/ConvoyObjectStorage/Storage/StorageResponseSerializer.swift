@@ -6,13 +6,13 @@ import FoundationNetworking
 
 /// The contents required of a successful response.
 enum AnswerKind: Sendable, Hashable {
-    /// Nothing except its status.
+    /// No contents: the status is sufficient.
     case nothing
     /// The entity tag of the stored object, and optionally its checksum.
     case stored
-    /// The fields of an object.
+    /// The header fields of an object.
     case head
-    /// The object itself.
+    /// The contents of an object.
     case data
     /// A document with this element below its root, whose name varies between servers. A root `Error` is a failure,
     /// even with status 200.
