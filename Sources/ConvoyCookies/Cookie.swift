@@ -10,13 +10,13 @@ extension CookieStore {
     public struct Cookie: Sendable, Hashable {
         /// The restriction on sending a cookie with requests caused by another site.
         public enum SameSite: Int, Sendable, Hashable, CaseIterable {
-            /// Not specified by the server. Treated as ``lax``.
+            /// The server has not specified a restriction. Treated as ``lax``.
             case unspecified = 0
-            /// Sent with all cross-site requests.
+            /// The cookie is sent with all cross-site requests.
             case none = 1
-            /// Sent with cross-site requests that use safe methods.
+            /// The cookie is sent only with cross-site requests that use safe methods.
             case lax = 2
-            /// Not sent with cross-site requests.
+            /// The cookie is not sent with cross-site requests.
             case strict = 3
         }
 
@@ -34,7 +34,7 @@ extension CookieStore {
         public var isSecure: Bool
         /// Whether browsers hide the cookie from scripts. It has no effect in this library.
         public var isHTTPOnly: Bool
-        /// Whether the cookie is sent with requests caused by another site.
+        /// The restriction on sending the cookie with requests caused by another site.
         public var sameSite: SameSite
         /// The time of expiry, in microseconds since 1970, like the other times; nil for a session cookie.
         package var expiryTime: Int64?
@@ -51,7 +51,7 @@ extension CookieStore {
         ///   - path: The path, which begins with a slash.
         ///   - isSecure: Whether the cookie is sent only over TLS.
         ///   - isHTTPOnly: Whether browsers hide the cookie from scripts.
-        ///   - sameSite: Whether the cookie is sent with requests caused by another site.
+        ///   - sameSite: The restriction on sending the cookie with requests caused by another site.
         ///   - expires: The time of expiry, with a precision of a microsecond; nil for a session cookie.
         ///   - creation: The time of creation. If two cookies have paths of the same length, the older one is sent
         ///     first.

@@ -200,7 +200,7 @@ final class CookieFile {
 /// A writer that synchronizes a store with its file in both directions, on a dedicated queue.
 final class CookieWriter: Sendable {
     private let queue = DispatchQueue(label: "Convoy.CookieStore", qos: .utility)
-    /// Used on the queue only.
+    /// The database file, used on the queue only.
     private struct File: @unchecked Sendable { let file: CookieFile }
     private let shared: File
     /// The time of the next check for changes by other processes.
@@ -273,7 +273,7 @@ final class CookieWriter: Sendable {
         }
         let batch = store.state.withLock { $0.startWriting() }
         var isWritten = false
-        // This is also needed for an empty batch, to reset the state.
+        // An empty batch must be finished as well, to reset the state.
         defer { store.state.withLock { $0.finishWriting(isWritten: isWritten) } }
         try file.open()
         if batch.isEmpty {

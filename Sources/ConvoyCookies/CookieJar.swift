@@ -27,7 +27,7 @@ struct CookieJar {
     private var sites: [String: Site] = [:]
     private(set) var count = 0
     private var bytes = 0
-    /// No cookie expires before this time, so a full jar need not search for expired cookies earlier.
+    /// A lower bound for all expiry times, before which a full jar need not be searched for expired cookies.
     private var nextExpiry = Int64.max
 
     init(limits: CookieLimits = CookieLimits()) { self.limits = limits }

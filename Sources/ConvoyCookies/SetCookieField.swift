@@ -79,7 +79,7 @@ struct SetCookieField: Hashable {
         return .unspecified
     }
 
-    /// Returns a number of seconds, clamped so that sums do not overflow; nil for other text.
+    /// Returns a number of seconds, clamped so that sums do not overflow; nil for any other string.
     private static func seconds(_ value: [UInt8]) -> Int64? {
         let isNegative = value.first == UInt8(ascii: "-")
         let digits = isNegative ? value.dropFirst() : value[...]
@@ -92,7 +92,7 @@ struct SetCookieField: Hashable {
 
 /// A parser for the date of an `Expires` attribute, with the lenient rules of RFC 6265bis, section 5.1.1.
 enum CookieDate {
-    /// Returns the seconds since 1970 for a date; nil for other text.
+    /// Returns the seconds since 1970 for a date; nil for any other string.
     static func parse(_ bytes: some Sequence<UInt8>) -> Int64? {
         var parser = Parser()
         var token: [UInt8] = []
