@@ -169,6 +169,6 @@ extension ArraySlice<UInt8> {
         return withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: type) }
     }
 
-    /// The text up to a zero byte or the end.
+    /// The string up to a zero byte or the end.
     var text: String { String(decoding: prefix { $0 != 0 }, as: UTF8.self) }
 }

@@ -74,7 +74,7 @@ public final class NetworkReachabilityManager: Sendable {
     /// reachable.
     ///
     /// - Parameters:
-    ///   - address: An address, for example `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`. For any other text, the
+    ///   - address: An address, for example `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`. For any other string, the
     ///     manager is nil.
     ///   - queue: The queue for the handler; nil for the main queue, as in AFNetworking.
     public convenience init?(address: String, queue: DispatchQueue? = nil) {
@@ -317,15 +317,15 @@ extension NetworkReachabilityManager.ObservedValue where Value == Bool {
 /// The counterpart of `AFNetworkReachabilityStatus`, with the same raw values. In AFNetworking, WiFi includes all links
 /// that are not mobile; here, wired links have their own case.
 public enum NetworkReachabilityStatus: Int, Sendable, Hashable, CaseIterable {
-    /// Unknown: the manager is not monitoring, or has not received the first status.
+    /// The status is unknown: the manager is not monitoring, or has not received the first status.
     case unknown = -1
     /// No route exists.
     case notReachable = 0
-    /// Reachable over a mobile network, through a modem.
+    /// A route exists over a mobile network, through a modem.
     case reachableViaWWAN = 1
-    /// Reachable over a wireless LAN.
+    /// A route exists over a wireless LAN.
     case reachableViaWiFi = 2
-    /// Reachable over any other link: a cable, a link between virtual machines, a tunnel, or inside this machine.
+    /// A route exists over any other link: a cable, a link between virtual machines, a tunnel, or inside this machine.
     case reachableViaWire = 3
 
     /// Whether any route exists.

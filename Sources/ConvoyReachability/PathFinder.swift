@@ -152,10 +152,10 @@ struct NetworkLink: Equatable {
 struct HostAddress: Hashable, Sendable {
     /// Four or sixteen bytes, in network byte order.
     let bytes: [UInt8]
-    /// The zone of an IPv6 address: the link's name, or its index as text.
+    /// The zone of an IPv6 address: the link's name, or its index in decimal digits.
     let zone: String?
 
-    /// Parses an address, for example `192.0.2.1`, `2001:db8::1`, `[::1]` or `fe80::1%eth0`; nil for other text.
+    /// Parses an address, for example `192.0.2.1`, `2001:db8::1`, `[::1]` or `fe80::1%eth0`; nil for any other string.
     init?(_ text: String) {
         // The C functions below would stop at a zero byte.
         guard !text.utf8.contains(0) else { return nil }
