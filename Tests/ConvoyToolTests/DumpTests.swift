@@ -9,7 +9,7 @@ import Testing
 @Suite struct DumpTests {
     private static let secret = "s3cret"
 
-    /// Returns all texts that a value produces without access to its individual members.
+    /// Returns all strings that a value produces without access to its individual members.
     private func texts(of value: Any) -> [String] {
         var dumped = ""
         dump(value, to: &dumped)

@@ -17,7 +17,7 @@ import Testing
         try scratch.write("requests: {a: {get: \"\(server.url("/x").absoluteString)\"}}\n", to: "m.yaml")
     }
 
-    /// The arguments of a command, with `PATH` for the file, and a text that the file must contain.
+    /// The arguments of a command, with `PATH` for the file, and a string that the file must contain.
     struct Output: Sendable, CustomTestStringConvertible {
         let arguments: [String]
         let text: String

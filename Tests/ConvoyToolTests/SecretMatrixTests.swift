@@ -9,7 +9,7 @@ import Testing
 /// Every secret name in every part of a request. The value must reach the intended server, and must appear in nothing
 /// else that is written or sent.
 @Suite struct SecretMatrixTests {
-    /// A name with a value that can be recognized in any text.
+    /// A name with a value that can be recognized in any output.
     struct Plant: Sendable {
         let name: String
         let core: String

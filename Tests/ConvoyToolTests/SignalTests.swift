@@ -14,7 +14,7 @@ import Testing
 
     private var held: String { bench.url("/held") }
 
-    /// Stops a job when a file `go` exists, and continues it after it has stopped.
+    /// Returns shell commands that stop a job once a file `go` exists, and continue it after it has stopped.
     private func stopped(by signal: String) -> String {
         """
         \(ToolProcess.shellWait(for: "[ -e go ]"))

@@ -106,7 +106,8 @@ struct DescriptorTests {
             while transfers[0].1.ended.wait(timeout: .now() + .milliseconds(1)) == .timedOut {
                 least = min(least, (0..<Int32(mayBeOpen.rlim_cur)).count { fcntl($0, F_GETFD) < 0 })
             }
-            // One less while a socket is opened and closed again, and one opened by other code.
+            // Allow for one descriptor less while a socket is closed and opened again, and for one opened by other
+            // code.
             let kept = min(8, Int(mayBeOpen.rlim_cur) / 8)
             #expect(kept - 2...kept ~= least)
             #expect(transfers[0].1.heardSoFar.isFinished)
@@ -136,8 +137,8 @@ struct DescriptorTests {
     private func withDescriptors<Result>(_ count: Int, _ body: () throws -> Result) throws -> Result {
         var old = rlimit()
         try #require(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) == 0)
-        // The lowest limit with exactly this number of free descriptors below it. Higher ones may have been open since
-        // the process started.
+        // Use the lowest limit that leaves exactly this number of free descriptors. Higher descriptors may have been
+        // open since the process started.
         let free = (0..<Int32(clamping: old.rlim_cur)).lazy.filter { fcntl($0, F_GETFD) < 0 }
         var new = old
         new.rlim_cur = rlim_t(try #require(free.dropFirst(count).first))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Servers that violate the protocol, which cause one typed error. The next request succeeds.
+/// Servers that violate the protocol. Each violation causes one typed error, and the next request succeeds.
 @Suite struct FaultTests {
     let server: TestServer
 

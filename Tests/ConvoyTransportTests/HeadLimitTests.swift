@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The limits of heads, up to which heads are accepted.
+/// The limits of response heads. Heads up to the limits are accepted.
 @Suite struct HeadLimitTests {
     private func take(_ line: String, _ parser: inout HeadParser) -> HeadParser.Step {
         Array(line.utf8).withUnsafeBytes { parser.take($0) }

@@ -154,7 +154,7 @@ import Testing
     }
 }
 
-/// A stream that has some bytes, and then neither provides more nor ends until its gate opens.
+/// A stream that provides some bytes, and then neither provides more nor ends until its gate opens.
 private final class EndlessStream: InputStream {
     let gate = DispatchSemaphore(value: 0)
     private var rest: Data

@@ -3,7 +3,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// The library loaded by this process, which may differ from the one used to build it.
+/// The libcurl loaded by this process, which may differ from the one with which the process was built.
 @Suite struct LibcurlTests {
     private static let expected = ProcessInfo.processInfo.environment["CONVOY_EXPECTED_LIBCURL"] ?? ""
 

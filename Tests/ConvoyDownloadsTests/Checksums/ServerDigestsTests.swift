@@ -75,7 +75,7 @@ struct ServerDigestsTests {
         let fields: [[(String, String)]] = [
             [("Digest", "SHA-256=\(wrong)"), ("Repr-Digest", "sha-256=:\(right):")],
             [("Content-Digest", "sha-256=:\(wrong):"), ("Repr-Digest", "sha-256=:\(right):")],
-            // RFC 8941, section 4.2.2: the last value is used.
+            // The last value is used (RFC 8941, section 4.2.2).
             [("Repr-Digest", "sha-256=:\(wrong):, sha-256=:\(right):")],
             [("Digest", "SHA-256=\(right), sha256=\(wrong)")],
         ]

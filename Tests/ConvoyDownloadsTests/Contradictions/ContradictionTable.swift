@@ -33,17 +33,17 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
     private var uncut: Self { with { $0.mayBeCut = false } }
     private func versions(_ versions: Int...) -> Self { with { $0.versions = Set(versions) } }
 
-    /// Responds to ranges in this way, and honestly to requests for the complete resource.
+    /// Returns a server that answers ranges in this way, and honestly sends the complete resource otherwise.
     private static func ranges(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.asked == nil ? $0.whole() : answer($0) }
     }
 
-    /// Responds honestly to the first request, and in this way to all others.
+    /// Returns a server that answers the first request honestly, and all others in this way.
     private static func always(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.number == 0 ? $0.whole() : answer($0) }
     }
 
-    /// Sends the complete resource without a length.
+    /// Returns a server that sends the complete resource without a length, and answers ranges in this way.
     private static func lengthless(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.asked == nil ? $0.whole().lengthless : answer($0) }
     }
@@ -301,7 +301,8 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
     private static let date = "Wed, 21 Oct 2015 07:28:00 GMT"
     private static let laterDate = "Wed, 21 Oct 2015 09:28:00 GMT"
 
-    /// Sends the first version, then another one, with honest ranges of it.
+    /// Returns an answer with the first version to the first request, and with the other version, including honest
+    /// ranges of it, to later requests.
     private static func changing(_ exchange: ScriptedExchange, to version: Int) -> ScriptedAnswer {
         if exchange.number == 0 { return exchange.whole() }
         let entity = exchange.entity(version)
@@ -315,11 +316,11 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
 
     private static func several(_ exchange: ScriptedExchange, _ type: String) -> ScriptedAnswer {
         let body = Data("--b\r\nContent-Range: \(exchange.range)\r\n\r\n".utf8) + exchange.rest + Data("\r\n--b--\r\n".utf8)
-        // The number of bytes in the range, so that only the type differs.
+        // Send as many bytes as the range has, so that only the type differs.
         return exchange.part(nil, body.prefix(exchange.rest.count)).adding("Content-Type", type)
     }
 
-    /// Sends bytes of another version for the range of the first one.
+    /// Returns an answer with bytes of another version for the range of the first one.
     private static func other(_ exchange: ScriptedExchange, _ tag: String?, of total: Int? = nil) -> ScriptedAnswer {
         let body = exchange.offset <= exchange.last ? exchange.entity(1)[exchange.offset...exchange.last] : Data()
         let answer = exchange.part("bytes \(exchange.offset)-\(exchange.last)/\(total ?? exchange.size)", body)

@@ -97,7 +97,7 @@ private final class DiskImage {
     static let canBeMounted =
         copies == 0 || (try? TemporaryDirectory(prefix: "convoy-image")).flatMap { try? DiskImage(in: $0, "trial") } != nil
 
-    /// Nil if the system does not permit it.
+    /// Creates and mounts an image; nil if the system does not permit it.
     ///
     /// - Parameter other: The image to copy in its current state on the disk; nil for an empty one.
     init?(in directory: TemporaryDirectory, _ name: String, of other: DiskImage? = nil) throws {

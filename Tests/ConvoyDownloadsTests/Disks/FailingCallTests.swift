@@ -100,7 +100,7 @@ struct FailingCallRun {
         switch scene {
         case .new, .large, .short: return
         case .continued, .replaced:
-            // Use the same URL for both, which identifies the resource.
+            // Use the same URL for both versions, because it identifies the resource.
             server.serve(
                 scene == .continued ? right : other, at: "/file", etag: scene == .continued ? "\"1\"" : "\"2\""
             ) { [size = right.count] _, response in response.truncated(afterBytes: size / 2) }

@@ -59,7 +59,7 @@ import Testing
         RequestOperationQueue().addOperation(operation)
         try await operation.finished()
         let calls = recorder.recorded
-        // One synchronization for the bytes, and one each for the disk and the name.
+        // There is one synchronization for the bytes, and one each for the disk and the name.
         #expect(calls.count == (isSynchronized ? 4 : 3), "\(calls)")
         func faults(of calls: [DiskCall]) -> Int {
             var model = DiskModel(recorder.before)
@@ -108,7 +108,7 @@ private final class PowerCuts {
     private var runs = 0
     private var seen: Set<Int> = []
     private var continued: Set<Found> = []
-    /// The number of resumed downloads that get a power failure of their own.
+    /// The number of resumed downloads for which power failures are simulated as well.
     private let examined: Int
 
     /// The state that a later download finds.
@@ -137,7 +137,7 @@ private final class PowerCuts {
         return directory.file("\(number)")
     }
 
-    /// - Parameter isFirst: Whether downloads follow that get power failures of their own.
+    /// - Parameter isFirst: Whether to simulate power failures of the resumed downloads as well.
     func examine(_ recording: PowerCutScene.Recording, isFirst: Bool) async throws {
         var model = DiskModel(recording.before)
         for count in 0...recording.calls.count where faults.count < 20 {

@@ -107,7 +107,7 @@ struct MetalinkTests {
     }
 
     @Test func `names are limited to 4,096 bytes`() throws {
-        // 16 components of the maximum length on common file systems.
+        // Use 16 components of the maximum length on common file systems.
         let longest = Array(repeating: String(repeating: "a", count: 255), count: 16).joined(separator: "/") + "a"
         let found = try MetalinkText.parse(MetalinkText.file("", name: longest)).files[0].pathComponents
         #expect(longest.utf8.count == 4096 && found.count == 16)

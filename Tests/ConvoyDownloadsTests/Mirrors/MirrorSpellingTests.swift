@@ -9,7 +9,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// All spellings of a mirror's URL in documents and responses are equivalent.
+/// The spellings of a mirror's URL in documents and responses, all of which are equivalent.
 struct MirrorSpellingTests {
     private let fixture: DownloadFixture
 

@@ -85,7 +85,7 @@ struct ContentDispositionTests {
             #expect(parsed.type == given.expected.type, "\(given.header)")
             #expect(parsed.fileName == expected, "\(given.header)")
 
-            // The bytes as received: the suite's text is Latin-1, one character per byte, if possible.
+            // Restore the bytes as received. The suite's strings are Latin-1, one character per byte, if possible.
             let bytes = given.header.data(using: .isoLatin1).map(Array.init) ?? Array(given.header.utf8)
             let received = ContentDisposition(ASCII.text(bytes[...]))
             #expect(received.fileName == Self.utf8Names[given.header] ?? expected, "\(given.header)")

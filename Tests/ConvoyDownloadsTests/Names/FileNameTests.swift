@@ -29,7 +29,7 @@ struct FileNameTests {
         ("\u{301}", "_\u{301}"), (".\u{301}a", "_\u{301}a"), (" \u{301}", "_\u{301}"), ("\u{200D}", "_\u{200D}"),
         ("_", "_"), ("___", "___"), ("100%", "100%"), ("%2e%2e%2fa", "%2e%2e%2fa"), ("日本.txt", "日本.txt"),
         ("👩‍👩‍👧.png", "👩‍👩‍👧.png"), ("می‌خواهم", "می‌خواهم"),
-        // The suffixes of files beside a download.
+        // These are the suffixes of the files beside a download.
         ("iso.convoypart", "iso_convoypart"), ("iso.ConvoyJournal. ", "iso_ConvoyJournal"), (".convoypart", "_convoypart"),
         ("iso.convoy\u{200D}part", "iso_convoy\u{200D}part"), ("iso.convoypart.zip", "iso.convoypart.zip"),
     ])

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// One source starts to send another file, and another source continues with the existing bytes.
+/// Downloads in which one source starts to send another file, and another source continues with the existing bytes.
 struct DownloadMirrorTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)

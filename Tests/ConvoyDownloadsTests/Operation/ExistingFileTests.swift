@@ -93,7 +93,7 @@ struct ExistingFileTests {
         let operation = try await run(.resume, Data(repeating: 9, count: whole.count))
         #expect(operation.error == nil && operation.outcome == .skipped)
         #expect(fixture.server.requests.map(\.method) == ["HEAD"])
-        // Unless it does not match a checksum: the user's, or the server's.
+        // A file that does not match the user's or the server's checksum is replaced.
         let checked = try await run(.resume, Data(repeating: 9, count: whole.count), checksum: try checksum(whole))
         #expect(checked.error == nil && checked.outcome == .downloaded)
         #expect(fixture.contents() == whole)

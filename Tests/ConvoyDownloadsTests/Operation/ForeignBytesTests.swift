@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Foreign bytes at the path where a download looks for its own.
+/// Foreign bytes in the files that a download could mistake for its own.
 struct ForeignBytesTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -20,7 +20,7 @@ struct ForeignBytesTests {
         return try #require(Checksum(of: digest))
     }
 
-    /// A server that knows the names has sent both files under them.
+    /// A server that can predict the names has sent both files under them.
     @Test func `a planted journal with its partial file is ignored`() async throws {
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"1\"") { _, response in
             response.truncated(afterBytes: 2_000_000)

@@ -42,7 +42,7 @@ struct RateMeterTests {
         var meter = RateMeter()
         meter.begin(at: second)
         for step in 0...80 { meter.note(1_000, at: second + UInt64(step) * 100_000_000) }
-        // The blocks from 4.0 to 9.0 seconds.
+        // The rate covers the blocks from 4.0 to 9.0 seconds.
         #expect(meter.rate(at: second * 9) == 10_200)
     }
 }

@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// A log of the names of calls, which it also makes.
+    /// A recorder that makes system calls and logs their names.
     private final class Log: Sendable {
         private let names = Locked<[String]>([])
         var called: [String] { names.withLock { $0 } }

@@ -11,7 +11,7 @@ import Testing
     private let count = rounds ?? 3
     private let size = (rounds == nil ? 24 : 64) << 20
     private let rate = 64 << 20
-    /// The maximum size of one write of a part. It may have happened before a synchronization that did not include it.
+    /// The maximum size of one write of a part. A write may precede a synchronization that does not include it.
     private let largestWrite = 1 << 20
 
     struct Case: Sendable, CustomTestStringConvertible {

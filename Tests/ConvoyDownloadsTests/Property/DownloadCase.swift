@@ -30,9 +30,9 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         /// The disk disappears during each operation while the system keeps running: unsynchronized changes may be
         /// lost.
         case pulled
-        /// The server knows the names of files beside a download, and suggests some of them.
+        /// The server can predict the names of the files beside a download, and suggests some of them.
         case planted
-        /// Some operations know checksums and mirrors, and others do not.
+        /// Only some of the operations have checksums and mirrors.
         case changing
     }
 

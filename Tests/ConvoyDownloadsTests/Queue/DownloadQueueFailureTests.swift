@@ -18,7 +18,7 @@ struct DownloadQueueFailureTests {
 
     private var database: URL { fixture.home.appendingPathComponent("queue.sqlite") }
 
-    /// This applies to the body and to its name in the folder.
+    /// The call that fails synchronizes either the body or its name in the folder.
     @Test(arguments: [true, false]) func `a body that cannot be synchronized is rejected`(isFile: Bool) throws {
         let path = fixture.home.path + "-bodies"
         defer { try? FileManager.default.removeItem(atPath: path) }

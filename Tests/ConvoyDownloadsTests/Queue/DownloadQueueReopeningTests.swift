@@ -109,7 +109,7 @@ struct DownloadQueueReopeningTests {
     }
 
     @Test func `a complete file is recognized even if its completion was not stored`() async throws {
-        // The state just before the end: the file is complete and about to get its name.
+        // Just before the end, the file is complete and about to get its name.
         let queue = try fixture.open()
         queue.start()
         let request = fixture.download()
@@ -216,7 +216,7 @@ struct DownloadQueueReopeningTests {
         }
         gate.open()
         try await queue.waitFor(.finished, of: request.id)
-        // The pause holds it on its connection.
+        // The paused request was held on its connection, and not sent again.
         #expect(fixture.server.requests("/hold").count == 1)
     }
 

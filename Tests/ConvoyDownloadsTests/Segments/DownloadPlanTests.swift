@@ -31,7 +31,7 @@ import Testing
         return first
     }
 
-    /// Returns the request of another concurrent part.
+    /// Returns the request of a further concurrent part.
     private func another(_ plan: inout DownloadPlan) throws -> PartRequest {
         let more = plan.more(at: 1)
         return try #require(more).request
@@ -158,7 +158,7 @@ import Testing
         #expect(plan.evaluate(answer, for: request.id) == .goesOn)
         let more = plan.more(at: 1)
         #expect(more == nil)
-        // It is wrong again, and no other source has sent any of it.
+        // The piece is wrong again, and no other source has sent any of its bytes.
         #expect(bring(20, request.id, &plan, at: 1) == .ends)
         #expect(plan.takeBack(40..<60) == [request.id])
         guard case .ask(let next) = plan.didEnd(request.id, .disagrees, at: 2) else {

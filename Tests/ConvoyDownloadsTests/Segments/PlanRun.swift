@@ -35,7 +35,7 @@ struct PlanRun {
     private var isOver = false
     private var now: UInt64 = 1_000_000_000
     private var requests = 0
-    // As in `DownloadFile`.
+    // The contents of the file, as in `DownloadFile`.
     private var file: [Byte?] = []
     private var written = ByteRanges()
     private var isPrepared = false
@@ -168,7 +168,7 @@ struct PlanRun {
         let claim = plan.claim(Int64(received), for: id)
         if claim == .exceeds { streams[id]?.isCancelled = true }
         guard case .write(let range) = claim else { return }
-        // While it is written, others may take over some of the part's work.
+        // While the bytes are written, other parts may take over some of the part's work.
         if Int.random(in: 0..<20, using: &random) == 0 { startMore() }
         checkOwners()
         for index in 0..<range.count {

@@ -60,7 +60,7 @@ struct DiskModel {
         let names = pending.filter { Self.file(of: $0) == nil }
         let contents = pending.filter { Self.file(of: $0) != nil }
         outcomes += [applying(names), applying(contents)]
-        // Lengths that were written without their bytes.
+        // Lengths may be on the disk without their bytes.
         let holes = pending.map { call -> DiskCall in
             guard case .write(let file, let offset, let bytes) = call,
                 offset + bytes.count > secured.files[file]?.count ?? 0
@@ -69,7 +69,7 @@ struct DiskModel {
             return .write(file: file, offset: offset, bytes: old + [UInt8](repeating: 0, count: bytes.count - old.count))
         }
         outcomes.append(applying(holes))
-        // Half of the last write, before or after a sector boundary.
+        // Half of the last write may be on the disk, ending before or after a sector boundary.
         if let last = pending.lastIndex(where: { Self.file(of: $0) != nil }),
             case .write(let file, let offset, let bytes) = pending[last], bytes.count > 1
         {

@@ -35,7 +35,7 @@ struct DiskContents: Sendable {
         }
     }
 
-    /// An unused number.
+    /// An unused file number.
     var nextFile: Int { (files.keys.max() ?? -1) + 1 }
 
     /// Creates a directory with these contents.
@@ -104,7 +104,8 @@ extension FileCalls {
         return calls
     }
 
-    /// Does the same for a directory created from contents, whose files keep their numbers.
+    /// Returns calls that do not wait for a disk, for a directory created from contents, whose files keep their
+    /// numbers.
     static func withoutWaiting(_ contents: DiskContents) -> FileCalls {
         var calls = withoutWaiting
         let real = calls

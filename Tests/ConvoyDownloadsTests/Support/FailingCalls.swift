@@ -10,9 +10,9 @@ final class FailingCalls: Sendable {
 
     enum Manner: Sendable, Hashable {
         case once(Int32)
-        /// All calls fail from then on.
+        /// The call and all later ones fail.
         case always(Int32)
-        /// Only some of the bytes are written or read.
+        /// The call writes or reads only some of the bytes.
         case short
     }
 

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Challenges after a redirect, for which the requests before the redirect are not repeated.
+/// Challenges after a redirect. The requests before the redirect are not repeated.
 @Suite struct AuthenticationRedirectTests {
     @Test(arguments: [302, 303], [false, true])
     func `a redirected POST is not sent again when the target sends a challenge`(

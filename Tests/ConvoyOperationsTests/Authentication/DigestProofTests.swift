@@ -115,7 +115,7 @@ import Testing
                 #expect(operation.responseString == "let in", "number \(number)")
             }
         }
-        // With RFC 2069, and with a body in the hash, nothing is compared.
+        // The proof is not compared for a challenge of RFC 2069, or if the hash includes the body.
         for challenge in ["opaque=\"x\"", "qop=\"auth-int\""] {
             let asking = try server(challenge) { _ in "rspauth=\"no\", qop=auth" }
             let operation = AskingServer.operation(asking.url("/"))

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Servers that keep sending challenges, with which every operation ends soon.
+/// Servers that keep sending challenges, which must not keep an operation from ending soon.
 @Suite struct HostileChallengeTests {
     @Test func `a server that sends a different realm each time is not answered forever`() async throws {
         let asking = try AskingServer()
@@ -111,7 +111,7 @@ import Testing
     }
 }
 
-/// A text as a replayable body.
+/// A replayable body with the bytes of a string.
 final class ReplayableText: InputStream, ReplayableBodyStream {
     private let text: String
     private let stream: InputStream

@@ -13,7 +13,7 @@ import Testing
 @Suite struct PendingChallengeTests {
     typealias Answer = @Sendable (AuthenticationDisposition) -> Void
 
-    /// Keeps the answers that a handler received.
+    /// The answers that a handler has received.
     private final class Answers: Sendable {
         private let all = Locked<[Answer]>([])
         var count: Int { all.withLock { $0.count } }

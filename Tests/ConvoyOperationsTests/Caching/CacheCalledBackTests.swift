@@ -35,7 +35,7 @@ import Testing
             let (url, other) = (server.url("/x"), server.url("/y"))
             cache.responseHandler = { candidate in
                 if candidate.url?.path == "/x" {
-                    // This other operation's response also waits for the handler.
+                    // The response of the inner operation waits for the handler as well.
                     let inner = manager.makeOperation(request: URLRequest(url: other))
                     let done = DispatchSemaphore(value: 0)
                     inner.completionBlock = { done.signal() }

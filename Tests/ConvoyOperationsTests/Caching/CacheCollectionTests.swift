@@ -12,7 +12,7 @@ import Testing
 /// The http-tests/cache-tests suite with the complete client and a loopback server. Only time is simulated.
 @Suite(.enabled(if: ConformanceSuite.directory("http-cache") != nil, .init(rawValue: ConformanceSuite.hint("http-cache"))))
 struct CacheCollectionTests {
-    /// The place where the cache stores the responses.
+    /// The location in which the cache stores the responses.
     enum Place: CaseIterable {
         case memory
         case directory

@@ -121,7 +121,7 @@ import Testing
         secret.connectionConfiguration.clientIdentity = ClientIdentity(pkcs12: file) {
             calls.withLock { $0 += 1 }
             asked.fire()
-            // The wait is limited, so that a failure does not hang.
+            // Limit the wait, so that the test fails instead of hanging.
             _ = opened.wait(timeout: .now() + 20)
             return "s3cret"
         }

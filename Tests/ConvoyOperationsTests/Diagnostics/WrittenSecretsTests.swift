@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Texts created by the library, none of which may contain a secret.
+/// Strings created by the library, none of which may contain a secret.
 @Suite struct WrittenSecretsTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test func `an upload and an encoded response are recorded`() async throws {
-        // The text decodes to 10,000 times "a".
+        // The string decodes to 10,000 times the letter "a".
         let encoded = try #require(Data(base64Encoded: "H4sIAAAAAAACA+3BAQ0AAADCoKzvX8IcbkABAAAAAAAAAADAvwGX1H5GECcAAA=="))
         server.route("/upload") { _ in
             TestServer.Response(status: 200, headers: ["Content-Encoding": "gzip"], body: .data(encoded))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Credentials of one manager, which another one does not send.
+/// Credentials of a manager, which other managers do not send.
 @Suite struct CredentialOwnerTests {
     let asking: AskingServer
 

@@ -12,7 +12,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stored responses, which are not served to another identity, regardless of the difference.
+/// Stored responses, which are not served to another identity, whatever the difference.
 @Suite struct IdentityCacheTests {
     let server: TestServer
     let cache = HTTPCache()
@@ -44,7 +44,7 @@ import Testing
         return operation
     }
 
-    /// Checks that each getter receives its own response, and again from the cache.
+    /// Checks that each getter receives its own response, first from the server and then from the cache.
     private func expectApart(_ getters: [(text: String, get: () async throws -> HTTPRequestOperation)]) async throws {
         for isSecond in [false, true] {
             for getter in getters {
@@ -94,7 +94,7 @@ import Testing
         // One more cookie does not change the identity of the store.
         one.cookieStore?.setCookies(["theme=dark"], from: server.url)
         #expect(try await get(one).cacheUse == .fresh)
-        // The same value set manually is not the store's.
+        // A cookie field with the same value, set manually, does not count as the store's.
         let other = manager()
         #expect(try await get(other, headers: ["Cookie": "session=ada"]).cacheUse == nil)
     }

@@ -15,7 +15,7 @@ import Testing
 /// Pairs of identities, which share something only if they are equal. Tests thousands of random pairs that differ in
 /// one part, in many or in none.
 @Suite struct IdentityPropertyTests {
-    /// The identity of a request, as the numbers and texts from which it is created.
+    /// The identity of a request, as the numbers and strings from which it is created.
     struct Spec: Hashable {
         var name: ExactString?
         /// The user of the authorizer.
@@ -24,9 +24,9 @@ import Testing
         var proxyUser: ExactString?
         /// The request's own fields. `X-Tenant` is marked by the configuration.
         var authorization, apiKey, tenant, cookie: ExactString?
-        /// One of the stores; the last two have the same file.
+        /// The index of a store; the last two stores have the same file.
         var store: Int?
-        /// One of the certificates; the last two are the same certificate in two objects.
+        /// The index of a certificate; the last two are the same certificate in two objects.
         var certificate: Int?
         var policy = 0
         var host: ExactString?
@@ -41,7 +41,8 @@ import Testing
             { $0.socket = number(2, &$1) },
         ]
 
-        /// Returns one of several texts that are easily confused: by Unicode equivalence, by case, or when concatenated.
+        /// Returns one of several strings that are easily confused: by Unicode equivalence, by case, or when
+        /// concatenated.
         private static func text(_ random: inout SplitMix64) -> ExactString? {
             let texts = [
                 nil, nil, nil, "ada", "eve", "Ada", "\u{E9}", "e\u{301}", "K", "\u{212A}", "a;b", "a\u{37E}b", "3:ada",
@@ -73,7 +74,7 @@ import Testing
 
         // MARK: An independent definition of distinct identities
 
-        /// The store and the certificate by content, because two objects can contain the same.
+        /// The indices of the store and the certificate by content, because two objects can have the same content.
         private var storeMeant: Int? { store == 3 ? 2 : store }
         private var certificateMeant: Int? { certificate == 2 ? 1 : certificate }
         private var place: [Int?] { socket != nil ? [socket, nil] : [nil, address] }

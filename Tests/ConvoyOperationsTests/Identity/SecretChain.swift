@@ -10,12 +10,13 @@ import FoundationNetworking
 
 /// A generated operation, and the responses of the servers that it is sent to.
 struct SecretChain: Sendable {
-    /// `answered`: a token, a handler that answers challenges with a credential, and a proxy.
+    /// The kind of authentication. `answered` has a token, a handler that answers challenges with a credential, and a
+    /// proxy.
     enum Kind: CaseIterable { case plain, token, credential, answered }
 
     enum Answer: Sendable {
         case redirect(status: Int, location: String, server: Int)
-        /// By the server, or by the proxy if there is one.
+        /// A challenge by the server or, if there is one, by the proxy.
         case challenge(ofProxy: Bool)
         case unavailable
         case lost
@@ -53,7 +54,7 @@ struct SecretChain: Sendable {
     let isShared: Bool
     let answers: [Answer]
 
-    /// The fields with a secret of the serializer, of the call, and of the redirect handler.
+    /// The fields that contain the secrets of the serializer, of the call, and of the redirect handler.
     static let ofSerializer = "X-Api-Key", ofCall = "X-Call-Token", ofHandler = "X-Handler-Token"
     static let authorization = "Authorization"
 
@@ -127,7 +128,7 @@ struct SecretChain: Sendable {
     }
 }
 
-/// A network whose servers give the answers of a chain. The decisions about each request are those of the library: the
+/// A network whose servers send the answers of a chain. The decisions about each request are those of the library: the
 /// redirect rules, the authorizer and the choice of the certificate of a `URLConnection` that is never started.
 final class SecretNetwork: Transport {
     /// A request as a server receives it.

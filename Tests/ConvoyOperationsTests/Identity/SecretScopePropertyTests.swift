@@ -42,7 +42,7 @@ import Testing
         #expect(seen.refreshes > count / 100)
     }
 
-    /// How often each secret was inside and outside its scope.
+    /// The number of checks in which each secret was inside and outside its scope.
     private struct Seen: Sendable {
         var requests = 0, refreshes = 0
         var inside: [String: Int] = [:], outside: [String: Int] = [:]

@@ -20,7 +20,7 @@ import Testing
         "ftp://h.test/", "file:///h.test", "//h.test/",
     ]
 
-    /// The code that decides. The order is that of the bits in the table.
+    /// The code that allows a secret, in the order of the bits in the table.
     private struct Answers: OptionSet {
         let rawValue: Int
         /// The serializer's secrets in a prepared request, in a request with a body, and in one without parameters.
@@ -29,9 +29,9 @@ import Testing
         static let session = Answers(rawValue: 8)
         static let authenticator = Answers(rawValue: 16), credential = Answers(rawValue: 32)
         static let manager: Answers = [prepared, encoded, bare, session, authenticator, credential]
-        /// A part of an operation: its credential, token, certificate and secret field.
+        /// The credential, token and certificate of a part of an operation, and its secret field.
         static let partSettings = Answers(rawValue: 64), partField = Answers(rawValue: 128)
-        /// After a redirect: the certificate, a secret field, and a refused token.
+        /// The certificate, a secret field, and a refused token after a redirect.
         static let certificate = Answers(rawValue: 256), redirected = Answers(rawValue: 512)
         static let token = Answers(rawValue: 1024)
         /// The fields of a request that was made for another URL.

@@ -28,7 +28,7 @@ import Testing
         var slot = Slot()
         var work = Work.none
         var number: Lifecycle.AttemptNumber = 0
-        /// Whether its request must not be sent twice, so that a pause holds it.
+        /// Whether the attempt's request must not be sent twice, so that a pause holds the attempt.
         var isHeldByPauses = false
         /// Whether the request of the attempt was sent.
         var isSent = false
@@ -60,7 +60,7 @@ import Testing
     private func handle(_ event: Lifecycle.Event, _ world: inout World) {
         let action = world.life.handle(event)
         if action != .nothing { world.pending.append(action) }
-        // Their order does not matter.
+        // Sort the actions, because worlds do not differ by their order.
         world.pending.sort { "\($0)" < "\($1)" }
     }
 
@@ -74,7 +74,7 @@ import Testing
         case .stop(let number), .stopAndFreeSlot(let number):
             // Each world has its own call, because abandoning it changes it.
             if world.work == .calling { world.slot.phase = .preparing(BlockingCall()) }
-            // The stop affects its own attempt, if that has begun.
+            // A stop affects only its own attempt, if that has begun.
             guard number == world.number else { return }
             let stop = world.slot.phase.stop(isFinal: world.life.isEnding)
             if case .nothing = stop { return }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The time limit of the whole operation, which ends it in every state, but not as cancelled.
+/// The time limit of the whole operation. It ends the operation in every state, but not as cancelled.
 @Suite struct ResourceTimeoutTests {
     private let network = ThreadedTransport()
     private let clock = ManualClock()

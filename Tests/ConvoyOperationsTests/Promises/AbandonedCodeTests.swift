@@ -10,7 +10,7 @@ import Testing
 /// Promises 1 and 2: an operation that is cancelled or has timed out ends immediately, regardless of the user code that
 /// is running for it.
 @Suite struct AbandonedCodeTests {
-    /// The place where user code blocks.
+    /// The user code that blocks.
     enum Place: CaseIterable, Sendable {
         case prepare, traceContext, replay, open, write, rewind, close, commit, serializer
 

@@ -62,7 +62,7 @@ import Testing
         for operation in operations {
             operation.redirectHandler = { _, request, _ in
                 #expect(meeting.arrive())
-                // The thread does not belong to libdispatch, which has few.
+                // The thread does not belong to libdispatch, which has only a few threads.
                 #expect((try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) == "Convoy.Worker\n")
                 return request
             }

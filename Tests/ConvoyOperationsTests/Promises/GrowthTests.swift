@@ -7,8 +7,8 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Memory and other resources, which must not grow with the number of requests. Counts over the whole process. Uses
-/// XCTest, which runs tests serially.
+/// Memory and other resources of the whole process, which must not grow with the number of requests. Uses XCTest, which
+/// runs tests serially.
 final class GrowthTests: XCTestCase {
     private enum Kind: CaseIterable {
         case plain, observed, redirected, missing, broken, refused, paused, cancelled, cancelledLater, intoFile, retried

@@ -232,7 +232,7 @@ import Testing
             }
         }
         #expect(group.wait(timeout: .now() + 100) == .success)
-        // An operation that is never started blocks nothing, and can be released without problems.
+        // An operation that is never started blocks nothing, and can be released.
         do {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
             operation.completionGroup = group

@@ -12,7 +12,8 @@ struct OverriddenStartTests {
     enum End: CaseIterable, Sendable {
         /// The operation ends while `start()` runs, or later.
         case inside, later
-        /// The operation ends while `start()` runs, without posting it, which Foundation's queue also detects.
+        /// The operation ends while `start()` runs, without posting its end. Foundation's queue detects such an end,
+        /// too.
         case unposted
     }
 
@@ -70,7 +71,7 @@ struct OverriddenStartTests {
     func `outside Convoy's queues, operations with an overridden start unblock their dependents`(
         end: End, by starter: Starter
     ) {
-        // In this case there is nothing to detect.
+        // Only Foundation's queue detects an end that is not posted.
         guard end != .unposted || starter == .foundation else { return }
         let queue = RequestOperationQueue()
         let foundation = OperationQueue()

@@ -65,7 +65,7 @@ struct QueueGapTests {
         queue.addOperation(first)
         (second as? InterruptedOperation)?.on(question, time: time) { $0.queuePriority = .veryHigh }
         queue.addOperation(second)
-        // Reading it may trigger the change.
+        // Reading the priority may trigger the change.
         _ = second.queuePriority
         let isUrgent = second.queuePriority == .veryHigh
         queue.isSuspended = false

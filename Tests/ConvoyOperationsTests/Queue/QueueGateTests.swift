@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The operations that a closed gate holds back, the duration, and the notifications, in simulated time.
+/// The operations that a closed gate holds back, the duration of the wait, and the notifications, in simulated time.
 struct QueueGateTests {
     let clock = ManualClock()
     let queue: RequestOperationQueue

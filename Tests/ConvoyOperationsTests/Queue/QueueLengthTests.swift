@@ -165,7 +165,7 @@ struct QueueLengthTests {
 
     // MARK: The queue of waiters
 
-    /// Returns a bound with a single place, which is taken, and the given number of waiters.
+    /// Returns a capacity of one operation, which is taken, and the given number of waiters.
     private func crowded(_ count: Int) -> (QueueCapacity, [CapacityWaiter]) {
         var bound = QueueCapacity()
         bound.bound(to: 1, slots: [])

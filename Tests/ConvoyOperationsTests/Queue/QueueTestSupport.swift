@@ -165,7 +165,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
     override var isFinished: Bool { current == .finished }
     override var isReady: Bool { super.isReady && (current == .ready || isCancelled) }
 
-    /// Moves to a phase from any of several. Returns the phase that it left, or nil if it was in none of them.
+    /// Moves from any of several phases to the next one. Returns the phase that was left; nil if it was none of them.
     ///
     /// This must be a single step. With a step for each phase, a pause or a resume in between could make all of them
     /// fail, and `start()` would return without effect: the operation would stay in the queue forever, together with

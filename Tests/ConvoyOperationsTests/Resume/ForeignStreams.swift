@@ -14,7 +14,7 @@ class SlowStream: OutputStream {
     private let state = Guarded(State())
     private let slowness: Int
 
-    /// - Parameter slowness: The number of microseconds by which each write lets others run first.
+    /// - Parameter slowness: The time, in microseconds, for which each write first lets other threads run.
     init(slowness: Int) {
         self.slowness = slowness
         super.init(toMemory: ())
@@ -29,7 +29,7 @@ class SlowStream: OutputStream {
     /// The bytes written to the stream.
     var data: Data { state.withLock { $0.data } }
 
-    /// Whether the stream was opened and closed once, or neither.
+    /// Whether the stream was opened and closed once, or not opened at all.
     var isBalanced: Bool { state.withLock { $0.opened == $0.closed && $0.opened <= 1 } }
 
     override var streamStatus: Stream.Status { state.withLock { $0.status } }

@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// The destinations of a body: files that are unchanged until there are bytes to write, and slow streams.
+/// The destinations of a body: files, which are unchanged until bytes are written, and slow streams.
 @Suite struct OutputTests {
     let server: TestServer
     let directory: TemporaryDirectory
@@ -194,7 +194,7 @@ import Testing
         let stream = FileOutputStream(fileURL: directory.file("none/out"))
         stream.open()
         #expect(stream.failure == POSIXError(.ENOENT))
-        // A directory now exists at its path.
+        // A directory now exists at the path of the file.
         try FileManager.default.createDirectory(at: stream.fileURL, withIntermediateDirectories: true)
         stream.open()
         #expect(stream.failure == POSIXError(.ENOENT) && stream.streamStatus == .error)

@@ -15,7 +15,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
 
     enum Start: String, CaseIterable, Sendable { case requestQueue, foundationQueue, byHand }
 
-    /// A pause and a resume from a separate thread, in microseconds.
+    /// The delays before and between a pause and a resume from a separate thread, in microseconds.
     struct Knock: Sendable {
         var wait: UInt32
         var gap: UInt32

@@ -201,7 +201,7 @@ final class ResumeRun: @unchecked Sendable {
     }
 }
 
-/// The number of times an end was reported, and the places.
+/// The number of reports of an operation's end, by kind of report.
 final class ResumeTally: Sendable, CustomStringConvertible {
     struct Counts: Sendable {
         var outcomes = 0

@@ -68,7 +68,7 @@ final class ScriptedConnection: Connection, @unchecked Sendable {
     private let configuration: ConnectionConfiguration
     private let delegate: any URLConnectionDelegate
     private let network: ScriptedTransport
-    /// On the network's queue.
+    /// Whether the connection has ended. Used on the network's queue only.
     private var isOver = false
 
     init(

@@ -27,7 +27,6 @@ import Testing
             count += 1
             most = max(most, growth(since: before))
             received = bytes.operation.transferProgress.bytesReceived
-            // Read slowly.
             try await Task.sleep(for: .milliseconds(100))
             // On a busy machine the sender takes longer to fill the buffers in between.
             let elapsed = ContinuousClock.now - began
@@ -50,7 +49,7 @@ import Testing
         let (bytes, _) = try await manager.bytes(.get, "x", timeout: .idle(0.5))
         var (total, isRight) = (0, true)
         for try await chunk in bytes.chunks {
-            // Wait once for longer than the idle timeout, and then for a moment now and then.
+            // Wait once for longer than the idle timeout, and then briefly from time to time.
             if total == 0 { try await Task.sleep(for: .seconds(1)) }
             if total % (3 << 20) < chunk.count { try await Task.sleep(for: .milliseconds(5)) }
             isRight = isRight && chunk.withUnsafeBytes { PatternBytes.matches($0, offset: total) }

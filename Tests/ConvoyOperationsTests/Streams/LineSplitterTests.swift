@@ -6,7 +6,7 @@ import Testing
 
 /// Lines, which are the same for any division of the bytes.
 @Suite struct LineSplitterTests {
-    /// Returns the lines of a text that is split into blocks of a given size.
+    /// Returns the lines of a string that is split into blocks of a given size.
     private func lines(_ text: String, by size: Int, limit: Int = 1000) throws -> [String] {
         var splitter = LineSplitter(maximumLength: limit)
         var lines: [String] = []

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A value behind an `NSLock`, which the thread sanitizer understands, unlike a `Mutex`.
+/// A value behind an `NSLock`, which the thread sanitizer supports, unlike a `Mutex`.
 final class Guarded<Value>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value

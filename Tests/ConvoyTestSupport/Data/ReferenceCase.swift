@@ -73,7 +73,7 @@ public struct ReferenceCase: Sendable, CustomStringConvertible {
         ReferenceCase("//HOST", "/"),
     ]
 
-    /// References for which another parser would choose another host.
+    /// References that another parser might resolve to a different host.
     private static let hostile = [
         ReferenceCase("\\\\evil.invalid", "/dir/%5C%5Cevil.invalid"), ReferenceCase("/\\evil.invalid", "/%5Cevil.invalid"),
         ReferenceCase("\\/evil.invalid/x", "/dir/%5C/evil.invalid/x"),

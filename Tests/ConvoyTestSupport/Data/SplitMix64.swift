@@ -27,7 +27,7 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         return z ^ (z &>> 31)
     }
 
-    /// Returns a number of random bytes.
+    /// Returns the given number of random bytes.
     public mutating func data(count: Int) -> Data {
         var bytes = [UInt64]()
         bytes.reserveCapacity(count / 8 + 1)

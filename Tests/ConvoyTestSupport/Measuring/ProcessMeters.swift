@@ -5,7 +5,7 @@ import Foundation
 public enum ProcessMeters {
     /// The number of open file descriptors.
     public static var openDescriptors: Int {
-        // The listing itself has one descriptor open.
+        // Omit the descriptor that the listing itself has open.
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return max(0, names.count - 1)
     }

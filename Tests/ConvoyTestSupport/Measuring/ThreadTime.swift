@@ -1,7 +1,7 @@
 import Foundation
 
-/// Returns the lowest CPU time of five attempts that this thread needs for a block, in nanoseconds. Compares two
-/// amounts of work on a machine that also runs other programs.
+/// Runs a block five times, and returns the lowest CPU time that this thread needed, in nanoseconds. Use it to compare
+/// two amounts of work on a machine that also runs other programs.
 public func leastThreadTime(_ body: () throws -> Void) rethrows -> Int {
     var least = Int.max
     for _ in 0..<5 {

@@ -16,9 +16,9 @@ public enum ProcessRunner {
         public var errors: Data
         /// Whether the program was killed after the timeout.
         public var timedOut: Bool
-        /// The standard output as text.
+        /// The standard output as a string.
         public var text: String { String(decoding: output, as: UTF8.self) }
-        /// The standard error as text.
+        /// The standard error as a string.
         public var errorText: String { String(decoding: errors, as: UTF8.self) }
     }
 

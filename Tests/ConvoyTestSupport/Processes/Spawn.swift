@@ -3,11 +3,11 @@ import Foundation
 
 /// The error if a program could not be run.
 public enum ProcessError: Error, CustomStringConvertible, Equatable {
-    /// The program is not on the PATH or in the usual directories; the text says how to install it.
+    /// The program is not on the PATH or in the usual directories. The value explains how to install it.
     case notInstalled(String)
     /// A system call failed. The values are its name and its `errno`.
     case system(String, Int32)
-    /// The program ended or did not become ready; the text is its output.
+    /// The program ended or did not become ready. The value is its output.
     case didNotStart(String)
 
     public var description: String {

@@ -17,7 +17,7 @@ public final class ApacheServer: Sendable {
     /// A user that every server accepts, with the password.
     public static let user = "ada", password = "secret"
 
-    /// The URL "http://localhost:PORT". It has this name because Kerberos identifies the server by it.
+    /// The URL "http://localhost:PORT". Kerberos identifies the server by this host name.
     public let url: URL
     /// The URL "https://localhost:PORT".
     public let secureURL: URL

@@ -8,15 +8,16 @@ import Foundation
 public final class ConnectProxy: Sendable {
     /// The behaviour of the proxy on a connection.
     public enum Behaviour: Sendable {
-        /// Sends these bytes after the head of the request, and closes the connection.
+        /// The proxy sends these bytes after the head of the request, and closes the connection.
         case says(String)
-        /// Sends these bytes and then nothing, with the connection open.
+        /// The proxy sends these bytes and then nothing, with the connection open.
         case fallsSilent(after: String)
-        /// Sends the first bytes, then the others repeatedly, until the client disconnects.
+        /// The proxy sends the first bytes, then the others repeatedly, until the client disconnects.
         case saysForever(String, String)
-        /// Sends these bytes, then opens a tunnel to this port of 127.0.0.1, regardless of the requested host.
+        /// The proxy sends these bytes, then opens a tunnel to this port of 127.0.0.1, regardless of the requested
+        /// host.
         case tunnels(to: UInt16, saying: String = ConnectProxy.established)
-        /// Forwards all bytes to another proxy on this port and back, so that they can be delayed or cut.
+        /// The proxy forwards all bytes to another proxy on this port and back, so that they can be delayed or cut.
         case passes(to: UInt16)
     }
 

@@ -1,7 +1,7 @@
 import Foundation
 
-/// A server of HTTP/2 over TLS on free loopback ports that sends any frames: a stream that is reset before its end,
-/// without an error, an invalid length, or frames after the end.
+/// An HTTP/2 server over TLS on free loopback ports that can send arbitrary frames: for example, it can reset a stream
+/// before its end or without an error, announce an invalid length, or send frames after the end.
 ///
 /// For each request, it requests the same path from an HTTP/1.1 server, with the request's fields and `X-Frames: yes`.
 /// The body of the response is the body to send; its field `X-Plan` contains a ``Plan`` as JSON.
@@ -13,30 +13,31 @@ public final class FrameServer: Sendable {
     public struct Plan: Sendable, Codable {
         /// The end of a response, or what replaces it.
         public enum End: String, Sendable, Codable {
-            /// Sends END_STREAM.
+            /// The server sends END_STREAM.
             case whole
-            /// Sends RST_STREAM with the code.
+            /// The server sends RST_STREAM with the code.
             case reset
-            /// Sends GOAWAY with the code, which names the stream as the last one; then closes the connection.
+            /// The server sends GOAWAY with the code, which names the stream as the last one; then it closes the
+            /// connection.
             case goaway
-            /// Closes the connection.
+            /// The server closes the connection.
             case closed
-            /// Sends RST_STREAM with the code, and ends TLS and the connection in the same packet.
+            /// The server sends RST_STREAM with the code, and ends TLS and the connection in the same packet.
             case resetAndClosed
-            /// Sends nothing until there is a `floodOfHeld`. The server prints HELD.
+            /// The server prints HELD, and sends nothing more until a `floodOfHeld`.
             case held
-            /// Sends END_STREAM. Before that, at once, resets the held streams whose complete body was sent with the
-            /// code, and sends the rest of the body on the other held streams. The server prints FLOODED.
+            /// The server first resets, with the code, the held streams whose complete body was sent, and sends the
+            /// rest of the body on the other held streams. Then it sends END_STREAM, all at once, and prints FLOODED.
             case floodOfHeld
-            /// Sends RST_STREAM with REFUSED_STREAM before the head.
+            /// The server sends RST_STREAM with REFUSED_STREAM before the head.
             case refused
-            /// Closes the connection before the head.
+            /// The server closes the connection before the head.
             case dropped
-            /// Sends END_STREAM, followed by RST_STREAM without an error (RFC 9113, section 8.1).
+            /// The server sends END_STREAM, followed by RST_STREAM without an error (RFC 9113, section 8.1).
             case resetAfterEnd
-            /// Sends END_STREAM, followed by DATA.
+            /// The server sends END_STREAM, followed by DATA.
             case dataAfterEnd
-            /// Sends END_STREAM, followed by GOAWAY, while the connection stays open.
+            /// The server sends END_STREAM, followed by GOAWAY, while the connection stays open.
             case goAwayAfterEnd
         }
 
@@ -67,7 +68,7 @@ public final class FrameServer: Sendable {
 
     /// The ports on 127.0.0.1.
     public let ports: [UInt16]
-    /// The authority of its certificate, in PEM.
+    /// The authority of the server's certificate, in PEM.
     public let certificateAuthority: URL
     private let process: ChildProcess
     private let directory: TemporaryDirectory

@@ -2,8 +2,8 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A relay that forwards connections to another port of 127.0.0.1 until it is frozen. Then bytes, new connections and
-/// their ends are held, as in an interrupted network, until it thaws. The test must stop the relay.
+/// A relay that forwards connections to another port of 127.0.0.1. While it is frozen, it holds bytes, new connections
+/// and their ends, as in an interrupted network. The test must stop the relay.
 public final class FreezableRelay: Sendable {
     /// The port.
     public let port: UInt16

@@ -102,7 +102,7 @@ public final class KerberosRealm: Sendable {
 
     private static func configure(_ directory: TemporaryDirectory, port: UInt16) throws {
         // Use only TCP, so that a hanging center is detected immediately, without the repetitions of UDP. Do not look
-        // up names, because 127.0.0.1 may have any.
+        // up names, because 127.0.0.1 may resolve to any name.
         let client = """
             [libdefaults]
              default_realm = \(name)

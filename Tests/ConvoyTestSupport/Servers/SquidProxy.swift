@@ -18,7 +18,7 @@ public final class SquidProxy: ProxyServer {
 
     /// The port.
     public let port: UInt16
-    /// The address "http://localhost:PORT". It has this name because Kerberos identifies the proxy by it.
+    /// The address "http://localhost:PORT". Kerberos identifies the proxy by this host name.
     public let address: String
     /// The process of the program.
     public let process: ChildProcess

@@ -29,7 +29,7 @@ public final class RawClient {
         public var headers: [(name: String, value: String)] = []
         /// The body without its framing.
         public var body = Data()
-        /// The body as text.
+        /// The body as a string.
         public var text: String { String(decoding: body, as: UTF8.self) }
 
         /// The first value of a header field.
@@ -96,7 +96,7 @@ public final class RawClient {
         close()
     }
 
-    /// Sends text.
+    /// Sends a string as UTF-8.
     public func send(_ text: String) throws { try send(Data(text.utf8)) }
 
     /// Sends bytes.

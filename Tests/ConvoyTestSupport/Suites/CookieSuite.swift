@@ -20,7 +20,7 @@ package enum CookieSuite {
         package var description: String { test ?? setCookie.joined(separator: " | ") }
     }
 
-    /// A text, and the date that it represents in the format of HTTP; nil if it represents none.
+    /// A string, and the date that it represents in the format of HTTP; nil if it represents no date.
     package struct DateCase: Decodable, Sendable {
         package var test: String
         package var expected: String?

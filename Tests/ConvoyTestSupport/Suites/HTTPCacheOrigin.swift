@@ -25,7 +25,7 @@ package struct HTTPCacheOrigin: Sendable {
     /// A token that makes the URL unique, and is the body if the test does not specify one.
     package let token: String
     package private(set) var arrivals: [Arrival] = []
-    /// The fields of the response to each step, with the dates that they had.
+    /// The fields of the response to each step, with their dates as sent.
     private var written: [Int: [Field]] = [:]
 
     package init(_ test: HTTPCacheSuite.Test, token: String) {
@@ -88,7 +88,7 @@ package struct HTTPCacheOrigin: Sendable {
         return Reply(status: status, fields: reply, body: hasBody ? text : "")
     }
 
-    /// Returns the planned text fields of a step whose request did not arrive.
+    /// Returns the planned fields of a step whose request did not arrive, except for those with numbers.
     private func planned(_ number: Int) -> [Field] {
         guard test.requests.indices.contains(number - 1) else { return [] }
         return (test.requests[number - 1].response_headers ?? []).compactMap { entry in

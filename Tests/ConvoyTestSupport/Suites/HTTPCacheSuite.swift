@@ -69,7 +69,7 @@ package struct HTTPCacheSuite: Decodable, Sendable {
             func value<Type: Decodable>(_ key: CodingKeys) throws -> Type? {
                 try container.decodeIfPresent(Type.self, forKey: key)
             }
-            /// Decodes a value that may be missing or null. Null means that it is not checked.
+            /// Decodes a value that may be missing or null. Null means that the member is not checked.
             func nullable(_ key: CodingKeys) throws -> Value? {
                 guard container.contains(key) else { return nil }
                 return try container.decodeNil(forKey: key) ? .null : container.decode(Value.self, forKey: key)

@@ -2,7 +2,7 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-// The code of the articles for those who come from another library; see ArticleCode.swift.
+// The code of the articles for users of other libraries; see ArticleCode.swift.
 
 extension ArticleCode {
     // MARK: From AFNetworking

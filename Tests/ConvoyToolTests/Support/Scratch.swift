@@ -29,7 +29,7 @@ final class Scratch: Sendable {
         try Data(text.utf8).write(to: url.appendingPathComponent(name))
     }
 
-    /// Returns the items of a list with this text.
+    /// Returns the items of a list with these contents.
     func items(ofList data: Data) throws -> [DownloadItem] {
         let file = url.appendingPathComponent(".list")
         try data.write(to: file)

@@ -48,7 +48,7 @@ final class Tmux: Sendable {
         try type(". ./.command", "Enter")
     }
 
-    /// Presses keys, given as text or as names such as `Enter` and `C-c`.
+    /// Presses keys, given as characters or as names such as `Enter` and `C-c`.
     func type(_ keys: String...) throws { try tmux(["send-keys"] + keys) }
 
     func resize(columns: Int) throws { try tmux(["resize-window", "-x", "\(columns)"]) }
@@ -84,7 +84,7 @@ final class Tmux: Sendable {
         get throws { try tmux(["display-message", "-p", "#{cursor_flag}"]).hasPrefix("1") }
     }
 
-    /// Returns the width of a text in this terminal, because terminals disagree about it.
+    /// Returns the width of a string in this terminal, because terminals disagree about it.
     func width(of text: String) async throws -> Int {
         guard !text.isEmpty else { return 0 }
         try Data(text.utf8).write(to: directory.appendingPathComponent(".text"))

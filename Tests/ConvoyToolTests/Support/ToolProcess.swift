@@ -49,7 +49,7 @@ final class ToolProcess: Sendable {
     ///
     /// - Parameters:
     ///   - directory: The working directory.
-    ///   - columns: The width of a terminal to run it on, or nil.
+    ///   - columns: The width of the terminal on which the program runs; nil for no terminal.
     convenience init(
         _ arguments: [String], in directory: URL, input: String = "", environment: [String: String] = [:],
         columns: Int? = nil
@@ -65,7 +65,7 @@ final class ToolProcess: Sendable {
 
     /// Starts a shell command that runs the program as `$convoy`.
     ///
-    /// - Parameter columns: The width of a terminal to run it on, or nil.
+    /// - Parameter columns: The width of the terminal on which the program runs; nil for no terminal.
     convenience init(
         command: String, in directory: URL, input: String = "", environment: [String: String] = [:],
         columns: Int? = nil
@@ -148,7 +148,7 @@ final class ToolProcess: Sendable {
         try await ToolProcess(command: command, in: directory, columns: columns).finished()
     }
 
-    /// Waits until the program has written a text to its standard output, after another text if one is given.
+    /// Waits until the program has written a string to its standard output, after another string if one is given.
     func waitForOutput(_ text: String, behind earlier: String? = nil) async throws {
         try await waitUntil("\(text.debugDescription) in the output") {
             var output = try String(decoding: Data(contentsOf: file("output")), as: UTF8.self)[...]

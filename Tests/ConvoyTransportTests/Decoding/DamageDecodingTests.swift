@@ -60,8 +60,8 @@ import Testing
     }
 
     @Test func `a zstd frame must have the declared length`() throws {
-        // The library does not check a frame whose last block is empty: magic number, a descriptor that declares a
-        // length in one byte, the length, the header of the block (RFC 8878, section 3.1.1).
+        // zstd does not check a frame whose last block is empty. The bytes are the magic number, a descriptor that
+        // declares a length in one byte, the length, and the header of the block (RFC 8878, section 3.1.1).
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 1, 0, 0]
         #expect(try DecoderProbe([.zstd]).decode(frame, pieceSize: 1).isEmpty)
         var longer = frame

@@ -32,7 +32,7 @@ enum EncodedForm: CaseIterable {
                 try Encoders.gzip(Array(bytes[half...])), try Encoders.gzip([]),
             ]
         case .gzipNamed:
-            // A name and an extra field, which zlib's encoder omits by default.
+            // Add a name and an extra field, which zlib's encoder omits by default.
             var member = try Encoders.gzip(bytes)
             member[3] |= 0x04 | 0x08
             member.insert(contentsOf: [3, 0, 1, 2, 3] + Array("a name".utf8) + [0], at: 10)

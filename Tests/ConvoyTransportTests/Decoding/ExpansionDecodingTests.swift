@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test func `the limit is based on the encoded bytes read so far, not on all received bytes`() throws {
-        // An incompressible megabyte after a bomb, which would raise the limit for the bomb by 250 MB.
+        // Append an incompressible megabyte to a bomb, which would raise the limit for the bomb by 250 MB.
         let ballast = Array(SplitMix64.bytes(1 << 20, seed: 9))
         let body = try Encoders.gzip([UInt8](repeating: 0, count: 32 << 20)) + Encoders.gzip(ballast)
         let failure = decodingFailure { () throws(DecodingFailure) in

@@ -99,7 +99,7 @@ import Testing
                 name + (chance(60) && name.first?.isLetter == true ? "" : ":") + pick(["", " ", " ", "\t "]) + value
                 + pick(["\r\n", "\r\n", "\n", " \r\n"])
         }
-        // The text is encoded as Latin-1, so that some bytes are not valid UTF-8.
+        // The string is encoded as Latin-1, so that some bytes are not valid UTF-8.
         return (head + pick(["\r\n", "\n"])).unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
     }
 

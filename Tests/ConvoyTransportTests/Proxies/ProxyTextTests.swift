@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Proxies as text, which is parsed as in curl. No description contains the credential.
+/// Proxies as strings, which are parsed as in curl. No description contains the credential.
 @Suite struct ProxyTextTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let text: String
@@ -51,7 +51,7 @@ import Testing
         #expect(proxy.host == expected.host)
         #expect(proxy.port == expected.port)
         #expect(proxy.credential == expected.credential)
-        // A proxy created from its parts is equal, and so is the text for libcurl.
+        // A proxy created from its parts is equal, and so is the string for libcurl.
         #expect(try Proxy(proxy.kind, host: proxy.host, port: proxy.port, credential: proxy.credential) == proxy)
         let told = try Proxy(proxy.libcurlText)
         #expect(told.kind == proxy.kind && told.host == proxy.host && told.port == proxy.port)

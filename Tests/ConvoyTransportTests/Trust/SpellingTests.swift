@@ -20,7 +20,7 @@ import Testing
 
     private static func urls(_ schemes: [String], _ hosts: [String], _ port: UInt16, _ rest: String = "/x") throws -> [URL] {
         let urls = Spelling.urls(schemes, hosts, port: Int(port), rest).compactMap { URL(string: $0) }
-        // Foundation parses only some of them.
+        // Foundation parses only some of the spellings.
         #expect(urls.count >= 10)
         return urls
     }
