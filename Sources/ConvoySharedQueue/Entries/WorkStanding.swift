@@ -144,7 +144,7 @@ package struct WorkStanding: Sendable, Hashable {
             if let deadline, deadline <= now { self.deadline = nil }
             place(now)
         case .pause:
-            // Otherwise it would be unknown whether the request has arrived.
+            // Do not pause a request that may have been sent and is not sent again: its outcome would be unknown.
             if state == .leased, !sendsAgain, hasBegun { return false }
             state = .paused
         }

@@ -176,7 +176,7 @@ public final class SharedQueue: Sendable {
     ///   - limits: The limits; nil to remove those of the host, so that the limits of all hosts
     ///     apply.
     ///   - host: The host as in a URL, with its port unless it is the scheme's default; nil for all
-    ///     hosts without limits of their own.
+    ///     hosts without individual limits.
     public func setLimits(_ limits: HostLimits?, host: String? = nil) async throws(SharedQueueError) {
         let name = try host.map { host throws(SharedQueueError) in try Self.authority(host) } ?? WorkStore.everyHost
         try await thread.perform { store throws(SharedQueueError) in try store.setLimits(limits, host: name) }

@@ -17,7 +17,7 @@ import FoundationNetworking
 ///
 /// As with a `DownloadQueue`, header fields with secrets are not stored, and a URL with a secret is rejected.
 public struct SharedRequest: Sendable, Identifiable {
-    /// The handling of a response body. A download has its own destination.
+    /// The handling of a response body. Downloads have a destination instead.
     public enum ResponseBody: Sendable, Hashable {
         /// The body is discarded.
         case discarded

@@ -35,7 +35,7 @@ package struct WorkClaim: Sendable {
 }
 
 extension WorkStore {
-    /// The maximum number of lanes that a claim searches. If there are more, the next claim continues after them.
+    /// The maximum number of lanes that a claim searches. The next claim continues after them.
     private static let laneLimit = 500
 
     /// Leases ready entries, those of the lowest rank first, within the limits of their hosts.

@@ -42,7 +42,7 @@ extension WorkStore {
         return found
     }
 
-    /// Reads shares. A host without its own limits has the limits for all hosts.
+    /// Reads shares. A host without individual limits has the limits for all hosts.
     private func shares(
         _ condition: String, _ values: [WorkValue], locks: Bool
     ) throws(SharedQueueError) -> [String: HostShare] {

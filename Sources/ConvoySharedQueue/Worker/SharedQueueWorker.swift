@@ -104,7 +104,7 @@ public final class SharedQueueWorker: Sendable {
 
     /// Claims and executes entries until the worker is stopped. Cancelling the task calls ``stop(_:)`` with `.now`.
     ///
-    /// - Throws: ``SharedQueueError`` if the database cannot be used at all. If it cannot be reached, the worker keeps
+    /// - Throws: ``SharedQueueError`` if the database cannot be used. If it cannot be reached, the worker keeps
     ///   trying, even at the start.
     public func run() async throws(SharedQueueError) {
         let result: Result<Void, SharedQueueError> = await withTaskCancellationHandler {
