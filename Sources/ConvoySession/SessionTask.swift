@@ -27,7 +27,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     /// Starts or resumes the task. Has no effect if the task is running or has ended.
     public final func resume() {
         let isChange = operation.isPaused
-        // This has no effect if the operation is already in a queue.
+        // Enqueuing has no effect if the operation is already in a queue.
         record.session.enqueue(operation)
         operation.resume()
         if isChange, !operation.isCancelled { record.session.post(.networkingTaskDidResume, of: self) }

@@ -14,7 +14,7 @@ protocol TaskSession: AnyObject, Sendable {
     func enqueue(_ operation: HTTPRequestOperation)
     /// Posts a notification for a task, if its settings request them.
     func post(_ name: Notification.Name, of task: SessionTask)
-    /// Called when the record is released, and with it the task.
+    /// Called when the record and its task are released.
     func forget(_ identifier: Int)
 }
 
