@@ -120,7 +120,7 @@ struct DirectiveScanner {
     struct Directive {
         /// The name, in lower case.
         var name: String
-        /// The argument without quotes; nil if there is no `=`.
+        /// The argument without quotes; nil without an `=`.
         var value: String?
         /// Whether the directive violates the grammar, so that its value cannot be trusted.
         var isMalformed = false

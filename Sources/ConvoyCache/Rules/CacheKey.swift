@@ -115,7 +115,7 @@ struct VaryKey: Sendable, Equatable {
     }
 
     private static func normalized(_ value: String) -> String {
-        // This also splits at commas in quoted strings, but equal values still have equal forms.
+        // Commas in quoted strings also separate elements, but equal values still have equal forms.
         value.utf8.split(separator: UInt8(ascii: ",")).map { HTTPSyntax.trimmed(Substring($0)) }.filter { !$0.isEmpty }
             .joined(separator: ",")
     }

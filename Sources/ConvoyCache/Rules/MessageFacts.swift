@@ -156,7 +156,7 @@ struct ResponseFacts: Sendable {
         guard StatusRules.isHeuristicallyCacheable(head.statusCode) || directives.isPublic,
             let changed = lastModified.flatMap({ HTTPDate.parse($0, now: now) }), changed < date
         else { return 0 }
-        // `Pragma` of HTTP/1.0 counts if there is no `Cache-Control` (section 5.4).
+        // `Pragma` of HTTP/1.0 counts if `Cache-Control` is absent (section 5.4).
         if head.fields.contains("pragma"), !head.fields.contains("cache-control"),
             head.fields.members("pragma").contains(where: { FieldNames.matches(String($0), "no-cache") })
         {

@@ -5,7 +5,7 @@ import FoundationNetworking
 /// The time for which data derived from a response may be used without contacting the server, by a cache other than the
 /// HTTP cache.
 package enum ResponseFreshness: Sendable, Hashable {
-    /// The data may not be used at all: the response must not be stored, requires validation, or was stale on arrival.
+    /// The data must not be used again: the response must not be stored, requires validation, or was stale on arrival.
     case none
     /// The data may be used for the number of seconds stated by the server.
     case seconds(TimeInterval)

@@ -161,7 +161,7 @@ final class CacheStorage: SaltSource {
     /// Stores a response whose body is in memory.
     ///
     /// - Parameter generation: The `generation` at the time of the request.
-    /// - Returns: Whether the response was stored; false if there is a newer one, or if the address was invalidated
+    /// - Returns: Whether the response was stored; false if a newer one exists, or if the address was invalidated
     ///   since the request.
     @discardableResult
     func store(_ record: CacheRecord, _ bytes: [UInt8], generation: UInt64) -> Bool {

@@ -8,7 +8,7 @@ import Foundation
 /// A failure of the disk costs only entries: a damaged index is replaced by a new one, and a full disk stores nothing.
 /// Removed entries stay removed, even while the disk cannot be written.
 final class DiskStore: @unchecked Sendable {
-    /// The maximum number of bytes of small responses that wait to be written. Above it, none is stored.
+    /// The maximum number of bytes of small responses that wait to be written. Beyond this limit, they are not stored.
     private static let backlogLimit = 16 << 20
 
     private struct Pending {

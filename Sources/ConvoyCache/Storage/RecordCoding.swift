@@ -88,7 +88,7 @@ private struct ByteWriter {
     }
 }
 
-/// A reader of the bytes that `ByteWriter` has written. It returns nil for anything else.
+/// A reader of the bytes that `ByteWriter` has written. It returns nil for invalid bytes.
 private struct ByteReader {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0

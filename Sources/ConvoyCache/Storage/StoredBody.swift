@@ -16,7 +16,7 @@ enum StoredBody: Sendable {
         return bytes
     }
 
-    /// Whether the body can be served without reading or opening anything first.
+    /// Whether the body can be served without first reading a row or opening a file.
     var isReady: Bool {
         switch self {
         case .memory, .open: true
