@@ -84,7 +84,7 @@ struct StorageEndpoint: Sendable, Hashable {
         guard let domain = Self.amazonDomain(of: name) else { return nil }
         let labels = name.dropLast(domain.utf8.count + 1).split(separator: ".")
         if labels.count > 1 { return labels.last.map(String.init) }
-        // This is the legacy form, `s3-REGION`.
+        // The first label may have the legacy form `s3-REGION`.
         return labels.first.flatMap { $0.hasPrefix("s3-") ? String($0.dropFirst(3)) : nil }
     }
 
@@ -119,7 +119,7 @@ final class StorageMemory: Sendable {
     /// The region of the bucket, if it differs from the configured one.
     var region: String? { state.withLock { $0.region } }
 
-    /// Sets the clock from the `Date` of a response. Returns false if it hardly changes.
+    /// Sets the clock from the `Date` of a response. Returns false if it differs by at most 30 seconds.
     func learn(date: Date) -> Bool {
         let offset = date.timeIntervalSinceNow
         return state.withLock { state in

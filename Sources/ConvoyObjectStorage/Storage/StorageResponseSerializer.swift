@@ -62,7 +62,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
             }
             return object
         }
-        // Unless it is encrypted with a key of the customer or a service, an entity tag of this form is the MD5 digest.
+        // An entity tag of this form is the MD5 digest, unless a customer's or service's key encrypts the object.
         let encryption = response.value(forHTTPHeaderField: "x-amz-server-side-encryption") ?? "AES256"
         let isOfCustomer = response.value(forHTTPHeaderField: "x-amz-server-side-encryption-customer-algorithm") != nil
         if let md5 = digests.md5?.hexadecimalString, let tag = object.plainEntityTag, Self.isDigest(tag),

@@ -202,7 +202,7 @@ extension ObjectStorage {
                 if let checksum = part.checksum { checksum == digests.sha256.base64EncodedString() } else {
                     digests.md5.map { $0.hexadecimalString == tag.lowercased() } ?? false
                 }
-            // The completion request contains the checksum of each part, if there are any.
+            // The completion request contains the checksum of each part, if the parts have checksums.
             guard isSame, part.checksum != nil || !upload.hasChecksums else { continue }
             result.add(
                 MultipartUpload.Part(
