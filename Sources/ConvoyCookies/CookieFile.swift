@@ -144,7 +144,7 @@ final class CookieFile {
             let changes = try read(database)
             var number = max(try database.integer("SELECT revision FROM state") ?? 0, changes.revision)
             if number >= Self.largestRevision {
-                // No file has that many transactions, so the number is damaged.
+                // No file reaches this number of transactions, so the stored number is damaged.
                 try database.run("UPDATE cookie SET revision = 1")
                 number = 1
             }

@@ -164,7 +164,7 @@ package struct CookiePlace: Sendable, Hashable {
         self.isSecure = isSecure
     }
 
-    /// Creates the place for a URL; nil if its scheme is not http, https, ws or wss, or if it has no host.
+    /// Creates a place from a URL; nil if its scheme is not http, https, ws or wss, or if it has no host.
     package init?(_ url: URL) {
         guard let target = Target(ofWebSocketOrHTTP: url),
             let components = URLComponents(url: url, resolvingAgainstBaseURL: true)
