@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 
 /// A service that notifies listeners of network changes. All listeners share one thread and one socket, which exist
-/// while there are listeners.
+/// while listeners are registered.
 final class NetworkWatch: Sendable {
     static let shared = NetworkWatch()
 
@@ -170,7 +170,7 @@ final class WatchSession: Sendable {
     }
 
     private func wake() {
-        // This cannot fail because of a full buffer: the kernel processes messages synchronously.
+        // Sending cannot fail because of a full buffer: the kernel processes messages synchronously.
         try? socket.send(NetlinkMessage.request(type: Int(NLMSG_NOOP), flags: NLM_F_ACK, sequence: 1))
     }
 
@@ -282,7 +282,7 @@ enum LinkKind: Hashable {
         case "wwan": return .mobile
         default: break
         }
-        // This is a modem without a link layer (raw IP).
+        // A raw IP link, which has no link layer, belongs to a modem.
         if files.number(name, "type") == HardwareType.rawIP || hasMobileName(name) { return .mobile }
         if files.number(name, "type") == HardwareType.ppp { return isOfModem(name, files) ? .mobile : .wire }
         return depth < deepest ? kindBelow(name, files, depth: depth) : .wire
