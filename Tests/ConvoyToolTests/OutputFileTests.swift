@@ -77,7 +77,7 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
         #expect(kind("pipe") == S_IFIFO)
         guard kind("pipe") == S_IFIFO else { return }
-        // This closes the pipe for a reader that is still waiting.
+        // Close the pipe for a reader that is still waiting.
         close(open(pipe, O_WRONLY | O_NONBLOCK))
         #expect(await reader.value.contains(output.text))
     }

@@ -17,7 +17,7 @@ import Testing
     init() throws {
         server = try TestServer()
         scratch = try Scratch()
-        // This server echoes everything it was sent, as some servers do in error messages.
+        // The server echoes everything that it receives, as some servers do in error messages.
         server.route("/echo") { request in
             .json(["seen": [request.target, "\(request.headers)", request.text]], status: 418)
         }

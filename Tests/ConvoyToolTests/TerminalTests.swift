@@ -33,7 +33,7 @@ struct TerminalTests {
     private static func isSummary(_ row: String) -> Bool { row.contains(/^\d+( of |\/)\d+/) }
     private static let long = "a-very-long-name-of-a-file-that-is-cut-in-the-middle-2026.tar.gz"
 
-    /// Waits for this many bars and the summary line below them, and returns these rows.
+    /// Waits for the given number of bars and the summary line below them, and returns their rows.
     @discardableResult
     private func bars(
         _ count: Int, in tmux: Tmux, when isRight: ([String]) -> Bool = { _ in true }
@@ -205,7 +205,7 @@ struct TerminalTests {
     @Test func `Ctrl-Z removes the bars, and fg redraws them even if no bytes arrive`() async throws {
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]))
-        // The rate has dropped to 0, so nothing changes anymore.
+        // The rate has dropped to 0, so the display no longer changes.
         try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
         try tmux.type("C-z")
         let stopped = try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }

@@ -51,7 +51,7 @@ struct DescriptorTests {
             for _ in 0..<10 {
                 claim = nil
                 last.withLock { $0 = [] }
-                // This descriptor is no longer needed.
+                // The descriptor of this wait is no longer needed.
                 thread.awaitDescriptors(1, after: nil, while: { false }, then: note)
                 #expect(opened.wait(timeout: .now() + 100) == .success)
                 // Nothing is running, so this call may take the last descriptors.
@@ -133,7 +133,7 @@ struct DescriptorTests {
         return taken
     }
 
-    /// Calls `body` while the process may open only this number of additional descriptors.
+    /// Calls `body` while the process may open only the given number of additional descriptors.
     private func withDescriptors<Result>(_ count: Int, _ body: () throws -> Result) throws -> Result {
         var old = rlimit()
         try #require(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) == 0)

@@ -46,7 +46,7 @@ import Testing
         cache.answers["/next"] = .hit(StoredResponse("stored"), revalidates: false)
         let heard = try #require(get("/lost", cache: cache))
         #expect(heard.isFinished && heard.text == "stored")
-        // There are two failed attempts, then one without the cache.
+        // Two attempts fail, and a third one does not use the cache.
         #expect(cache.asked == ["/lost", "/lost", "/next"])
         #expect(server.requests.map(\.path) == ["/lost"])
     }
@@ -120,7 +120,7 @@ import Testing
         let answer = DispatchSemaphore(value: 0)
         let delegate = Collector()
         let ended = delegate.ended
-        // If the response waits for the answer after all, this provides it.
+        // If the response mistakenly waits for the answer, provide it.
         DispatchQueue.global().async {
             _ = ended.wait(timeout: .now() + 10)
             ended.signal()

@@ -8,7 +8,7 @@ import Testing
         Array(line.utf8).withUnsafeBytes { parser.take($0) }
     }
 
-    /// Returns a field with this number of bytes, including its line ending.
+    /// Returns a field with the given number of bytes, including its line ending.
     private func field(_ count: Int) -> String { "X: " + String(repeating: "a", count: count - 5) + "\r\n" }
 
     @Test func `all heads of a response together may have at most 256 KiB`() {

@@ -61,7 +61,7 @@ import Testing
                 nanoseconds.withLock { $0.append(time.tv_sec * 1_000_000_000 + time.tv_nsec) }
             }
             try eventually { nanoseconds.withLock { $0.count } == count }
-            // The loop has no work during this time.
+            // Leave the loop without work.
             usleep(100_000)
         }
         let times = nanoseconds.withLock { $0 }

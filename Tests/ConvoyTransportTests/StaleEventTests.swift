@@ -34,7 +34,7 @@ import Testing
         case unwatchedAndReplaced
         /// Closes the descriptor without unwatching it, and reuses its number for an idle socket.
         case replaced
-        /// Watches the descriptor for another event.
+        /// Watches the descriptor for a different event.
         case changed
         case unwatched
     }

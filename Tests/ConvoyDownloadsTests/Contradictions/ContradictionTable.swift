@@ -33,17 +33,17 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
     private var uncut: Self { with { $0.mayBeCut = false } }
     private func versions(_ versions: Int...) -> Self { with { $0.versions = Set(versions) } }
 
-    /// Returns a server that answers ranges in this way, and honestly sends the complete resource otherwise.
+    /// Returns a server that uses `answer` for range requests, and is honest about the complete resource.
     private static func ranges(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.asked == nil ? $0.whole() : answer($0) }
     }
 
-    /// Returns a server that answers the first request honestly, and all others in this way.
+    /// Returns a server that answers the first request honestly, and uses `answer` for all others.
     private static func always(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.number == 0 ? $0.whole() : answer($0) }
     }
 
-    /// Returns a server that sends the complete resource without a length, and answers ranges in this way.
+    /// Returns a server that sends the complete resource without a length, and uses `answer` for range requests.
     private static func lengthless(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.asked == nil ? $0.whole().lengthless : answer($0) }
     }
@@ -99,7 +99,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         },
     ]
 
-    /// Servers that send the same strong tag with another length.
+    /// Servers that send the same strong tag with a different length.
     private static let lengths: [Self] = [
         ranges("200 with the first half, and the tag") { $0.answer(200, $0.entity().prefix($0.size / 2)) },
         ranges("200 with more bytes, and the tag") { $0.answer(200, $0.entity() + Data("more".utf8)) },

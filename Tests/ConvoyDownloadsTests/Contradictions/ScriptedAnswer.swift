@@ -8,9 +8,9 @@ struct ScriptedAnswer: Sendable {
     /// The end of the response, of the connection or of the stream.
     enum End: Sendable {
         case whole
-        /// The connection is closed after this many bytes of the body.
+        /// The connection is closed after a number of bytes of the body.
         case closed(after: Int)
-        /// The connection, or the stream with this code, is reset after this many bytes.
+        /// The connection is reset after a number of bytes, or the stream is reset with a code.
         case reset(after: Int, code: Int)
         /// The connection is reset, or the stream refused, before a response.
         case refused
@@ -24,7 +24,7 @@ struct ScriptedAnswer: Sendable {
     var status: Int
     var fields: [(String, String)]
     var body: Data
-    /// The announced length; nil for none, which uses chunks in HTTP/1.1.
+    /// The announced length; nil for a body without a length, which uses chunks in HTTP/1.1.
     var length: Int?
     var end = End.whole
     /// Whether an HTTP/1.1 body without a length ends with the connection, instead of using chunks.

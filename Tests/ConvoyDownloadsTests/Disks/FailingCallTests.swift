@@ -42,7 +42,7 @@ struct FailingCallRun {
         case new
         /// An earlier download has left a partial file.
         case continued
-        /// An earlier download has left a partial file of another version, and an old file will be replaced.
+        /// An earlier download has left a partial file of a different version, and an old file will be replaced.
         case replaced
         /// The file is long enough to reserve space.
         case large

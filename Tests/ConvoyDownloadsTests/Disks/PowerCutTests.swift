@@ -12,7 +12,7 @@ import Testing
 /// `CONVOY_POWER_CUTS` repeats this for all downloads that resume after a power failure, instead of some.
 @Suite struct PowerCutTests {
     /// Synchronizations run concurrently with the download. On a busy machine they are late, so some recordings have
-    /// too few of them, or in other places.
+    /// too few of them, or at different times.
     private static let attempts = 10
 
     private func record(_ scene: PowerCutScene, in folder: URL) async throws -> PowerCutScene.Recording {
@@ -30,7 +30,7 @@ import Testing
         for attempt in 0..<Self.attempts where found == nil {
             let recording = try await record(scene, in: directory.file("recorded-\(attempt)"))
             let file = recording.calls.filter { if case .synchronize = $0 { true } else { false } }
-            // A recording with fewer calls would test hardly anything.
+            // A recording with fewer calls would test very little.
             if file.count >= 3, recording.calls.count > 15 { found = recording }
         }
         let recording = try #require(found)
@@ -222,7 +222,7 @@ private final class PowerCuts {
         let end = try DiskContents(of: folder)
         expect(
             Array(end.names.keys) == ["file"] && isSame(end.contents("file"), scene.right), "not finished: \(found)")
-        // No reliable byte is fetched again, except one.
+        // At most one reliable byte is fetched again.
         let isCurrent = isSame(scene.representation(found.tag), scene.right)
         let fetched = recording.calls.reduce(0) { sum, call in
             guard case .write(let file, _, let bytes) = call, file != recording.before.names["file.convoyjournal"] else {

@@ -440,7 +440,7 @@ import Testing
         calls.writeAt = { descriptor, bytes, offset in
             if isSynchronizing.withLock({ $0 }), journal.withLock({ $0 }) == descriptor {
                 writes.signal()
-                // This is long enough for a call that does not wait.
+                // The time is long enough for a call that does not wait.
                 if closed.wait(timeout: .now() + 0.2) == .success { isClosed.withLock { $0 = true } }
             }
             return real.writeAt(descriptor, bytes, offset)

@@ -8,12 +8,12 @@ enum MetalinkText {
     static let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     static let md5 = "900150983cd24fb0d6963f7d28e17f72"
 
-    /// Returns a document with these files.
+    /// Returns a document with the given files.
     static func document(_ files: String) -> String {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n\(files)\n</metalink>\n"
     }
 
-    /// Returns a document with one file that contains these elements.
+    /// Returns a document with one file that contains the given elements.
     static func file(_ elements: String, name: String = "a.iso") -> String {
         document("<file name=\"\(name)\">\(elements)</file>")
     }

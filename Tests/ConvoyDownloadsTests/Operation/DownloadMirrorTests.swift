@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Downloads in which one source starts to send another file, and another source continues with the existing bytes.
+/// Downloads in which one source starts to send a different file, and another source continues with the existing bytes.
 struct DownloadMirrorTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -16,7 +16,7 @@ struct DownloadMirrorTests {
     init() throws { fixture = try DownloadFixture() }
 
     @Test func `a mirror continues the stored bytes if their replacement fails before its first byte`() async {
-        // The server first fails, then starts to send another file but sends none of its bytes. This happens twice.
+        // Twice, the server first fails, and then starts a response with a different file, of which it sends no bytes.
         let answers = Locked(0)
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in
             let isFirst = answers.withLock { count in

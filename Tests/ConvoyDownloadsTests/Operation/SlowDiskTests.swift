@@ -28,7 +28,7 @@ import Testing
                     writes.append(NetworkThread.isCurrent)
                     return writes.count
                 }
-                // This call is as slow as on a busy disk.
+                // Make the call as slow as on a busy disk.
                 if count == 3 { usleep(useconds_t(FileSink.longestWrite / 1_000) + 1_000) }
                 return write(descriptor, bytes, offset)
             }

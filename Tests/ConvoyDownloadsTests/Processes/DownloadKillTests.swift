@@ -58,7 +58,7 @@ import Testing
             #expect(try DownloadProgram.isPattern(file, count: size), "round \(round)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["file"], "round \(round)")
             let bytes = try Self.numbers(in: counts).written
-            // The duration of a synchronization, and thus the number of bytes in between, depends on the disk.
+            // The duration of a synchronization, and the number of bytes written in the meantime, depend on the disk.
             let allowed = size + lacks.written - lacks.claimed + test.segments * largestWrite
             #expect(bytes >= size && bytes <= allowed, "round \(round), killed after \(moment) s, \(lacks)")
             let ratio = Double(bytes) / Double(size)

@@ -7,9 +7,9 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     enum Sameness: String, CaseIterable, Sendable {
         /// The mirror has the same file.
         case same
-        /// The mirror has another file of the same length.
+        /// The mirror has a different file of the same length.
         case other
-        /// The mirror has another file of another length.
+        /// The mirror has a different file of a different length.
         case otherLength
     }
 

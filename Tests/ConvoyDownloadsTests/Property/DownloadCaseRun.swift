@@ -257,7 +257,7 @@ private final class Counter: Sendable {
 
     func add() { number.withLock { $0 += 1 } }
 
-    /// Returns the index of the next offset, if this many bytes have arrived.
+    /// Returns the index of the next offset, if the total number of bytes has reached it.
     func next(in offsets: [Int64], upTo total: Int64) -> Int? {
         number.withLock { number in
             guard number < offsets.count, total >= offsets[number] else { return nil }

@@ -17,10 +17,10 @@ struct DownloadQueueRetryTests {
         fixture.server.serve(Data("file".utf8), at: "/file", etag: "\"1\"")
     }
 
-    /// Returns a policy with this many retries and this constant delay.
+    /// Returns a policy with the given number of retries and a constant delay.
     private func policy(_ count: Int, delay: TimeInterval) -> RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: count)
-        // After a 503, the delay is at least half of this.
+        // After a 503, the actual delay is at least half of this value.
         (policy.initialDelay, policy.maximumDelay, policy.multiplier) = (delay, delay, 1)
         policy.maximumGateDuration = 0
         return policy

@@ -219,7 +219,7 @@ import Testing
         try begin(&plan)
         let second = try another(&plan)
         #expect(second.url == mirror)
-        // The checksum was that of another version.
+        // The checksum was that of a different version.
         plan.isVerified = false
         let range = try #require(second.range)
         let answer = ResponseHead(
@@ -323,7 +323,7 @@ import Testing
         #expect((more != nil) == (units == "bytes"))
     }
 
-    /// With a checksum, a source may have another file under the same tag, which the checksum detects.
+    /// With a checksum, a source may have a different file under the same tag, which the checksum detects.
     @Test(arguments: [false, true])
     func `a response without a length has the length known for its tag, unless a checksum is set`(isVerified: Bool) throws {
         var plan = continued(parts: 1)

@@ -5,7 +5,7 @@ import Foundation
 
 /// Simulated servers, which have all behaviours of real servers, but never send bytes other than those they announce.
 struct SimulatedServers {
-    /// The version of a place at some time. Its bytes are identified by its number and their positions.
+    /// The version of a file at some time. Its bytes are identified by its number and their positions.
     struct Version: Equatable {
         let number: Int
         let length: Int
@@ -26,7 +26,7 @@ struct SimulatedServers {
 
     private static let dates = (1...9).map { "Mon, 0\($0) Jan 2024 10:00:00 GMT" }
     let places: [URL]
-    /// The current version of each place.
+    /// The current version of each location's file.
     private(set) var versions: [Version]
     private var nextVersion = 0
     private let hasTags: Bool
@@ -37,7 +37,7 @@ struct SimulatedServers {
     private let honesty: Int
 
     init(_ urls: [URL], _ random: inout SplitMix64) {
-        // Some URLs lead to the same place.
+        // Some URLs lead to the same location.
         places = urls.map { url in Int.random(in: 0..<4, using: &random) == 0 ? urls[0] : url }
         hasTags = Int.random(in: 0..<5, using: &random) > 0
         hasDates = Bool.random(using: &random)
@@ -61,13 +61,13 @@ struct SimulatedServers {
             modified: hasDates && number < Self.dates.count ? Self.dates[number] : nil)
     }
 
-    /// Returns the index of the place of a URL.
+    /// Returns the index of a URL's location.
     private func place(of url: URL, in urls: [URL]) -> Int {
         let index = urls.firstIndex(of: url) ?? 0
         return urls.firstIndex(of: places[index]) ?? index
     }
 
-    /// Changes the file at a place.
+    /// Changes the file at a random location.
     mutating func change(_ random: inout SplitMix64) {
         let index = Int.random(in: 0..<versions.count, using: &random)
         versions[index] = makeVersion(&random)

@@ -102,7 +102,7 @@ final class FailingCalls: Sendable {
     }
 }
 
-/// A clock that advances by this many nanoseconds whenever it is read.
+/// A clock that advances by a number of nanoseconds whenever it is read.
 final class JumpingClock: Sendable {
     private let time = Locked<UInt64>(1 << 40)
     private let step: UInt64

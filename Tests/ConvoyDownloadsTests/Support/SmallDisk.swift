@@ -36,7 +36,7 @@ final class SmallDisk: Sendable {
 
     deinit { holder.stop() }
 
-    /// Fills the file system with one file, leaving this many bytes.
+    /// Fills the file system with one file, leaving the given number of bytes free.
     func fill(leaving rest: Int = 0) throws {
         var information = statvfs()
         guard statvfs(url.path, &information) == 0 else { throw POSIXError(.EIO) }

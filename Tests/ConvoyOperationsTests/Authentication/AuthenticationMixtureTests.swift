@@ -39,7 +39,7 @@ import Testing
         operation.completionQueue = testQueue
         operation.credential = AskingServer.ada
         try await operation.finished()
-        // The server has requested another credential, which is available.
+        // The server has requested a different credential, which is available.
         #expect(asking.authorizations("/") == ["none", AskingServer.basic, "Own", AskingServer.basic])
     }
 

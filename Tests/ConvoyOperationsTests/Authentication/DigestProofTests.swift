@@ -122,7 +122,7 @@ import Testing
             try await operation.finished()
             #expect(operation.responseString == "let in")
         }
-        // The same applies if no challenge was sent.
+        // The proof is also not compared if no challenge was sent.
         let open = try AskingServer()
         open.route("/") { _, _ in .text("open").header("Authentication-Info", "rspauth=\"no\", qop=auth") }
         let operation = AskingServer.operation(open.url("/"))

@@ -79,7 +79,7 @@ private final class Stage: Sendable {
                 status: reply.status,
                 headers: TestServer.Headers(reply.fields.map { .init(name: $0.name, value: $0.value) }),
                 body: .data(Data(reply.body.utf8)))
-            // The length of an empty body would be that of another representation.
+            // Omit the length, because that of the empty body is not the length of the representation.
             return request.method == "HEAD" ? response.framed(.closeDelimited) : response
         }
     }

@@ -61,7 +61,7 @@ import Testing
             return spec
         }
 
-        /// Returns another identity that differs in one part, in any number of parts, or in none.
+        /// Returns an identity that differs in one part, in any number of parts, or not at all.
         func neighbour(_ random: inout SplitMix64) -> Spec {
             var spec = self
             switch Int.random(in: 0..<8, using: &random) {
@@ -140,7 +140,7 @@ import Testing
         try ofHost.setPolicy(try SecurityPolicy(publicKeyPins: [root.publicKeyPin]), forHosts: "api.example")
         let policies = [SecurityPolicy.default, lax, ofHost]
         self.policies = policies
-        // The transport does the same before it queries a cache.
+        // As in the transport, prepare the TLS settings before querying a cache.
         prepared = (identities.map(Optional.some) + [nil]).flatMap { identity in
             policies.map { policy in
                 var configuration = ConnectionConfiguration()

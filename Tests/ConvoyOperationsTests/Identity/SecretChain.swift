@@ -105,7 +105,7 @@ struct SecretChain: Sendable {
     /// their numbers are.
     private func isOfManager(_ server: Int) -> Bool { base == nil || base == server || origins.contains(server) }
 
-    /// Whether the operation is a part of another one for another server.
+    /// Whether the operation is a part of an operation for a different server.
     var isPartElsewhere: Bool { part != nil && part != first }
 
     /// Whether the operation may use the token or credential of the manager.

@@ -34,7 +34,7 @@ import Testing
         /// The certificate, a secret field, and a refused token after a redirect.
         static let certificate = Answers(rawValue: 256), redirected = Answers(rawValue: 512)
         static let token = Answers(rawValue: 1024)
-        /// The fields of a request that was made for another URL.
+        /// The fields of a request that was created for a different URL.
         static let copied = Answers(rawValue: 2048)
         /// The answer to a challenge.
         static let challenge = Answers(rawValue: 4096)
@@ -79,7 +79,7 @@ import Testing
         return answers
     }
 
-    /// The answers about secrets of a request for one URL at another.
+    /// Returns the answers about sending the secrets of a request for one URL to another.
     private static func answers(from one: URL, to other: URL) throws -> Answers {
         var answers: Answers = []
         let parent = HTTPRequestOperation(request: request(one))

@@ -23,7 +23,7 @@ import Testing
         return operation
     }
 
-    /// An operation that responds slowly to every query of a queue, so that other threads run in between.
+    /// An operation that responds slowly to every query of a queue, so that other threads run before the response.
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         override var isReady: Bool { slowly(super.isReady) }
         override var isCancelled: Bool { slowly(super.isCancelled) }

@@ -76,7 +76,7 @@ import Testing
     @Test func `an error body that is accepted as the response is awaited`() throws {
         let operation = try get(body(100).stalls(afterBytes: 10), timeout: 2) { $0.responseSerializer = anyStatus }
         #expect((operation.error as? URLError)?.code == .timedOut)
-        // This is slower than an error body may be in its first second.
+        // The body is slower than an error body may be in its first second.
         let slow = try get(body(1_200).framed(.chunked).bandwidth(bytesPerSecond: 800)) { $0.responseSerializer = anyStatus }
         #expect(slow.error == nil)
         #expect(slow.responseData?.count == 1_200)

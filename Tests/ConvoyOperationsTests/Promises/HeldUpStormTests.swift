@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Operations that are delayed by everything that can delay them, at once: shared transfers, cookie handlers, unread
+/// Operations with every possible cause of delay at the same time: shared transfers, cookie handlers, unread
 /// pipes, and user code that does not return.
 ///
 /// `CONVOY_STORM_OPERATIONS` sets the number of operations, 500 by default.

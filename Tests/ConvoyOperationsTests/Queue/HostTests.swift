@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Real requests to several real servers, none of which must affect another.
+/// Real requests to several servers, which must not affect each other.
 @Suite struct HostTests {
     let slowServer: TestServer
     let fastServer: TestServer
@@ -48,7 +48,7 @@ import Testing
     @Test func `a host that never answers occupies only its own slots`() {
         queue.maxConcurrentOperationCountPerHost = 6
         enqueueSlow("/held")
-        // The call returns before the other host has answered anything.
+        // The call returns before the other host has responded.
         enqueueFastAndWait()
         #expect(slowServer.statistics.responseCount == 0)
         #expect(slowServer.statistics.peakActiveRequestCount <= 6)

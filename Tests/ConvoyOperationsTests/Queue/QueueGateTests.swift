@@ -302,7 +302,7 @@ struct QueueGateTests {
         #expect(passing.gateDeadlines.isEmpty)
         clock.advance(by: 0.5)
         #expect(late.isExecuting)
-        // Another closing is another wait for the remaining operations.
+        // If the gate closes again, the remaining operations are notified of a new wait.
         close(until: 9)
         #expect(there.gateDeadlines == [2_000_000_000, 9_000_000_000] && late.gateDeadlines.count == 1)
         queue.cancelAllOperations()

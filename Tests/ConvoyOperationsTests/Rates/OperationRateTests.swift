@@ -24,7 +24,7 @@ import Testing
         manager.responseSerializer = HTTPResponseSerializer()
     }
 
-    /// Returns the shortest time, in seconds, in which this number of bytes may arrive.
+    /// Returns the shortest time, in seconds, in which the given number of bytes may arrive.
     private func least(_ count: Int, at rate: Double) -> Double { (Double(count) - rate / 8 - Double(16 << 10)) / rate }
 
     private func seconds(_ work: () async throws -> Void) async rethrows -> Double {
@@ -203,7 +203,7 @@ import Testing
                 try await group.waitForAll()
             }
         }
-        // There are eleven starts, including the retry, two of them at once.
+        // The eleven starts include the retry, and the first two occur at once.
         #expect(server.requests.count == 11)
         #expect(taken >= 9.0 / 50)
     }

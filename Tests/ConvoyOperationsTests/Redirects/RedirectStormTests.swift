@@ -52,7 +52,7 @@ import Testing
                 board.enter(host, number)
                 defer { board.leave(host, number) }
                 sched_yield()
-                // These are the remaining hosts, one digit each.
+                // The remaining hosts are given by one digit each.
                 let rest = items["way"] ?? ""
                 guard let next = rest.first?.wholeNumberValue else { return .text("\(number)") }
                 return .redirect(to: "\(urls[next])go?number=\(number)&way=\(rest.dropFirst())")

@@ -146,7 +146,7 @@ import Testing
     @Test func `a complete body of unknown length is fetched again`() throws {
         let server = try TestServer()
         let whole = Data("the whole of it".utf8)
-        // The server sends all bytes, but no end. After the pause, it has exactly these bytes.
+        // The server sends all bytes, but does not end the body. At the pause, the client has exactly these bytes.
         server.route(
             "GET", "/file",
             .bytes(whole, type: "text/plain").header("ETag", "\"v1\"").framed(.chunked).stalls(afterBytes: whole.count))

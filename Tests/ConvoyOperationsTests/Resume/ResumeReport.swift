@@ -27,7 +27,7 @@ struct ResumeReport: CustomStringConvertible {
 
     var runs: Int { rows.values.reduce(0) { $0 + $1.runs } }
     var successes: Int { rows.values.reduce(0) { $0 + $1.successes } }
-    /// Returns the number of cases with a fault of this kind.
+    /// Returns the number of cases with the given kind of fault.
     func count(of fault: ResumeRun.Fault) -> Int { rows.values.reduce(0) { $0 + ($1.faults[fault] ?? 0) } }
 
     var faults: Int { rows.values.reduce(0) { $0 + $1.faults.values.reduce(0, +) } }

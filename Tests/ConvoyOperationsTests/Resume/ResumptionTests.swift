@@ -18,7 +18,7 @@ import Testing
     private static let date = ("Date", "Sat, 21 Nov 2026 19:00:00 GMT")
     private static let old = "Wed, 21 Oct 2015 07:28:00 GMT"
 
-    /// Returns a resumption after 500 bytes of a response with these fields.
+    /// Returns a resumption after 500 bytes of a response with the given fields.
     private func resumption(_ headers: [(String, String)], total: Int64? = nil) throws -> Resumption? {
         let request = URLRequest(url: try #require(URL(string: Self.place)))
         return Resumption(after: try head(200, headers), of: request, offset: 500, total: total)

@@ -66,7 +66,7 @@ import Testing
         // retries.
         let retries = operations.map(\.retryCount).reduce(0, +)
         #expect(eventually { refusals.all == retries }, "\(refusals.all) calls for \(retries) retries")
-        // Eight operations were in progress when the first one was refused. Afterwards there is only one probe.
+        // Eight operations were in progress when the first one was refused. Afterwards, only one probes the host.
         #expect(refusals.refused < 60, "\(refusals.refused) tries")
     }
 

@@ -28,7 +28,7 @@ import Testing
             most = max(most, growth(since: before))
             received = bytes.operation.transferProgress.bytesReceived
             try await Task.sleep(for: .milliseconds(100))
-            // On a busy machine the sender takes longer to fill the buffers in between.
+            // On a busy machine the sender takes longer to fill the buffers up to the reader.
             let elapsed = ContinuousClock.now - began
             isStuck = sender.isStuck()
             sent = sender.progress.sent

@@ -44,7 +44,7 @@ final class EndlessSender: Sendable {
         }.start()
     }
 
-    /// Returns whether the kernel has accepted nothing for a while: all buffers in between are full.
+    /// Returns whether the kernel has accepted nothing for a while, because all buffers up to the reader are full.
     func isStuck() -> Bool {
         progress.stuckSince.map { DispatchTime.now() > $0 + 0.5 } ?? false
     }

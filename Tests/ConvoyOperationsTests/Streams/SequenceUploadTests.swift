@@ -106,7 +106,7 @@ import Testing
         let broken = Broken(reason: "no more")
         let pieces = Pieces(count: count, size: 10, failure: broken, asked: Counter())
         await #expect(throws: broken) { try await manager.upload("x", from: pieces) }
-        // The same applies if the sequence could be created again.
+        // The upload also fails if the sequence could be created again.
         await #expect(throws: broken) { try await manager.upload("x") { pieces } }
         await #expect(throws: broken) {
             try await manager.upload("x") { () throws -> AsyncStream<Data> in throw broken }

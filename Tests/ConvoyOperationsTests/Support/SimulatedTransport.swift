@@ -43,7 +43,7 @@ final class SimulatedTransport: Transport, Sendable {
 
     /// Takes one step: runs a waiting block, or otherwise the next event of a connection.
     ///
-    /// - Returns: false when there is nothing to do.
+    /// - Returns: False if no step is possible.
     func step(pick: (Int) -> Int, fails: Bool = false) -> Bool {
         let block = state.withLock { $0.blocks.isEmpty ? nil : $0.blocks.removeFirst() }
         if let block {

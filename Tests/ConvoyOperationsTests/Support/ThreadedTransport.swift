@@ -42,7 +42,7 @@ final class ThreadedTransport: Transport, Sendable {
         }
     }
 
-    /// Ends a transfer as cancelled, although no one cancelled it.
+    /// Ends a transfer as cancelled, although it was not cancelled.
     func cancelUnasked() {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.finishAsCancelled() }

@@ -4,7 +4,7 @@ import Foundation
 /// Runs a program to its end and returns its output.
 ///
 /// The calling thread does all the work and is blocked until the end; no other thread or queue is used. Output of any
-/// size is read as it arrives, so that there is no deadlock.
+/// size is read as it arrives, which prevents deadlocks.
 public enum ProcessRunner {
     /// The result of a program.
     public struct Result: Sendable {

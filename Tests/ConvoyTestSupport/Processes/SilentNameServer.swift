@@ -10,7 +10,7 @@ public final class SilentNameServer: Sendable {
 
     // MARK: Outside
 
-    /// The arguments of `unshare` that this system allows; nil if it allows none.
+    /// The arguments of `unshare` that this system allows; nil if it allows no namespaces.
     private static let unshare: [String]? = [["--mount", "--net"], ["--map-root-user", "--mount", "--net"]].first {
         (try? ProcessRunner.run("unshare", $0 + ["mount", "--bind", "/dev/null", "/etc/resolv.conf"]))?.status == 0
     }

@@ -8,7 +8,7 @@ import Foundation
 /// | `/small` | 11 bytes, "hello world", for all users |
 /// | `/basic/small` | the same, by Basic |
 /// | `/digest/small` | the same, by Digest: MD5 and `qop=auth`, with `Authentication-Info` |
-/// | `/negotiate/small` | the same, by Kerberos, if there is a ``KerberosRealm`` |
+/// | `/negotiate/small` | the same, by Kerberos, if a ``KerberosRealm`` is given |
 ///
 /// Other files can be written to all of these folders with PUT and removed with DELETE.
 ///

@@ -71,16 +71,16 @@ public final class ConnectProxy: Sendable {
     /// The number of bytes that all tunnels together have sent to clients.
     public var passedBytes: Int { state.withLock { $0.passedBytes } }
 
-    /// Holds back each tunnel's response after this many bytes, until `release()`.
+    /// Holds back each tunnel's response after the given number of bytes, until `release()`.
     public func hold(afterBytes count: Int) { state.withLock { $0.holdsAfter = count } }
 
     /// Forwards everything, including bytes that were held back.
     public func release() { state.withLock { $0.holdsAfter = .max } }
 
-    /// Closes each tunnel after this many bytes of its response; nil for never.
+    /// Closes each tunnel after the given number of bytes of its response; nil for never.
     public func cut(afterBytes count: Int?) { state.withLock { $0.cutsAfter = count ?? .max } }
 
-    /// Flips a bit of this byte of each tunnel's response; nil for none.
+    /// Flips a bit of the byte at an offset of each tunnel's response; nil for no change.
     public func flip(byte offset: Int?) { state.withLock { $0.flips = offset ?? .max } }
 
     /// Closes all connections, and returns when no thread is left.

@@ -103,7 +103,7 @@ public final class FrameServer: Sendable {
         let identity = try Data(contentsOf: certificates.serverCertificate) + Data(contentsOf: certificates.serverKey)
         let file = try directory.write(identity, to: "identity.pem")
         let script = try directory.write(Data(FrameServerScript.text.utf8), to: "frames.py")
-        // Pass on open sockets, so that no other program can take a port in between.
+        // Pass on open sockets, so that no other program can take a port in the meantime.
         var listeners: [(descriptor: Int32, port: UInt16)] = []
         defer { for listener in listeners { close(listener.descriptor) } }
         for _ in 0..<min(max(1, count), Self.maximumPortCount) {

@@ -31,7 +31,7 @@ public final class Httpbin: Sendable {
     public init() throws {
         guard let python = Self.python else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-httpbin")
-        // Pass on an open socket, so that no other program can take the port in between.
+        // Pass on an open socket, so that no other program can take the port in the meantime.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         process = try ChildProcess(

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Debian's lighttpd on a free loopback port, which serves the files of its own directory with ranges, ETag and
+/// Debian's lighttpd on a free loopback port, which serves the files of a directory with ranges, ETag and
 /// Last-Modified.
 public final class Lighttpd: Sendable {
     /// The URL "http://127.0.0.1:PORT".

@@ -31,7 +31,7 @@ public final class Moto: Sendable {
     public init() throws {
         guard let python = Self.python else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-moto")
-        // Pass on an open socket, so that no other program can take the port in between.
+        // Pass on an open socket, so that no other program can take the port in the meantime.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         let script = """

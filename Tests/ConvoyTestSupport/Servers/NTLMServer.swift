@@ -49,7 +49,7 @@ public final class NTLMServer: Sendable {
         directory = try TemporaryDirectory(prefix: "convoy-ntlm")
         let script = try directory.write(Data(NTLMServerScript.text.utf8), to: "ntlm.py")
         let users = try directory.write(Data(":\(Self.user):\(Self.password)\n".utf8), to: "users")
-        // Pass on an open socket, so that no other program can take the port in between.
+        // Pass on an open socket, so that no other program can take the port in the meantime.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         process = try ChildProcess(

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The text of an nginx configuration that uses only files in its own directory.
+/// An nginx configuration that uses only files in the server's directory.
 struct NginxConfiguration {
     var directory: URL
     var port: UInt16

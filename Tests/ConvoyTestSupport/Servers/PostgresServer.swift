@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Debian's PostgreSQL on a free loopback port, with its own folder and no password.
+/// Debian's PostgreSQL on a free loopback port, with a separate data directory and no password.
 ///
 /// PostgreSQL refuses to run as root. In that case, it runs as the user `postgres`, or as `nobody`.
 public final class PostgresServer: Sendable {

@@ -19,7 +19,7 @@ public enum LoopbackPort {
     }
 
     /// Returns a listening socket on a free port, which can be passed to a server, so that no other process can take
-    /// the port in between. The caller must close it.
+    /// the port in the meantime. The caller must close it.
     public static func listener(backlog: Int32 = 1024) throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw RawClient.Failure.system("socket", errno) }

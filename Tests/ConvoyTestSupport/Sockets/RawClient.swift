@@ -133,7 +133,7 @@ public final class RawClient {
         return buffer
     }
 
-    /// Reads exactly this many bytes.
+    /// Reads exactly the given number of bytes.
     public func read(_ count: Int) throws -> Data {
         while buffer.count < count { guard try fill() else { throw Failure.closed } }
         return take(count)

@@ -41,7 +41,7 @@ package enum CookieSuite {
         try decoded("dates-examples.json") + decoded("dates-bsd-examples.json")
     }
 
-    /// Returns hosts with their registrable domains; nil for none.
+    /// Returns hosts, each with its registrable domain; nil if it has none.
     package static func publicSuffixes() throws -> [[String?]] { try decoded("public-suffix.json") }
 
     /// Returns the URL of the first request of a case.

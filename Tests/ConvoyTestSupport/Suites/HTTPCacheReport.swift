@@ -1,4 +1,4 @@
-/// The verdicts on the tests of `HTTPCacheSuite`, counted as the suite counts them.
+/// The verdicts on the tests of `HTTPCacheSuite`, with the same counts as in the suite's own report.
 package struct HTTPCacheReport: Sendable {
     /// The number of tests of one kind with each verdict. A test that depends on a test that has not passed is void.
     package struct Count: Sendable, Hashable {

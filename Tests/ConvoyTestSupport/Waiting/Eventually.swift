@@ -41,7 +41,7 @@ public func waitUntil(
 }
 
 extension DispatchSemaphore {
-    /// Blocks the thread for at most this many seconds. Throws `TimeoutError`.
+    /// Blocks the thread until the semaphore is signalled, for at most the given time. Throws `TimeoutError`.
     @available(*, noasync)
     public func waitOrThrow(
         timeout: TimeInterval = 10, _ what: @autoclosure () -> String = "a signal", file: StaticString = #fileID,

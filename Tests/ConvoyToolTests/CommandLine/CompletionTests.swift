@@ -74,7 +74,7 @@ import Testing
         #expect(try bash(["get", "--input-file", ""]) == ["compopt -o default"])
         #expect(try bash(["get", "-d", ""]) == ["compopt -o dirnames"])
         #expect(try bash(["run", ""]) == ["compopt -o default"])
-        // bash splits --progress=b and --cacert=x this way.
+        // bash splits --progress=b and --cacert=x at the equals sign.
         #expect(try bash(["get", "--progress", "=", "b"]) == ["bar"])
         #expect(try bash(["get", "--cacert", "="]) == ["compopt -o default"])
     }

@@ -50,7 +50,7 @@ final class PseudoTerminal: Sendable {
         try #require(write(screen, bytes, bytes.count) == bytes.count)
     }
 
-    /// Waits until a string has been shown this many times.
+    /// Waits until a string has been shown the given number of times.
     func waitFor(_ text: String, times: Int = 1) async throws {
         try await waitUntil("\(text.debugDescription) in \(self.text.debugDescription)") {
             self.text.components(separatedBy: text).count > times

@@ -17,14 +17,14 @@ struct Workbench {
 
     func url(_ path: String) -> String { server.url(path).absoluteString }
 
-    /// Serves the same bytes for all paths with this prefix, with an entity tag.
+    /// Serves the same bytes for all paths with the given prefix, with an entity tag.
     func serve(_ count: Int, at path: String) -> Data {
         let data = PatternBytes.data(count: count)
         server.serve(data, at: path, etag: "\"1\"")
         return data
     }
 
-    /// Serves this many bytes, but only the first part until the gate opens.
+    /// Serves the given number of bytes, but only the first part until the gate opens.
     func hold(count: Int, at path: String, after first: Int) {
         server.route(path, .pattern(count: count).heldBody(by: gate, afterBytes: first))
     }
@@ -36,7 +36,7 @@ struct Workbench {
     /// Returns the `Range` values, such as `bytes=5-`, of the attempts of a request.
     func ranges(_ path: String) -> [String?] { server.requests("GET", path).map { $0.headers["Range"] } }
 
-    /// Waits until an incomplete file has this many bytes.
+    /// Waits until an incomplete file has the given number of bytes.
     func waitForBytes(of name: String, count: Int = 1) async throws {
         try await waitUntil("\(count) bytes of \(name)") {
             (try? scratch.data("\(name).convoypart"))?.count ?? 0 >= count

@@ -169,7 +169,7 @@ import Testing
         #expect(isCorrupt([0x78, 0xBB, 1, 2, 3, 4, 5, 6], .deflate, "dictionary"))
     }
 
-    // This can fail only with a library built to read legacy formats.
+    // The test can fail only with a library built to read legacy formats.
     @Test(arguments: [0x22, 0x24, 0x25, 0x26, 0x27, 0x1E] as [UInt8])
     func `legacy zstd formats are errors`(first: UInt8) {
         #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))
@@ -193,7 +193,7 @@ import Testing
     @Test func `a zstd window may have at most 8 MiB`() throws {
         var body = try Encoders.zstd(Self.text, windowLog: 17)
         // The window descriptor follows the frame descriptor, which indicates its presence (RFC 8878, section 3.1.1.1).
-        // It has five bits for the power of two above 10, and three for eighths.
+        // The descriptor has five bits for the power of two above 10, and three for eighths.
         try #require(body[4] & 0x20 == 0)
         body[5] = (23 - 10) << 3
         #expect(try DecoderProbe([.zstd]).decode(body, pieceSize: 9) == Self.text)

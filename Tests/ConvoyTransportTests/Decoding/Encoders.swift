@@ -48,7 +48,7 @@ enum Encoders {
         ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, hasChecksum ? 1 : 0)
         if windowLog > 0 {
             ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, windowLog)
-            // Otherwise the window of the frame would equal its content.
+            // Omit the content size, because the window of the frame would otherwise equal its content.
             ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0)
         }
         var output = [UInt8](repeating: 0, count: ZSTD_compressBound(bytes.count))

@@ -6,7 +6,7 @@ import Testing
 
 /// Valid bodies with random damage, and noise, from a printed seed.
 ///
-/// Runs 5,000 bodies by default. `CONVOY_DECODING_ROUNDS` sets another number, and `CONVOY_DECODING_SEED` a printed
+/// Runs 5,000 bodies by default. `CONVOY_DECODING_ROUNDS` sets a different number, and `CONVOY_DECODING_SEED` a printed
 /// seed.
 @Suite struct RandomDamageDecodingTests {
     private static func number(_ name: String) -> UInt64? {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The places where fields occur, whose parsers receive text line by line, as from libcurl.
+/// The parts of a response that contain fields. Their parsers receive the fields line by line, as from libcurl.
 enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
     case final
     case interim
@@ -51,7 +51,7 @@ enum FieldPlace: CaseIterable, Sendable, CustomTestStringConvertible {
             contentLength: parser.contentLength, isEncoded: !parser.contentEncodings.isEmpty, bytes: parser.bytes)
     }
 
-    /// Parses field lines, each with its line ending, at this place of a response.
+    /// Parses field lines, each with its line ending, in this part of a response.
     func read(_ fields: String, status: Int = 200) throws -> Reading {
         var parser = HeadParser()
         func text(_ start: String) -> [UInt8] { Array((start + "\r\n" + fields + "\r\n").utf8) }

@@ -190,7 +190,7 @@ final class HostileProxyTests: XCTestCase {
     }
 
     func testATunnelToAServerThatIsNotTheOriginIsRefused() throws {
-        // The server has a certificate from its own authority, for another name.
+        // The server has a certificate from a different authority, for a different name.
         let other = try OpenSSLServer(.status)
         let proxy = try ConnectProxy(.tunnels(to: other.port))
         defer { proxy.stop() }

@@ -8,9 +8,9 @@ import FoundationNetworking
 final class PaceRecorder: URLConnectionDelegate {
     struct Pace: Sendable {
         let start: MonotonicTime
-        /// The times, and the total number of bytes received by then.
+        /// The total number of bytes received, each time bytes arrived.
         var received: [(time: MonotonicTime, total: Int)] = []
-        /// The times, and the total number of bytes sent by then.
+        /// The total number of bytes sent, each time bytes were sent.
         var sent: [(time: MonotonicTime, total: Int)] = []
         var isRight = true
         var hasHead = false
@@ -80,7 +80,7 @@ final class PaceRecorder: URLConnectionDelegate {
     }
 }
 
-/// Starts a transfer with these limits.
+/// Starts a transfer with the given limits.
 @discardableResult
 func start(
     _ request: URLRequest, receiving: [RateLimit] = [], sending: [RateLimit] = [], stall: StallLimit? = nil,

@@ -190,7 +190,7 @@ import Testing
             URLRequest(url: server.url("/late")), stall: StallLimit(bytesPerSecond: 1_000_000, duration: 0.1),
             thread: thread, to: recorder)
         try eventually("the request") { server.requests.count == 1 }
-        // This makes the transfer check again whether bytes could move.
+        // Make the transfer check again whether bytes could move.
         thread.perform {
             connection.suspendReceiving()
             connection.resumeReceiving()

@@ -29,7 +29,7 @@ import Testing
 
         """
 
-    /// Returns the lines for a head that arrives in pieces of these sizes.
+    /// Returns the lines for a head that arrives in pieces of the given sizes.
     private func lines(_ bytes: [UInt8], pieces: [Int], showsSecrets: Bool = false) -> [TraceLine] {
         let heard = Locked<[TraceLine]>([])
         let queue = DispatchQueue(label: "Convoy.Trace")

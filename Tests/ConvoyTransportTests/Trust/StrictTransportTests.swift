@@ -45,7 +45,7 @@ import Testing
         let heard = try get(try plain(trusted.url), trusted, store)
         #expect(heard.text == "over TLS", "\(heard.ends)")
         #expect(heard.heads.first?.url == trusted.url)
-        // This does not affect a configuration without the store. (libcurl 8.14 would reuse the TLS connection.)
+        // A configuration without the store is not affected. (libcurl 8.14 would reuse the TLS connection.)
         #expect(try get(try plain(trusted.url), trusted, nil, on: NetworkThread()).error != nil)
         // The server withdraws its policy.
         trusted.server.route("/", .text("back").header(Self.field, "max-age=0"))
