@@ -74,7 +74,7 @@ import Testing
             command: terminal.command("exec $convoy get \(options) \(server.url("/file")) \(other)"), in: scratch.url)
         try await terminal.waitFor("Passphrase for \(path("ada.key")): ")
         #expect(try !terminal.isEchoing)
-        // The terminal still allows a line to be corrected.
+        // A line can still be corrected with the backspace key.
         try terminal.type("schön gx\u{7F}eheim\n")
         let result = try await tool.finished()
         #expect(result.status == 0, "\(result.errors)")

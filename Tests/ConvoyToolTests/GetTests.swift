@@ -332,7 +332,7 @@ import Testing
         #expect(result.output.hasSuffix("3 downloaded, 1.2 MB in \(result.output.split(separator: " in ").last ?? "")"))
         #expect(result.output.components(separatedBy: "\u{1B}[?25l").count == 2)
         #expect(result.output.components(separatedBy: "\u{1B}[?25h").count == 2)
-        // Each drawing ends at the position where it began.
+        // Each update of the bars ends at the position where it began.
         for line in result.output.replacing("\u{1B}[?7h", with: "\n").split(whereSeparator: \.isNewline) {
             let plain = String(line).replacing(/\x1B\[[?0-9;]*[A-Za-z]/, with: "").filter { $0 != "\r" }
             #expect(plain.count <= 72, "\(plain)")

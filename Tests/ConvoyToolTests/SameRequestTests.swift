@@ -16,7 +16,7 @@ import Testing
             if request.target.contains("login"), request.headers["Authorization"] == nil {
                 return .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""])
             }
-            // This status ends an event stream.
+            // A 204 ends an event stream.
             return request.headers["Accept"]?.contains("event-stream") == true ? .status(204) : .text("x")
         }
         try scratch.write("{\"a\": 1}\n", to: "d.json")

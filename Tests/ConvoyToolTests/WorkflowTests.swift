@@ -193,7 +193,7 @@ import Testing
                 "\(result.errors)")
         }
         #expect(server.requests.isEmpty)
-        // A variable that is used but not declared is known.
+        // A variable that is used but not declared can be set.
         let used = try await run("requests: {me: {get: \"${path}\"}}", "--var", "path=me")
         #expect(used.status == 0, "\(used.errors)")
     }

@@ -70,7 +70,7 @@ import Testing
                 CompletionOutbox.post(to: queue) { log.note(number) }
                 posted.signal()
             }
-            // Every fourth block is posted by a thread without turns.
+            // Every fourth block is posted by a thread without a run loop.
             if number % 4 == 3 { post() } else { loops[number % 4].loop.perform(post) }
             #expect(wait(posted))
         }

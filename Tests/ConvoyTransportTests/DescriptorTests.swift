@@ -78,7 +78,7 @@ struct DescriptorTests {
     @Test func `files opened concurrently do not claim the same descriptors`() throws {
         try withDescriptors(100) {
             var claims: [DescriptorClaim] = []
-            // Claims run out although no descriptor is used.
+            // Claims run out even before any of the descriptors is used.
             while claims.count < 10_000, let claim = NetworkThread.claimDescriptors(2) { claims.append(claim) }
             #expect(claims.count < 10_000)
             claims.removeLast()

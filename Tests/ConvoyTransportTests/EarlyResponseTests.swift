@@ -67,7 +67,7 @@ import Testing
                 // Wait past the turns in which the response could have ended without the decision.
                 DispatchQueue.global().async { thread.perform { thread.perform { thread.perform { decide(replaced) } } } }
             })
-            // Without a timeout, nothing else ends the wait.
+            // Disable the timeout, so that only the response can end the wait.
             let heard = try upload(stream, to: "/moved", collector, timeout: 0)
             #expect(heard.isFinished && heard.text == "arrived", "\(heard.ends)")
         }

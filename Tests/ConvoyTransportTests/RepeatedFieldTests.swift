@@ -19,7 +19,7 @@ import Testing
         let works: [(String, (ResponseHead) -> Int)] = [
             ("joined", { $0["A"]?.utf8.count ?? 0 }), ("lines", { $0.bytes(of: "A").count }),
             ("fields", { $0.fields.count }),
-            // Foundation's value is created only once.
+            // Foundation's value is created only once per head, so use a copy.
             ("response", { $0.copied.urlResponse?.allHeaderFields.count ?? 0 }),
         ]
         for (name, work) in works {

@@ -232,7 +232,7 @@ private final class PowerCuts {
         }
         expect(
             Int64(fetched) == Int64(scene.right.count) - (isCurrent ? kept : 0), "fetched \(fetched) bytes: \(found)")
-        // The first results differ from each other.
+        // Examine only the first results, all of which are different.
         if runs <= examined { try await examine(recording, isFirst: false) }
     }
 

@@ -363,7 +363,7 @@ import Testing
         var calls = FileCalls()
         let real = calls
         calls.renameWithoutReplacing = { from, to in
-            // Simulates a late worker.
+            // Simulate a worker that synchronizes late.
             synchronized.withLock { $0.take() }?.synchronize()
             return real.renameWithoutReplacing(from, to)
         }

@@ -34,7 +34,7 @@ import Testing
             fixture.server.forgetRequests()
             var download = await fixture.run(fixture.download { $0.segmentCount = Int.random(in: 1...4) })
             if download.error != nil { download = await fixture.run(fixture.download()) }
-            // The journal is read: correct numbers are accepted.
+            // A journal with correct numbers is accepted, so the download resumes.
             if total == 300_000, claim == ByteRanges([0..<200_000]) {
                 #expect(fixture.server.requests("/file").first?.headers["Range"] != nil)
             }

@@ -75,7 +75,7 @@ struct DownloadOperationTests {
             request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
         }
         await fixture.run(fixture.download(to: name))
-        // A later version looks for these names.
+        // Later versions of the library look for files with these names.
         let digest = try #require(MessageDigest.sha256(Data(name.utf8))).hexadecimalString
         let stem = "\(name.prefix(224))-\(digest.prefix(16))"
         #expect(fixture.names == ["\(stem).convoyjournal", "\(stem).convoypart"])

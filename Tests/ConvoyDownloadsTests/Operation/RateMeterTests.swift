@@ -31,7 +31,7 @@ struct RateMeterTests {
         let later = try #require(meter.rate(at: second * 13))
         #expect((5_000...7_000).contains(later))
         #expect(meter.rate(at: second * 30) == 0)
-        // After a pause, the earlier time does not count.
+        // After a pause, the time before it does not count.
         meter.begin(at: second * 40)
         meter.note(500, at: second * 40)
         #expect(meter.rate(at: second * 41) == 500)

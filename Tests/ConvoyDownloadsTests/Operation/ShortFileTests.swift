@@ -230,7 +230,7 @@ import Testing
                 guard name.hasPrefix("open") else { return nil }
                 return count.withLock { count in
                     count += 1
-                    // Each attempt to open it makes two calls.
+                    // Each attempt to open the file makes two calls.
                     return count <= failures.multipliedReportingOverflow(by: 2).partialValue || failures == .max
                         ? EMFILE : nil
                 }

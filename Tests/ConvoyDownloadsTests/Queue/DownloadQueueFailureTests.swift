@@ -86,7 +86,7 @@ struct DownloadQueueFailureTests {
             if case .damaged? = error as? DownloadQueueError { true } else { false }
         }
         #expect(try Data(contentsOf: database) == garbage)
-        // Nothing else is lost.
+        // The body outside the database is not removed.
         #expect(fixture.bodies.count == 1)
     }
 
@@ -111,7 +111,7 @@ struct DownloadQueueFailureTests {
             let next = try fixture.open(copy)
             #expect(next.unreadableEntries.count == 1, "\(change)")
             #expect(next.entries.count == 1, "\(change)")
-            // The new entry gets its own position.
+            // The new entry gets an unused position.
             try await next.enqueue(fixture.post())
             next.start()
             try await next.waitUntilAllFinished()

@@ -194,7 +194,7 @@ struct DownloadQueueReopeningTests {
         try await queue.enqueue([lost, again, refused])
         try await queue.waitUntilAllFinished()
         #expect(queue.states == [.outcomeUnknown, .failed, .failed])
-        // An operation that must pause continues.
+        // Each entry has the description of its error.
         #expect(queue.entries.allSatisfy { $0.errorDescription != nil })
     }
 

@@ -345,7 +345,7 @@ struct DownloadQueueTests {
         try? await waiting.finished()
         #expect(waiting.isFinished)
         #expect(waiting.error as? DownloadQueueError == .closed)
-        // The call may have been too late to wait.
+        // The call may have begun after the queue was closed.
         await #expect(throws: DownloadQueueError.closed) { try await all.value }
         await #expect(throws: DownloadQueueError.closed) { try await queue.enqueue(fixture.post()) }
         let next = try fixture.open()

@@ -117,7 +117,7 @@ import Testing
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: nil), for: first.id) == .startsOver)
         bring(50, first.id, &plan, at: 1)
-        // The response has fewer bytes than the tag had before.
+        // The response has fewer bytes than an earlier one with the same tag.
         _ = plan.didEnd(first.id, .complete, at: 2)
         #expect(!plan.isComplete)
         let next = plan.begin()

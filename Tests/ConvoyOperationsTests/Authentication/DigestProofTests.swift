@@ -104,7 +104,7 @@ import Testing
             { _ in nil }, { _ in "" }, { _ in "nextnonce=\"def\"" }, { _ in "damaged=\"" }, { _ in "@" },
             { #"rspauth="\#(Self.rspauth($0))""# },
             { #"rspauth="\#(Self.rspauth($0).uppercased())", qop=AUTH"# },
-            // The body is not kept for hashing.
+            // A proof that includes the body is not checked, because the body is not kept for hashing.
             { #"rspauth="\#(Self.rspauth($0, qop: "auth-int"))", qop=auth-int"# },
         ]
         for (number, proof) in proofs.enumerated() {

@@ -50,7 +50,7 @@ import Testing
         #expect(try await get("/x").responseData == body)
         let plain = try await get("/x") { $0.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
         #expect(plain.responseData == body && plain.cacheUse == nil)
-        // An unencoded response is for every user.
+        // An unencoded response can be served to every client.
         #expect(try await get("/x").responseData == body)
     }
 

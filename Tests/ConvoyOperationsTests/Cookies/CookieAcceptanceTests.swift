@@ -50,7 +50,7 @@ import Testing
         }
         let operation = manager.enqueue(try manager.makeOperation(.get, "large"))
         try await server.waitForRequests(count: 1)
-        // Other operations are not delayed.
+        // The waiting response does not delay other operations.
         try await manager.enqueue(manager.makeOperation(.get, "echo")).finished()
         #expect(operation.response == nil)
         gate.signal()

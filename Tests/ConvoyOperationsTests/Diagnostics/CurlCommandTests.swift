@@ -53,7 +53,7 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
     func `the command reproduces every method, with and without a body`(method: String) async throws {
         var request = request(method)
         try await expectSame(request)
-        // curl waits for the body that a HEAD does not have.
+        // With a request body, curl would wait for a response body, which a HEAD does not have.
         guard method != "HEAD" else { return }
         request.httpBody = Data("a=b".utf8)
         try await expectSame(request)

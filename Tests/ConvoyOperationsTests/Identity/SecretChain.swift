@@ -200,7 +200,7 @@ final class SecretConnection: Connection, @unchecked Sendable {
     let originalRequest: URLRequest
     private let delegate: any URLConnectionDelegate
     private let network: SecretNetwork
-    // Used on the network's queue.
+    // The following properties are used on the network's queue.
     private let rules: URLConnection
     private var position: SecretNetwork.Position
     private var hops = 0

@@ -166,7 +166,7 @@ import Testing
         .challenge,
         // c: A call and a redirect resolve a relative reference.
         [.prepared, .encoded, .redirected],
-        // d: The same URL without a target.
+        // d: A part for the same URL has the secrets, even if that URL has no target.
         [.partSettings, .partField],
     ]
     private static let table = """

@@ -326,7 +326,7 @@ import Testing
     @Test func `an event that changes nothing has no transition number`() {
         let life = AtomicLifecycle()
         _ = life.handle(.pause)
-        #expect(life.handle(.start)?.number == 2)  // it notes that it was started
+        #expect(life.handle(.start)?.number == 2)  // The start is recorded.
         let again = life.handle(.start)
         #expect(again?.action == .slotFreed && again?.number == nil)
     }

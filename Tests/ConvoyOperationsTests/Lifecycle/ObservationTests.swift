@@ -221,7 +221,7 @@ import Testing
         let all = (0..<1_500).map { number in
             let operation = operation()
             if number % 3 == 0 {
-                // Delays some reports after their changes.
+                // Delay some reports after their changes.
                 operation.interrupt { transition, proceed in
                     if (transition.number ?? 0) % 2 == 0 { sched_yield() }
                     proceed()

@@ -70,7 +70,7 @@ import Testing
         let code = isCancelled ? URLError.cancelled : .timedOut
         #expect(probe.outcome(within: 30) == ["failure \(code.rawValue)", "completion"], "\(place) \(ending)")
         #expect(probe.operation.isCancelled == isCancelled, "\(place) \(ending)")
-        // Other operations continue.
+        // The blocked code does not hold up other operations.
         #expect(after.outcome(within: 30) == Probe.succeeded)
         // Late user code has no effect, except that its stream is closed by the thread that used it.
         let calls = stream.calls

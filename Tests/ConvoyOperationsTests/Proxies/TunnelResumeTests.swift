@@ -116,7 +116,7 @@ final class TunnelResumeTests: XCTestCase {
             for file in [nil, directory.file("file")] {
                 let proxy = try ConnectProxy(.tunnels(to: nginx.securePort), .says(lie))
                 defer { proxy.stop() }
-                // HTTP/2 would keep its tunnel.
+                // Use HTTP/1.1, because HTTP/2 would resume over the same tunnel.
                 let (probe, thread) = probe(nginx.secureURL("file.bin"), nginx, http2: false, file: file)
                 let outcome = try run(probe, on: thread, pausingBehind: proxy)
                 XCTAssertNotEqual(outcome, Probe.succeeded, lie)

@@ -76,7 +76,7 @@ struct QueueCancelTests {
         #expect(begun.wait())
         let (ran, goneBy) = (Gauge(), PausableTestOperation(direct: false))
         let cancelled = isBlock ? ScheduledBlockOperation { ran.enter() } : goneBy
-        // The operation has a slot, and waits for the only thread.
+        // The operation gets a slot, but must wait for the only thread, which is busy.
         queue.addOperation(cancelled)
         cancelled.cancel()
         // An operation that overrides start() is started only on the dispatch queue.
@@ -161,7 +161,7 @@ struct QueueCancelTests {
         #expect(gauge.total == 2)
         #expect(operations.filter { $0.isFinished && $0.timesFinished == 1 }.count == 40)
         #expect(queue.queuedOperationCount == 0)
-        // Afterwards the queue continues as before.
+        // The queue still runs operations afterwards.
         let later = PausableTestOperation { $0.finish() }
         queue.addOperation(later)
         #expect(later.isFinished)

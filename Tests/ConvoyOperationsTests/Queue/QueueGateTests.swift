@@ -199,7 +199,7 @@ struct QueueGateTests {
         clock.advance(by: 2)
         #expect(operations.map(\.isExecuting) == [false, true, false, false, false, false])
         #expect(operations[1].reportsAnswer && queue.closedGates.map(\.host) == ["a"])
-        // The host is unchanged.
+        // The host refuses the probe as well.
         refuse(operations[1], until: 5)
         operations[1].finish()
         #expect(operations.map(\.isExecuting) == [false, false, false, false, false, false])

@@ -283,7 +283,7 @@ struct QueueStartRateTests {
             }
             for _ in 0..<600 { step() }
             queue.isSuspended = false
-            // All operations are started in the end.
+            // Advance the clock until all operations have started.
             var steps = 0
             while queue.queuedOperationCount > 0, steps < 100_000 {
                 steps += 1

@@ -75,7 +75,7 @@ import Testing
         #expect(isRight && total > 0 && total < Self.size)
         #expect(error?.code == .resourceUnavailable)
         #expect(error?.userInfo[NSUnderlyingErrorKey] as? ResponseBytesError == .cannotStartOver)
-        // The operation is not retried repeatedly.
+        // No further request is sent.
         #expect(server.requests.count == 2)
     }
 

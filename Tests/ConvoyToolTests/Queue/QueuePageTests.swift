@@ -88,7 +88,7 @@ struct QueuePage {
         #expect(try await page.get("/metrics", host: "evil.example").status == 403)
         let form = "cancel=\(id.text)"
         #expect(try await page.post("/entries", form).status == 403)
-        // A form from another site has at most the cookie.
+        // A form that another site submits can have the cookie, but not the token.
         #expect(try await page.post("/entries", form, cookie: page.token).status == 403)
         #expect(try await page.post("/entries", "\(form)&token=\(wrong)", cookie: page.token).status == 403)
         #expect(try await page.post("/entries", "\(form)&token=\(page.token)").status == 403)

@@ -15,7 +15,7 @@ func expectConsistency(_ metrics: TransactionMetrics, sourceLocation: SourceLoca
     }
     let durations = TransactionPhase.allCases.map(metrics.duration(of:))
     #expect(durations.allSatisfy { $0 >= 0 }, "\(metrics)", sourceLocation: sourceLocation)
-    // The sum is exact.
+    // The phases add up exactly to the total duration.
     #expect(durations.reduce(0, +) == metrics.duration, "\(metrics)", sourceLocation: sourceLocation)
 }
 

@@ -208,7 +208,7 @@ import Testing
         start(request, to: recorder)
         let pace = try #require(recorder.wait())
         #expect(pace.isFinished && pace.isRight && isWithin(4_000_000, pace))
-        // A transfer without its own limit checks nothing else.
+        // A transfer without a limit checks only this property of the shared limit.
         #expect(RateLimit(bytesPerSecond: 1).isLimiting && !RateLimit().isLimiting)
     }
 

@@ -40,7 +40,7 @@ import Testing
         let store = HSTSStore()
         #expect(try get(try plain(trusted.url), trusted, store).error != nil)
         #expect(try get(trusted.url, trusted, store).text == "over TLS")
-        // Only the first field applies.
+        // If the field is repeated, only the first one applies.
         #expect(store.hosts.map(\.name) == ["localhost"])
         let heard = try get(try plain(trusted.url), trusted, store)
         #expect(heard.text == "over TLS", "\(heard.ends)")
