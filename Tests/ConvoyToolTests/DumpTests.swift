@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Dumps, printed values and mirrors, none of which may contain secrets.
+/// Tests that dumps, printed values and mirrors contain no secrets.
 @Suite struct DumpTests {
     private static let secret = "s3cret"
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The options of requests, which produce the same request with every command.
+/// Tests that the options of requests produce the same request with every command.
 @Suite(.serialized) struct SameRequestTests {
     let server: TestServer
     let scratch: Scratch

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Secrets in every part of a manifest and of a command line, none of which may appear in the tool's output.
+/// Tests that secrets in any part of a manifest or a command line do not appear in the tool's output.
 @Suite(.serialized) struct SecretOutputTests {
     typealias Plant = SecretMatrixTests.Plant
     typealias Haul = SecretMatrixTests.Haul

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Spellings of URLs from all sources, to each of which `--pin` applies.
+/// Tests that `--pin` applies to every spelling of a URL, from every source.
 @Suite(.serialized) struct SpellingTests {
     private let plain: TestServer
     private let scratch: Scratch

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Transfers without free descriptors, which wait instead of failing, as long as others can finish.
+/// Tests that transfers without free descriptors wait instead of failing, as long as others can finish.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"), .serialized)
 struct DescriptorTests {
     // A server in another process, so that its ends of connections need no descriptors of this process.

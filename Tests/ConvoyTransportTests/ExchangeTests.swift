@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The state of an exchange, which is completely discarded when the next one begins.
+/// Tests that the state of an exchange is completely discarded when the next one begins.
 @Suite struct ExchangeTests {
     let server: TestServer
     let thread = NetworkThread()

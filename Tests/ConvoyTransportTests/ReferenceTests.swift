@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The target of a `Location`, which is requested exactly as specified, and never from another host.
+/// Tests that the target of a `Location` is requested exactly as specified, and never from another host.
 @Suite struct ReferenceTests {
     let server: TestServer
     var host: String { "127.0.0.1:\(server.port)" }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Requests, which arrive at the server exactly as given, or are rejected before a byte of them is sent.
+/// Tests that requests arrive at the server exactly as given, or are rejected before a byte of them is sent.
 @Suite struct RequestTests {
     let server: TestServer
 

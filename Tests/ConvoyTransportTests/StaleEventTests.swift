@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Events of a descriptor, which must not be reported for a later descriptor with the same number.
+/// Tests that the events of a descriptor are not reported for a later descriptor with the same number.
 @Suite struct StaleEventTests {
     private final class Handler: FileEventHandler {
         let handle: (Int32, FileEvents) -> Void

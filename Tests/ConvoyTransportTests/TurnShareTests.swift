@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The share of a transfer in each turn of the run loop, which is bounded.
+/// Tests that the share of a transfer in each turn of the run loop is bounded.
 @Suite struct TurnShareTests {
     /// A counter of the turns of a thread's loop, and of the bytes that its transfers receive in each.
     private final class TurnCounter: Sendable {

@@ -16,7 +16,7 @@ struct ContradictionGround: Sendable {
     let directory: TemporaryDirectory
 }
 
-/// A case that is run and checked, which blocks its thread.
+/// A run of a case, with the checks of its result. It blocks its thread.
 final class ContradictionRun: Sendable {
     enum Fault: String, Sendable {
         case wrongBytes = "WRONG BYTES"

@@ -9,7 +9,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The spellings of a mirror's URL in documents and responses, all of which are equivalent.
+/// Tests that all spellings of a mirror's URL in documents and responses are equivalent.
 struct MirrorSpellingTests {
     private let fixture: DownloadFixture
 

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Existing bytes, which are kept until a better file is complete.
+/// Tests that existing bytes are kept until a better file is complete.
 struct KeptBytesTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)

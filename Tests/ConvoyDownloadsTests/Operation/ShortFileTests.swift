@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// New short files, which are kept in memory until complete.
+/// Tests that new short files are kept in memory until complete.
 @Suite struct ShortFileTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 8192)

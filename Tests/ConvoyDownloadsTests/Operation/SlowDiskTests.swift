@@ -7,7 +7,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Slow file system calls, which run on worker threads while the network thread serves other transfers.
+/// Tests that slow file system calls run on worker threads while the network thread serves other transfers.
 @Suite struct SlowDiskTests {
     @Test func `worker threads reserve space and write to a slow disk`() async throws {
         let size = 4 << 20

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import ConvoySupport
 
-/// A case that is run and checked, which blocks its thread.
+/// A run of a case, with the checks of its result. It blocks its thread.
 final class DownloadCaseRun {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Tokens that are refreshed once for all operations, without losing an operation.
+/// Tests that a token is refreshed once for all operations, and that no operation is lost.
 @Suite struct AuthenticatorTests {
     let tokens: TokenServer
     let manager: HTTPRequestOperationManager

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Credentials, which are sent only to their servers, and only when challenged.
+/// Tests that credentials are sent only to their servers, and only in response to a challenge.
 @Suite struct CredentialTests {
     let server: TestServer
     let store = CredentialStore()

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Servers that keep sending challenges, which must not keep an operation from ending soon.
+/// Tests that operations end soon even if a server keeps sending challenges.
 @Suite struct HostileChallengeTests {
     @Test func `a server that sends a different realm each time is not answered forever`() async throws {
         let asking = try AskingServer()

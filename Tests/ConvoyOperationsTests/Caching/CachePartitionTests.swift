@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Responses to one user's credentials, which are not served to another user.
+/// Tests that responses to one user's credentials are not served to another user.
 @Suite struct CachePartitionTests {
     let server: TestServer
     let cache = HTTPCache()

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Responses from the cache, which are delivered like responses from the network.
+/// Tests that responses from the cache are delivered like responses from the network.
 @Suite struct CachedOperationTests: CachingSuite {
     let fixture: CachingFixture
 

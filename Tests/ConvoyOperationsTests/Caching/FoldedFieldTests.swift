@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Folded fields (RFC 9112, section 5.2), which have the same effect as fields on a single line.
+/// Tests that folded fields (RFC 9112, section 5.2) have the same effect as fields on a single line.
 @Suite struct FoldedFieldTests: CachingSuite {
     let fixture: CachingFixture
 

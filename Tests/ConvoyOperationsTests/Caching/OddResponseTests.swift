@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Invalid, truncated or unusual responses, which leave correct data in the cache, or nothing.
+/// Tests that invalid, truncated or unusual responses leave either correct data in the cache, or nothing.
 @Suite struct OddResponseTests: CachingSuite {
     let fixture: CachingFixture
 

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Shared transfers, for which operations must send the same cookies.
+/// Tests that operations share a transfer only if they send the same cookies.
 @Suite struct CoalescedCookieTests {
     @Test(arguments: [true, false])
     func `requests without cookies or from another site do not share a transfer`(isCrossSite: Bool) async throws {

@@ -11,7 +11,7 @@ import Testing
 
 private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
-/// Curl commands, which must send the same request as their operation.
+/// Tests that curl commands send the same request as their operation.
 @Suite(.enabled(if: hasCurl, "the curl tool is not installed")) struct CurlCommandTests {
     let server: TestServer
 

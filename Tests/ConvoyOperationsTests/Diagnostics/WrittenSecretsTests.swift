@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Strings created by the library, none of which may contain a secret.
+/// Tests that strings created by the library contain no secrets.
 @Suite struct WrittenSecretsTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Credentials of a manager, which other managers do not send.
+/// Tests that the credentials of a manager are not sent by other managers.
 @Suite struct CredentialOwnerTests {
     let asking: AskingServer
 

@@ -12,7 +12,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stored responses, which are not served to another identity, whatever the difference.
+/// Tests that stored responses are not served to another identity, whatever the difference.
 @Suite struct IdentityCacheTests {
     let server: TestServer
     let cache = HTTPCache()

@@ -12,7 +12,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Named identities, which replace the credentials of a request as its identity.
+/// Tests that a named identity replaces the credentials of a request as its identity.
 @Suite struct NamedIdentityTests {
     let server: TestServer
     let cache = HTTPCache()

@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// No secret reaches a target outside its scope, and every target inside receives it. Tested with generated chains of
+/// Tests that no secret reaches a target outside its scope, and that every target inside receives it, with chains of
 /// redirects, challenges, refreshes and retries, under managers with and without a base URL.
 @Suite struct SecretScopePropertyTests {
     private static let identity = ClientIdentity(certificatePEM: Data("certificate".utf8))

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Identical GETs in flight, which share one transfer if that is enabled.
+/// Tests that identical GETs in flight share one transfer, if coalescing is enabled.
 @Suite struct CoalescingTests {
     let server: TestServer
     let gate = TestServer.Gate()

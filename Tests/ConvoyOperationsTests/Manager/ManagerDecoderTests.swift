@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The decoder of a manager, which is used for everything that the manager decodes.
+/// Tests that the manager's decoder is used for everything that the manager decodes.
 @Suite struct ManagerDecoderTests {
     struct User: Codable, Hashable, Sendable { var firstName: String }
 

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Settings, which are one value: accessible under each name, copied when changed, and assignable as a whole.
+/// Tests of settings as a value: accessible by name, copied when changed, and assignable as a whole.
 @Suite struct RequestSettingsTests {
     private static let url = URL(string: "http://host.invalid/")
 

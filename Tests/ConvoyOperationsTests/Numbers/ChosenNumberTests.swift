@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Numbers set by the user, including invalid times, none of which may crash the program.
+/// Tests that numbers set by the user, including invalid times, do not crash the program.
 @Suite struct ChosenNumberTests {
     static let odd: [Double] = [-.infinity, -1e300, -1, -0.0, 0, 1e-300, 0.5, 1e11, 1e300, .infinity, .nan]
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Numbers and dates of any size sent by a server, which must neither crash the program nor be trusted.
+/// Tests that numbers and dates of any size from a server neither crash the program nor are trusted.
 @Suite struct WireNumberTests {
     static let years = ["-9223372036854775808", "9223372036854775807", "99999999999999999999", "-1", "10000", "0"]
     static let content = PatternBytes.data(count: 200_000)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Blocking user closures, which delay only their own operation.
+/// Tests that a blocking user closure delays only its operation.
 @Suite struct BlockingClosureTests {
     let server: TestServer
     let queue = RequestOperationQueue()

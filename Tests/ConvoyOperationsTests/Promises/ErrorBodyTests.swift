@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Bodies of error responses, which are awaited only for a limited time. The received part is available.
+/// Tests that the bodies of error responses are awaited for a limited time. The received part is available.
 @Suite struct ErrorBodyTests {
     let server: TestServer
 

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Header values with a line break or a NUL, which would end the field, and are rejected before anything is sent.
+/// Tests that header values with a line break or a NUL, which would end the field, are rejected before sending.
 @Suite struct HeaderInjectionTests {
     static let values = ["a\r\nX-Injected: b", "a\nb", "a\rb", "a\0b", "\r\n", "a\r\n b"]
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Completion handlers that are set after the end, which are also called once, on their queue.
+/// Tests that completion handlers set after the end are also called once, on their queue.
 @Suite struct LateHandlerTests {
     private let network = ThreadedTransport()
     private let queue = DispatchQueue(label: "late")

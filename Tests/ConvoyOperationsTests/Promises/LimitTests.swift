@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The default limits, and slow bodies, which do not affect other transfers.
+/// Tests of the default limits, and that slow bodies do not affect other transfers.
 @Suite struct LimitTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

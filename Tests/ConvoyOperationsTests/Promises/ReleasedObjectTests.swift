@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Replaced settings, which are released without a lock, because a user's object may use the operation in its `deinit`.
+/// Tests that replaced settings are released outside locks, because an object's `deinit` may use the operation.
 @Suite struct ReleasedObjectTests {
     /// An object that reads an operation when it is released.
     private final class Guest: @unchecked Sendable {

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Warnings about waits that nothing ends and settings without effect, each of which is reported once.
+/// Tests that waits that nothing ends and settings without effect are each reported once.
 @Suite final class UsageWarningTests: Sendable {
     private let lines = Locked<[String]>([])
 

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The User-Agent of requests, which identifies the program even if no serializer created the request.
+/// Tests that the User-Agent identifies the program even if no serializer created the request.
 @Suite struct UserAgentTests {
     @Test func `a plain request has the program's User-Agent unless it sets its own`() async throws {
         let server = try TestServer()

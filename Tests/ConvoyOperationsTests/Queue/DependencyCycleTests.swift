@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Dependency cycles, which are errors and do not hang.
+/// Tests that a dependency cycle is an error and does not cause a hang.
 @Suite struct DependencyCycleTests {
     let queue = RequestOperationQueue()
     let server: TestServer

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Real requests to several servers, which must not affect each other.
+/// Tests that real requests to several servers do not affect each other.
 @Suite struct HostTests {
     let slowServer: TestServer
     let fastServer: TestServer

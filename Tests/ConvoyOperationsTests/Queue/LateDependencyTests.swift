@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Dependencies added after an operation has begun, which are listed but have no effect.
+/// Tests that a dependency added after an operation has begun is listed but has no effect.
 @Suite struct LateDependencyTests {
     enum Place: CaseIterable, Sendable {
         case requestQueue, foundationQueue, noQueue

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Cancelled operations, which finish immediately, regardless of obstacles to other operations in the queue.
+/// Tests that cancelled operations finish immediately, whatever holds back other operations in the queue.
 struct QueueCancelTests {
     /// The obstacles that can hold back a ready operation.
     enum Obstacle: String, CaseIterable, Sendable, CustomTestStringConvertible {
@@ -245,7 +245,7 @@ struct QueueCancelTests {
     }
 }
 
-/// Cancelled `await` calls, which return immediately.
+/// Tests that cancelled `await` calls return immediately.
 @Suite struct CancelledAwaitTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

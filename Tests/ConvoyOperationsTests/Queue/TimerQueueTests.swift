@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The timers of a clock, which end together with their purpose.
+/// Tests that the timers of a clock end together with their purpose.
 @Suite struct TimerQueueTests {
     private let clock = TimerQueue()
     private static let hour: UInt64 = 3_600_000_000_000

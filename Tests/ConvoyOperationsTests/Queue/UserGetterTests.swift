@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Properties of a user's class, which are not read on a network thread, because it runs no user code.
+/// Tests that properties of a user's class are not read on a network thread, which runs no user code.
 @Suite struct UserGetterTests {
     /// The properties read on a network thread, and the number read elsewhere.
     private final class Places: Sendable {

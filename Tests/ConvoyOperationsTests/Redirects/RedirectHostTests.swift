@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Limits, gates and budgets, which apply to the target host of a redirect.
+/// Tests that limits, gates and budgets apply to the target host of a redirect.
 @Suite struct RedirectHostTests {
     let first: TestServer
     let second: TestServer

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A server's validators, which are sent back byte for byte or not at all, and never cause a request to fail.
+/// Tests that validators are sent back byte for byte or not at all, and never cause a request to fail.
 @Suite struct EchoedValidatorTests {
     let server: ValidatorServer
     let directory: TemporaryDirectory

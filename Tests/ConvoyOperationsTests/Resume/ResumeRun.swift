@@ -14,7 +14,7 @@ struct ResumeGround: Sendable {
     let thread: NetworkThread
 }
 
-/// A case that is run and checked, which blocks its thread.
+/// A run of a case, with the checks of its result. It blocks its thread.
 final class ResumeRun: @unchecked Sendable {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// File system calls that may take long, which run on worker threads while the network thread serves other transfers.
+/// Tests that slow file system calls run on worker threads while the network thread serves other transfers.
 @Suite struct SlowFileTests {
     let server: TestServer
     let directory: TemporaryDirectory

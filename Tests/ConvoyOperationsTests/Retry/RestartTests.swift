@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Servers that become unavailable and return, for which a retry policy is intended.
+/// Tests of retry policies with servers that become unavailable and then available again.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct RestartTests {
     /// The number of operations that were refused a connection, and of those waiting at the gate.
     private final class Refusals: Sendable {

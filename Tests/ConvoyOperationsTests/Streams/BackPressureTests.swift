@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Slow readers, which slow the sender down and use no additional memory.
+/// Tests that slow readers slow the sender down without using additional memory.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct BackPressureTests {
     /// Returns the memory allocated beyond `before`, in bytes.
     private func growth(since before: Int) -> Int { ProcessMeters.allocatedBytes - before }

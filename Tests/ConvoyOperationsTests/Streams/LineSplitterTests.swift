@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Lines, which are the same for any division of the bytes.
+/// Tests that lines are the same for any division of the bytes.
 @Suite struct LineSplitterTests {
     /// Returns the lines of a string that is split into blocks of a given size.
     private func lines(_ text: String, by size: Int, limit: Int = 1000) throws -> [String] {

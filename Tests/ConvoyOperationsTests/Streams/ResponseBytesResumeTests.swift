@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Pauses and retries, which neither repeat nor skip bytes that are read.
+/// Tests that pauses and retries neither repeat nor skip bytes that are read.
 @Suite(.timeLimit(.minutes(2))) struct ResponseBytesResumeTests {
     static let size = 4 << 20
     let server: TestServer

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// The table of options, which everything that lists options must use.
+/// Tests that everything that lists options uses the table of options.
 @Suite struct OptionTableTests {
     /// An option of a command.
     struct Case: Sendable, CustomTestStringConvertible {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Address overrides, which affect nothing except the address to which a host's connections are made.
+/// Tests that overrides affect nothing except the address to which a host's connections are made.
 @Suite struct AddressOverrideTests {
     private func get(
         _ text: String, _ overrides: [String: String], on thread: NetworkThread = NetworkThread(),

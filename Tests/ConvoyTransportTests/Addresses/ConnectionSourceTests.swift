@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Sources of connections, each of which serves only requests with the same source.
+/// Tests that a connection with a source serves only requests with the same source.
 @Suite struct ConnectionSourceTests {
     private func get(
         _ text: String, from source: ConnectionSource?, on thread: NetworkThread = NetworkThread()

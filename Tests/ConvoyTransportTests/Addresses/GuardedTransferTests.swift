@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Transfers to an address that the guard rejects, to which nothing may be sent by any route.
+/// Tests that nothing is sent, by any route, to an address that the guard rejects.
 @Suite struct GuardedTransferTests {
     private func get(
         _ address: String, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread(),

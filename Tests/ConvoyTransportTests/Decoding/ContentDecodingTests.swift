@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Decoded bytes, which equal the original ones for any division of the input and any consumer.
+/// Tests that decoded bytes equal the original ones for any division of the input and any consumer.
 @Suite struct ContentDecodingTests {
     private static let small = pageLike(300, seed: 1)
     private static let large = pageLike(700_000, seed: 2)

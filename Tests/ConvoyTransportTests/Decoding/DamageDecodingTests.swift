@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Bodies that are damaged, or not encoded as declared, which cause an error and never a crash.
+/// Tests that bodies that are damaged, or not encoded as declared, cause an error and never a crash.
 @Suite struct DamageDecodingTests {
     private static let text = pageLike(500, seed: 6)
 

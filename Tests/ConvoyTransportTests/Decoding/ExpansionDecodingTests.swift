@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Decompression bombs, which are rejected before they take memory or time.
+/// Tests that decompression bombs are rejected before they take memory or time.
 @Suite(.serialized) struct ExpansionDecodingTests {
     private static let size = 64 << 20
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Truncated bodies, which must never be accepted as complete.
+/// Tests that truncated bodies are never accepted as complete.
 @Suite struct TruncationDecodingTests {
     /// Returns the lengths at which a prefix of a body is a complete body.
     private func completeCounts(_ form: EncodedForm, _ text: [UInt8]) throws -> Set<Int> {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The byte counts in a request's metrics, which match the transmitted bytes.
+/// Tests that the byte counts in a request's metrics match the transmitted bytes.
 @Suite struct ByteCountTests {
     let server: TestServer
     let text = Array(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 400).utf8)

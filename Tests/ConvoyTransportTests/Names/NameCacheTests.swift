@@ -6,7 +6,7 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// DNS results, which are cached for the configured time.
+/// Tests that DNS results are cached for the configured time.
 final class NameCacheTests: NamespaceTestCase {
     func testTheAnswerOfANameServerIsUsedForAsLongAsIsSaid() throws {
         try inNamespace {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The patterns of `no_proxy`, which have the same meaning as in libcurl.
+/// Tests that the patterns of `no_proxy` have the same meaning as in libcurl.
 @Suite struct ProxyExceptionsTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let patterns: String

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Proxies as strings, which are parsed as in curl. No description contains the credential.
+/// Tests that proxies are parsed as in curl, and that no description contains the credential.
 @Suite struct ProxyTextTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let text: String

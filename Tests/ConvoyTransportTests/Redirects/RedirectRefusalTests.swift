@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Redirects that are not followed, which fail with the reason. Nothing is sent to their target.
+/// Tests that refused redirects fail with the reason, and that nothing is sent to their target.
 @Suite struct RedirectRefusalTests {
     let server: TestServer
     let other: TestServer

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Traces, which report the activity of connections in order, on their queue, and without secrets.
+/// Tests that traces report the activity of connections in order, on their queue, and without secrets.
 @Suite struct ConnectionTraceTests {
     /// A trace and the lines that it has reported.
     private final class Listener: Sendable {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Named identities, each of which has its own connections.
+/// Tests that each named identity has separate connections.
 @Suite struct IdentityConnectionTests {
     private let thread = NetworkThread()
     private let names: [String?] = ["ada", "eve", nil, "\u{E9}", "e\u{301}", "ada", nil, "eve"]

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Hosts that require TLS (RFC 6797), to which nothing is sent without it.
+/// Tests that nothing is sent without TLS to hosts that require TLS (RFC 6797).
 @Suite struct StrictTransportTests {
     private static let field = "Strict-Transport-Security"
 
