@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTool
 
-/// `--har`, which records all requests of a run, and the waits that `--verbose` reports.
+/// Tests of `--har`, which records all requests of a run, and of the waits that `--verbose` reports.
 @Suite struct ArchiveTests {
     let bench: Workbench
 

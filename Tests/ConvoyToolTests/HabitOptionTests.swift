@@ -4,8 +4,8 @@ import Testing
 
 @testable import ConvoyTool
 
-/// Options that people know from curl, HTTPie, aria2, Hurl or newman. Each either has the same effect or produces one
-/// helpful message.
+/// Tests that each option that is common in curl, HTTPie, aria2, Hurl or newman has the same effect here, or produces
+/// one helpful message.
 @Suite(.serialized) struct HabitOptionTests {
     @Test(arguments: [
         (["send", "-X", "POST", "URL"], "convoy send POST URL"), (["send", "POST", "URL", "-d", "a=b"], "NAME=VALUE"),

@@ -2,7 +2,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// The destinations of `convoy run`, which must be below the output directory, must not replace other files, and are
+/// Tests that the destinations of `convoy run` are below the output directory, do not replace other files, and are
 /// checked before anything is sent.
 @Suite(.serialized) struct OutputPathTests {
     let server: TestServer

@@ -6,8 +6,8 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Unsolicited responses (RFC 9112, section 9.2), which must never be mistaken for the response to the next request, no
-/// matter how the previous transfer left the connection.
+/// Tests that an unsolicited response (RFC 9112, section 9.2) is never mistaken for the response to the next request,
+/// no matter how the previous transfer left the connection.
 @Suite struct AbandonedResponseTests {
     /// The way in which a transfer ends.
     enum Departure: String, CaseIterable, Sendable {

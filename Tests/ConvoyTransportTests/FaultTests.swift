@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Servers that violate the protocol. Each violation causes one typed error, and the next request succeeds.
+/// Tests that a violation of the protocol by a server causes one typed error, and that the next request succeeds.
 @Suite struct FaultTests {
     let server: TestServer
 

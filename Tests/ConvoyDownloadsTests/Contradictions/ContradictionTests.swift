@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Servers that contradict themselves, which cause correct bytes or an error, but never wrong bytes or a hang.
+/// Tests that servers that contradict themselves cause correct bytes or an error, but never wrong bytes or a hang.
 /// Downloads from honest servers that resemble them succeed.
 ///
 /// Each case is derived from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_CONTRADICTION` one of its cases.

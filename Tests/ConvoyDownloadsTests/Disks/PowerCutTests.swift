@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Downloads whose power fails, or whose process is killed, after each system call.
+/// Tests of downloads whose power fails, or whose process is killed, after each system call.
 ///
 /// `CONVOY_POWER_CUTS` repeats this for all downloads that resume after a power failure, instead of some.
 @Suite struct PowerCutTests {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyDownloads
 
-/// Downloads of files whose tags contain arbitrary bytes, which resume with these bytes or start over, including in
+/// Tests that downloads of files whose tags contain arbitrary bytes resume with these bytes or start over, even in
 /// another process.
 @Suite struct EchoedDownloadTests {
     let server: ValidatorServer

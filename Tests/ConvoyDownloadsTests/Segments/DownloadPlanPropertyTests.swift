@@ -2,8 +2,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Plans with any responses of servers, in any order, and any ends of parts. Bytes of two versions are never combined
-/// without a checksum, everything ends, and each claimed byte was written.
+/// Tests of plans with any responses of servers, in any order, and any ends of parts. Bytes of two versions are never
+/// combined without a checksum, everything ends, and each claimed byte was written.
 ///
 /// `CONVOY_SEED` repeats a run, and `CONVOY_PLAN` one of its cases. `CONVOY_PLANS` sets the number of cases.
 @Suite struct DownloadPlanPropertyTests {

@@ -3,7 +3,8 @@ import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 
-/// Simulated servers, which have all behaviours of real servers, but never send bytes other than those they announce.
+/// Simulated servers with all behaviours of real servers, except that they never send bytes other than those they
+/// announce.
 struct SimulatedServers {
     /// The version of a file at some time. Its bytes are identified by its number and their positions.
     struct Version: Equatable {

@@ -8,8 +8,8 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// Servers that claim in `Authentication-Info` to know the password (RFC 7616, section 3.5), which are accepted only if
-/// their proof is correct.
+/// Tests that servers that claim in `Authentication-Info` to know the password (RFC 7616, section 3.5) are accepted
+/// only if their proof is correct.
 @Suite struct DigestProofTests {
     /// A function that returns the server's `Authentication-Info` for the parameters of an accepted request.
     typealias Proof = @Sendable (_ parameters: [String: String]) -> String?

@@ -10,8 +10,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Many operations on a few changing resources, paused, resumed and cancelled by many threads. Each operation ends
-/// once, and its body is that of a single version, or missing.
+/// Tests of many operations on a few changing resources, which many threads pause, resume and cancel. Each operation
+/// ends once, and its body is that of a single version, or missing.
 @Suite struct CacheStormTests {
     enum Place: CaseIterable {
         case memory

@@ -11,8 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The cache in relation to server trust, which it does not bypass, and to identities, which it reveals to no other
-/// server.
+/// Tests that the cache does not bypass server trust, and does not reveal an identity to another server.
 @Suite struct CacheTrustTests {
     let cache = HTTPCache()
 

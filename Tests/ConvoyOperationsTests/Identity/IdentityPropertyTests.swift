@@ -12,8 +12,8 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// Pairs of identities, which share something only if they are equal. Tests thousands of random pairs that differ in
-/// one part, in many or in none.
+/// Tests that two identities share something only if they are equal, with thousands of random pairs that differ in one
+/// part, in many, or not at all.
 @Suite struct IdentityPropertyTests {
     /// The identity of a request, as the numbers and strings from which it is created.
     struct Spec: Hashable {

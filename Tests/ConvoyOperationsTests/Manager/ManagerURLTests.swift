@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Strings as URLs. A manager requests exactly the resource that a string names, and never another host.
+/// Tests of strings as URLs. A manager requests exactly the resource that a string names, and never another host.
 @Suite struct ManagerURLTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoySerialization
 @testable import ConvoyTransport
 
-/// Calls with plain parts, which become requests without an intermediate `URL` or `URLRequest`, with the same result.
+/// Tests that calls with plain parts, which skip the intermediate `URL` and `URLRequest`, have the same result.
 @Suite struct PlainRequestTests {
     /// A manager that creates its operations from Foundation's requests, as a subclass may.
     private final class OtherManager: HTTPRequestOperationManager, @unchecked Sendable {}

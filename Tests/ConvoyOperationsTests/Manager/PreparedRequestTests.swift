@@ -6,8 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Two optimizations without visible effects: plain GETs are prepared once, and plain JSON bodies are decoded by the
-/// awaiting task.
+/// Tests that two optimizations have no visible effects: plain GETs are prepared once, and plain JSON bodies are
+/// decoded by the awaiting task.
 @Suite struct PreparedRequestTests {
     /// A manager that creates its operations from Foundation's requests, as a subclass may.
     private final class OtherManager: HTTPRequestOperationManager, @unchecked Sendable {}

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The effect of `finished()`, which starts an operation outside a queue exactly once, whatever other calls are made.
+/// Tests that `finished()` starts an operation outside a queue exactly once, whatever other calls are made.
 @Suite(.timeLimit(.minutes(2))) struct AwaitingTests {
     private let network = ThreadedTransport()
 

@@ -7,7 +7,7 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Memory and other resources of the whole process, which must not grow with the number of requests. Uses XCTest, which
+/// Tests that the memory and other resources of the process do not grow with the number of requests. Uses XCTest, which
 /// runs tests serially.
 final class GrowthTests: XCTestCase {
     private enum Kind: CaseIterable {

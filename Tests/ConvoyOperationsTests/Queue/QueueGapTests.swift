@@ -6,8 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Changes while a queue adds an operation, which must not be lost. The queue sets itself as the operation's scheduler,
-/// reads the operation's properties, and inserts it accordingly.
+/// Tests that changes made while a queue adds an operation are not lost. The queue sets itself as the operation's
+/// scheduler, reads the operation's properties, and inserts it accordingly.
 struct QueueGapTests {
     /// An operation that runs a closure once, after a property has been read a given number of times.
     private final class InterruptedOperation: AskedTestOperation, @unchecked Sendable {

@@ -7,8 +7,8 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// Names, which must never lead to an address that the guard rejects, regardless of the number of addresses and
-/// changes.
+/// Tests that a name never leads to an address that the guard rejects, however many addresses it has and however often
+/// they change.
 final class GuardedNameTests: NamespaceTestCase {
     private func get(
         _ host: String, _ port: UInt16, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread(),

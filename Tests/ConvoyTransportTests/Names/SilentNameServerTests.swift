@@ -6,8 +6,8 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A name server that never responds, and delays only the transfers that need it. The tests use XCTest, which can run
-/// single tests: each test runs itself again in a child process, in which that name server is the only one.
+/// Tests that a name server that never responds delays only the transfers that need it. The tests use XCTest, which can
+/// run single tests: each test runs itself again in a child process, in which that name server is the only one.
 final class SilentNameServerTests: XCTestCase {
     /// The environment variable that is set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"

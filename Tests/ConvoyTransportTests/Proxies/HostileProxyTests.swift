@@ -6,9 +6,9 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// Proxies that should open a tunnel (RFC 9110, section 9.3.6), but send something else, which must never be mistaken
-/// for the response of the https origin. The tests use XCTest, which runs them serially, because they share the
-/// environment.
+/// Tests that the response of a proxy that should open a tunnel (RFC 9110, section 9.3.6), but sends something else, is
+/// never mistaken for the response of the https origin. The tests use XCTest, which runs them serially, because they
+/// share the environment.
 final class HostileProxyTests: XCTestCase {
     /// Returns the responses to CONNECT. A client that checks the status of CONNECT detects all but the last.
     private static func lies(_ evil: URL) -> [(name: String, answer: ConnectProxy.Behaviour)] {

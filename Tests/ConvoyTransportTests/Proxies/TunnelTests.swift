@@ -7,8 +7,8 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// Tunnels to an https origin, whose response is delivered regardless of the proxy's own response. The tests use
-/// XCTest, which runs them serially, because they share the environment.
+/// Tests that the response of an https origin is delivered through a tunnel, whatever the proxy's own response. The
+/// tests use XCTest, which runs them serially, because they share the environment.
 final class TunnelTests: XCTestCase {
     /// Fields that would be significant in a response, in a proxy's response to CONNECT (RFC 9110, section 9.3.6).
     private static let misleading = """

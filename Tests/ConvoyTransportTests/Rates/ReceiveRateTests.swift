@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Real transfers with limited receiving. A slow machine only makes them slower, which these tests tolerate.
+/// Tests of real transfers with limited receiving. They tolerate a slow machine, which only makes transfers slower.
 @Suite struct ReceiveRateTests {
     let server: TestServer
     private static let size = 1_000_000

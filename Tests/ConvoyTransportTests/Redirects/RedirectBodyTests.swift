@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Bodies of redirect responses. A followed redirect does not wait for the end of its body.
+/// Tests that a followed redirect does not wait for the end of its body.
 @Suite struct RedirectBodyTests {
     let server: TestServer
 

@@ -7,8 +7,8 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Servers whose TLS is broken, truncated or modified in transit, which cause one typed error each and receive nothing
-/// of the request.
+/// Tests that each server whose TLS is broken, truncated or modified in transit causes one typed error, and receives
+/// nothing of the request.
 @Suite struct BadHandshakeTests {
     private static let codes: Set<URLError.Code> = [.secureConnectionFailed, .networkConnectionLost]
 

@@ -9,8 +9,8 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Connections, sessions and authorities kept by libcurl, which must not let a request through that would otherwise be
-/// rejected.
+/// Tests that the connections, sessions and authorities kept by libcurl do not let a request through that would
+/// otherwise be rejected.
 @Suite struct ConnectionReuseTests {
     @Test func `a keep-alive connection is not reused under a stricter policy`() throws {
         let trusted = try TrustedServer()
