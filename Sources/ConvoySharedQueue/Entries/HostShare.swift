@@ -51,7 +51,7 @@ package struct HostShare: Sendable, Equatable {
 
     private mutating func refill(_ now: Int64) {
         guard let rate = limits.requestsPerSecond else { return }
-        // The clock may have been set back.
+        // Ignore a negative time, because the clock may have been set back.
         let elapsed = max(0, Double(now) - Double(refilled)) / 1e6
         tokens = min(limits.burst, tokens + elapsed * max(0, rate))
         refilled = now

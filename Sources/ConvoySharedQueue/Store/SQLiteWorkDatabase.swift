@@ -100,7 +100,7 @@ final class SQLiteWorkDatabase: WorkDatabase {
     /// Returns the statement with SQLite's numbered parameters.
     private func translated(_ sql: String) -> String {
         if let known = translations[sql] { return known }
-        // Keep the dollar sign of JSON paths.
+        // Restore the dollar sign of JSON paths.
         let text = sql.replacingOccurrences(of: "$", with: "?").replacingOccurrences(of: "'?[", with: "'$[")
         translations[sql] = text
         return text

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A thread with a connection to the database of a queue, which it reestablishes when lost.
+/// A thread that owns a connection to a queue's database, and reestablishes the connection if it is lost.
 final class StoreThread: @unchecked Sendable {
     typealias Opening = @Sendable () throws(SharedQueueError) -> any WorkDatabase
 
@@ -9,7 +9,7 @@ final class StoreThread: @unchecked Sendable {
 
     private let open: Opening
     private let condition = NSCondition()
-    // These properties are guarded by the condition.
+    // The condition guards the following properties.
     private var jobs = Backlog<Job>()
     private var isClosed = false
     private var isRunning = false

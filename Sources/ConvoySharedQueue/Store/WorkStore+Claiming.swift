@@ -180,7 +180,7 @@ extension WorkStore {
             let row = byID[entry.id] ?? WorkRow([])
             let standing = entry.standing
             return ClaimedWork(
-                // This is the lease created by the claim.
+                // The claim increments the lease number and the number of attempts.
                 id: entry.id, lease: standing.lease &+ 1, attempts: standing.attempts + 1,
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
                 tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,

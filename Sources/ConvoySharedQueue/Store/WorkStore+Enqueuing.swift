@@ -198,7 +198,7 @@ extension WorkStore {
                 """, [entries.value])
         } catch {
             guard case .duplicateKey(let text) = error else { throw error }
-            // Another transaction was faster. A retry finds its entry.
+            // Another transaction has just added an entry with the same key, which a retry finds.
             throw .conflict(text)
         }
         let rows = dialect.rows(

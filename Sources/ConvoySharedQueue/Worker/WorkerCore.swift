@@ -209,7 +209,7 @@ final class WorkerCore: @unchecked Sendable {
         }
         if MonotonicClock.now >= standing.maintenance {
             let wait = try store.maintain()
-            // Other workers perform maintenance too, so vary the time.
+            // Vary the time, because other workers also perform maintenance.
             let pause = min(Double(wait ?? 1_000_000) / 1e6, 1) * .random(in: 0.9...1.1)
             standing.maintenance = Nanoseconds.deadline(max(0.01, pause), after: MonotonicClock.now)
         }
@@ -311,7 +311,7 @@ final class WorkerCore: @unchecked Sendable {
         shared.withLock { shared in
             for attempt in attempts { shared.running[attempt.work.id] = attempt }
             shared.statistics.claimed += attempts.count
-            // There may be more entries.
+            // After a full claim, more entries may be ready.
             if attempts.count == room { shared.hasWork = true }
         }
         adapt(&standing, isFull: attempts.count == room)
@@ -377,7 +377,7 @@ final class WorkerCore: @unchecked Sendable {
                     self.shared.withLock { $0.isListening = true }
                     self.note(try listener.wait(milliseconds: 2000))
                 } catch {
-                    // The loop polls until this thread is listening again.
+                    // The loop polls for entries until this thread is listening again.
                     current = nil
                     self.shared.withLock { $0.isListening = false }
                     usleep(500_000)
