@@ -215,7 +215,7 @@ extension SessionConfiguration: Codable {
             .dataCorruptedError(forKey: key, in: values, debugDescription: what)
         }
         timeoutIntervalForRequest = try values.decodeIfPresent(TimeInterval.self, forKey: .timeoutIntervalForRequest)
-        // null means no limit.
+        // A null timeout stands for no limit.
         if values.contains(.timeoutIntervalForResource) {
             timeoutIntervalForResource = try values.decodeIfPresent(TimeInterval.self, forKey: .timeoutIntervalForResource)
         }

@@ -156,7 +156,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
 
     private static func queuePriority(of priority: Float) -> Operation.QueuePriority {
         guard !priority.isNaN else { return .normal }
-        // Round to the nearest value.
+        // Round to the nearest of the five values.
         let priority = min(max(priority, 0), 1)
         return steps.min { abs($0.0 - priority) < abs($1.0 - priority) }?.1 ?? .normal
     }

@@ -118,7 +118,7 @@ final class TaskDelegate: OperationDelegate {
         return .divert(
             FileSink(replacing: file, preparing: session.files.prepare) { [weak operation] in
                 guard let operation else { return }
-                // This thread may block.
+                // Wait for the file to be moved, because this thread may block.
                 let isPlaced = DispatchSemaphore(value: 0)
                 let result = Locked<Result<URL, any Error>>(.success(file))
                 session.place(file, of: operation, record, operation.response) { placed in
