@@ -125,7 +125,7 @@ package final class CacheExchange: ResponseCacheExchange {
             return .pass
         }
         storage.counts.validations.add(1, ordering: .relaxed)
-        // A 304 with another strong validator must not update the stored response (RFC 9111, section 4.3.4), but it
+        // A 304 with a different strong validator must not update the stored response (RFC 9111, section 4.3.4), but it
         // still answers the condition: the origin has nothing else to send.
         guard StorageRules.confirms(head, entry.record) else {
             return .serveStored(response(entry, .whole, .validated, now))

@@ -53,7 +53,7 @@ package final class CacheWriter: ResponseCacheWriter {
     func complete(_ then: @escaping @Sendable (Bool) -> Void) {
         let body: (bytes: [UInt8], count: Int, spool: BodySpool?)? = state.withLock { state in
             guard !state.isDone else { return nil }
-            // A body that is shorter than its head states is incomplete.
+            // A body shorter than the length in its head is incomplete.
             guard state.count == draft.expectedLength ?? state.count else {
                 Self.giveUp(&state)
                 return nil

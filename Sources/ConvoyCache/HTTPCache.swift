@@ -139,7 +139,7 @@ public final class HTTPCache: Sendable {
         if let failure { throw failure }
     }
 
-    /// The failure of the last read or write of the directory; nil if it succeeded, or without a directory. While the
+    /// The failure of the last access to the directory; nil if it succeeded or the cache has no directory. While the
     /// disk fails, nothing is stored and requests go to the network.
     public var failure: HTTPCacheError? {
         storage.disk?.failure.map {

@@ -95,7 +95,7 @@ struct ResponseDirectives: Sendable, Hashable {
                 FieldNames.lowercased(HTTPSyntax.trimmed(Substring($0)))
             }
             if names.isEmpty || directive.isMalformed { noCache = true }
-            // Do the same for a long list, because checking it would slow down each lookup.
+            // Also apply a long list to the whole response, because checking it would slow down each lookup.
             if unconfirmedFields.count + names.count > 64 { noCache = true } else { unconfirmedFields += names }
         case "must-revalidate": mustRevalidate = true
         case "must-understand": mustUnderstand = true

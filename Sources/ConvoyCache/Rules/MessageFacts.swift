@@ -127,7 +127,7 @@ struct ResponseFacts: Sendable {
         } else if let maxAge = directives.maxAge {
             (lifetime, isHeuristic) = (maxAge, false)
         } else if let first = expires.first {
-            // Several `Expires` fields are invalid, unless they are equal.
+            // Several `Expires` fields are invalid unless their values are equal.
             let time = expires.allSatisfy { $0 == first } ? StrictDate.parse(first, now: arrival) : nil
             (lifetime, isHeuristic) = (max(0, (time ?? date) - date), false)
         } else {

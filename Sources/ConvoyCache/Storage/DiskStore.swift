@@ -37,7 +37,7 @@ final class DiskStore: @unchecked Sendable {
     private let capacity: Int64
     private let pending = Locked(Pending())
 
-    // These properties are used on the queue only.
+    // The following properties are used on the queue only.
     private var index: DiskIndex?
     private var version: Int64 = 0
     /// Whether the index has been reopened since the last call of `hasChanged()`.

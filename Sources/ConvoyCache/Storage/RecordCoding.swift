@@ -111,7 +111,7 @@ private struct ByteReader {
 
     mutating func time() -> CacheTime? {
         guard let wall = integer(), let up = integer() else { return nil }
-        // This is far from the limits of the type, so that sums and differences cannot overflow.
+        // Keep numbers far from the limits of the type, so that sums and differences cannot overflow.
         let limit = Int64.max / 8
         guard abs(clamped(wall)) < limit, abs(clamped(up)) < limit else { return nil }
         return CacheTime(wall: wall, up: up)
@@ -123,7 +123,7 @@ private struct ByteReader {
         guard bytes.count - offset >= 4 else { return nil }
         defer { offset += 4 }
         let value = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
-        // Each member takes at least a byte, so a larger count is damage.
+        // Each member takes at least a byte, so a larger count indicates damage.
         return Int(value) <= bytes.count - offset - 4 ? Int(value) : nil
     }
 
