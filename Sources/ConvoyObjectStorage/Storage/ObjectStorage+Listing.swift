@@ -54,7 +54,7 @@ extension ObjectStorage {
         }
         let objects = try document.all("Contents").compactMap { entry -> StoredObject? in
             guard let key = try entry["Key"].map(name) else { throw unexpected(nil) }
-            // An object for the prefix itself, like a folder, has no key.
+            // Skip an object for the prefix itself, such as a folder marker, because its key would be empty.
             guard !key.isEmpty else { return nil }
             var object = StoredObject(key: key)
             object.size = entry["Size"].flatMap { Int64($0) }

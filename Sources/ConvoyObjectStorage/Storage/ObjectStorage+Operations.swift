@@ -109,7 +109,7 @@ extension ObjectStorage {
     /// Creates an operation for a call, signed when it starts.
     func operation(_ call: StorageCall) -> HTTPRequestOperation {
         let address = place.endpoint.address(of: call.key, in: place.region)
-        // Without a valid URL, signing fails with a reason.
+        // If the URL is invalid, signing reports the reason.
         let url = try? place.url(address, query: call.query)
         var request = URLRequest(url: url ?? configuration.endpoint)
         request.httpMethod = call.method

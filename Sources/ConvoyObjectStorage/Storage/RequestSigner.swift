@@ -95,7 +95,7 @@ final class RequestSigner: OperationDelegate {
         fields.append(("x-amz-content-sha256", payload.text))
         fields.append(("x-amz-date", signature.timestamp))
         if let token = credentials.sessionToken { fields.append(("x-amz-security-token", token)) }
-        // An earlier attempt may have used other credentials.
+        // An earlier attempt may have used different credentials.
         request.setValue(nil, forHTTPHeaderField: "x-amz-security-token")
         for field in fields { request.setValue(field.value, forHTTPHeaderField: field.name) }
         let parts = address.afterAuthority.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)

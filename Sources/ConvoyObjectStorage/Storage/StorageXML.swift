@@ -29,7 +29,7 @@ struct StorageXML {
 
     /// Parses the root element of a document; nil if it is malformed or exceeds a limit.
     init?(_ data: Data, limit: Int) {
-        // A slow server sends whitespace before the document.
+        // A slow server may send whitespace before the document to keep the connection alive.
         let sent = data.drop { $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }
         guard !sent.isEmpty, sent.count <= limit, let document = try? XMLEncoding.utf8(of: Data(sent), label: nil),
             !XMLEvents.hasTag(in: document, withMoreAttributesThan: Self.maximumAttributeCount)
