@@ -19,7 +19,7 @@ enum CookieRules {
             path: path, isSecure: field.isSecure, isHTTPOnly: field.isHTTPOnly, sameSite: field.sameSite,
             expiryTime: expiry(field, at: now), creationTime: now, accessTime: now)
         if cookie.isSecure, !place.isSecure { throw .secureFromInsecure }
-        // A default path of "/" is not sufficient.
+        // The `__Host-` prefix requires a `Path` attribute; a default path of "/" is not sufficient.
         try checkPromises(cookie, hasPath: field.path != nil)
         return cookie
     }

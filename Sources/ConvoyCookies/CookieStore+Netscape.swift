@@ -44,7 +44,7 @@ extension CookieStore {
             case .blank: break
             case .bad: report.badLines.append(index + 1)
             case .cookie(var cookie):
-                // Keep the order in the file.
+                // Give the cookies increasing creation times, to keep their order in the file.
                 cookie.creationTime &+= Int64(index)
                 if setCookie(cookie) { report.cookieCount += 1 } else { report.refusedLines.append(index + 1) }
             }
@@ -156,7 +156,7 @@ enum NetscapeCookies {
     }
 
     private static func seconds(_ bytes: ArraySlice<UInt8>) -> Int64? {
-        // Some programs write fractions.
+        // Some programs write fractions of seconds.
         let digits = bytes.prefix { $0 != UInt8(ascii: ".") }
         guard !digits.isEmpty, digits.allSatisfy(ASCII.isDigit) else { return nil }
         return digits.reduce(Int64(0)) { min($0 * 10 + Int64($1 - UInt8(ascii: "0")), 1 << 40) }

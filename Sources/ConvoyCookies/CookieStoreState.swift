@@ -47,7 +47,7 @@ struct CookieStoreState {
         var cookie = cookie
         let key = CookieKey(cookie)
         let stamp = max(stamp(now), min(known(key), CookieTime.latestChange - 1) + 1)
-        // The time of the change orders simultaneous cookies, unless it is ahead of the clock.
+        // Use the time of the change, which orders simultaneous cookies, unless it is ahead of the clock.
         if !keepsCreation { cookie.creationTime = stamp - now < CookieTime.second ? stamp : now }
         let change = try jar.insert(cookie, isOverTLS: isOverTLS, changed: stamp, at: now)
         guard change.isStored || change.hasReplaced || !change.evicted.isEmpty else { return false }
