@@ -121,7 +121,7 @@ struct NetlinkMessage {
             length <= rest.count, let type = rest.integer(at: 2, as: UInt16.self)
         {
             let value = rest.dropFirst(Self.attributeHeaderLength).prefix(length - Self.attributeHeaderLength)
-            // The two highest bits are flags.
+            // Remove the two highest bits, which are flags.
             attributes[Int(type & 0x3FFF)] = value
             rest = rest.dropFirst(Self.aligned(length))
         }

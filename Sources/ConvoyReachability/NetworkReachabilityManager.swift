@@ -222,7 +222,7 @@ public final class NetworkReachabilityManager: Sendable {
     }
 
     private func call(_ key: UUID, _ old: NetworkReachabilityStatus, _ new: NetworkReachabilityStatus, run: Int) {
-        // The observation may have ended in the meantime.
+        // Do not call the handler if the observation has ended in the meantime.
         let observer = state.withLock { $0.run == run ? $0.observers[key]?.observer : nil }
         observer?(self, old, new)
     }

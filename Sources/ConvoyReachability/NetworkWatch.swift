@@ -244,9 +244,9 @@ extension NetlinkMessage {
         switch Int(type) {
         // Acknowledgements and other control messages do not report changes.
         case ..<Int(NLMSG_MIN_TYPE): false
-        // Wireless drivers report events, for example a completed scan.
+        // Ignore events of wireless drivers, for example a completed scan.
         case Int(RTM_NEWLINK): attributes(after: MemoryLayout<ifinfomsg>.size)[Int(IFLA_WIRELESS)] == nil
-        // Cloned routes are cached for single hosts.
+        // Ignore cloned routes, which are cached for single hosts.
         case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
             (payload.integer(at: 8, as: UInt32.self) ?? 0) & UInt32(RTM_F_CLONED) == 0
         default: true
