@@ -2,7 +2,7 @@ import ConvoyTestSupport
 
 /// A disk that keeps everything that was synchronized, and an arbitrary part of the rest.
 ///
-/// Of the unsynchronized calls, it may keep all, none, one, or all but one; names without contents, and contents
+/// Of the unsynchronized calls, the disk may keep all, none, one, or all but one; names without contents, and contents
 /// without names; lengths without bytes, which are then zeros; and half of the last write. Synchronizing a file secures
 /// its writes and truncations; synchronizing the directory secures the names in it. A renaming is kept or lost, but
 /// never half of it.

@@ -135,7 +135,7 @@ extension [UInt8] {
     }
 }
 
-/// A recorder of the changes to one directory, which makes them one after another, so that their order is known.
+/// A recorder of the changes to one directory. It makes them one after another, so that their order is known.
 final class DiskRecorder: Sendable {
     private struct State {
         var calls: [DiskCall] = []

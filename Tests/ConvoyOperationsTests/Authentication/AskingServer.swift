@@ -30,7 +30,7 @@ final class AskingServer: Sendable {
 
     init() throws { server = try TestServer() }
 
-    /// Responds at a path, unless there were too many requests.
+    /// Adds a route for a path, which responds unless there were too many requests.
     func route(
         _ path: String, _ answer: @escaping @Sendable (_ request: RecordedRequest, _ number: Int) -> TestServer.Response
     ) {

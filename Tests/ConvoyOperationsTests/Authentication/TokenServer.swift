@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTestServer
 import Foundation
 
-/// A server with a resource for bearers of the current token, and an endpoint that exchanges the token for another.
+/// A server with a resource for bearers of the current token, and an endpoint that exchanges the token for a new one.
 final class TokenServer: Sendable {
     let server: TestServer
     private let generation = Locked(1)

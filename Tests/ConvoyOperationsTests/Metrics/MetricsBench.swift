@@ -46,7 +46,7 @@ func expectConsistency(_ metrics: OperationMetrics, sourceLocation: SourceLocati
     if let start = metrics.start { #expect(start <= metrics.duration, sourceLocation: sourceLocation) }
 }
 
-/// Checks that the operation waited for this reason during most of this time, and longer than for all others. (A wait
+/// Checks that the operation waited for a reason during most of a time, and longer than for all other reasons. (A wait
 /// is recorded slightly later than its cause begins.)
 func expect(
     _ reason: WaitReason, of metrics: OperationMetrics, toHaveTaken delay: TimeInterval,

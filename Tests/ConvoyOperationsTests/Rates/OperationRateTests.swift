@@ -9,8 +9,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Rate limits and stall limits of operations and managers. A slow machine only slows transfers down, which these tests
-/// tolerate.
+/// Tests of rate limits and stall limits of operations and managers. They tolerate a slow machine, which only makes
+/// transfers slower.
 @Suite struct OperationRateTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

@@ -5,7 +5,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// A simulated network on its own queue, whose transfers end when the test requests it, on the calling thread.
+/// A simulated network with its own queue. Its transfers end when the test ends them, on the calling thread.
 final class ThreadedTransport: Transport, Sendable {
     static let body = Data("the body".utf8)
 

@@ -3,7 +3,7 @@ import Foundation
 /// Debian's apache2 on free loopback ports, with its own configuration and directory. It requests a user and a
 /// password.
 ///
-/// | path | what |
+/// | path | response |
 /// |---|---|
 /// | `/small` | 11 bytes, "hello world", for all users |
 /// | `/basic/small` | the same, by Basic |

@@ -3,7 +3,7 @@ import Foundation
 
 /// Debian's nginx on free loopback ports, with its own configuration and directory.
 ///
-/// | path | what |
+/// | path | response |
 /// |---|---|
 /// | `/NAME` | the file of that name in `files`, with ranges, ETag and Last-Modified |
 /// | `/gzip/NAME` | the same file, compressed when the client accepts it |

@@ -3,7 +3,7 @@ import Testing
 
 /// The compiler diagnostics for programs that were written for AFNetworking.
 @Suite struct MigrationTests {
-    /// Lines of such programs, with the names that Swift 2 and 3 imported, and the expected diagnostic for each.
+    /// Lines of programs for AFNetworking, with the names that Swift 2 and 3 imported, and the expected diagnostic for each.
     private static let port = #"""
         import Convoy
         import Foundation

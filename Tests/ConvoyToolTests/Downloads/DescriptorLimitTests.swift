@@ -5,7 +5,7 @@ import Testing
 
 /// Runs with a low descriptor limit: files and connections wait until others are closed.
 ///
-/// Such a run mostly waits, so the runs of a test are concurrent, each with its own server and directory.
+/// A run with a low limit mostly waits, so the runs of a test are concurrent, each with its own server and directory.
 @Suite(.serialized) struct DescriptorLimitTests {
     private func forEach(_ limits: [Int], _ body: @escaping @Sendable (Workbench, Int) async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in

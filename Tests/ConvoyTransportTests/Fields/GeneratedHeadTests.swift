@@ -7,7 +7,7 @@ import Testing
 
 /// Compares the parser of heads with an independent one, which parses a complete head as text.
 @Suite struct GeneratedHeadTests {
-    /// The meaning of a head; nil if it is malformed.
+    /// The meaning of a well-formed head.
     struct Meaning: Equatable {
         var fields: [String]
         var contentLength: Int64?

@@ -8,9 +8,9 @@ import FoundationNetworking
 final class PaceRecorder: URLConnectionDelegate {
     struct Pace: Sendable {
         let start: MonotonicTime
-        /// The total number of bytes received, each time bytes arrived.
+        /// The times at which bytes were received, each with the total number of bytes by then.
         var received: [(time: MonotonicTime, total: Int)] = []
-        /// The total number of bytes sent, each time bytes were sent.
+        /// The times at which bytes were sent, each with the total number of bytes by then.
         var sent: [(time: MonotonicTime, total: Int)] = []
         var isRight = true
         var hasHead = false
