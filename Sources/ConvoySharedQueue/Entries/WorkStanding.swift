@@ -24,7 +24,7 @@ package struct WorkStanding: Sendable, Hashable {
     package var sendsAgain = true
     /// Whether the request of the current attempt may have been sent. Set only for entries that are not sent again.
     package var hasBegun = false
-    /// The number of the last lease, by which a worker that has lost its lease is recognized.
+    /// The number of the last lease, which identifies reports of a worker that has lost its lease.
     package var lease: Int64 = 0
     /// The worker that has leased the entry.
     package var worker: UUID?
