@@ -24,7 +24,7 @@ public struct ObjectStorageError: Error, Sendable, Hashable {
     public internal(set) var statusCode: Int?
     /// The server's identifier of the request, for support; nil if it sent none.
     public internal(set) var requestID: String?
-    /// The bucket.
+    /// The name of the bucket.
     public internal(set) var bucket: String?
     /// The key of the object, without the storage's prefix; nil for a request that is not about an object.
     public internal(set) var key: String?

@@ -50,7 +50,7 @@ public final class ObjectStorage: Sendable {
         public var endpoint: URL
         /// The region for which requests are signed; often `us-east-1` on servers other than Amazon's.
         public var region: String
-        /// The bucket.
+        /// The name of the bucket.
         public var bucket: String
         /// The prefix of all keys, such as `exports/`, omitted from results. Empty by default.
         public var prefix = ""
