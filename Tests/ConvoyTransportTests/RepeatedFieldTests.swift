@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Heads with very many fields, and fields whose bytes come from a server.
+/// Tests of heads with very many fields, and of fields whose bytes come from a server.
 @Suite struct RepeatedFieldTests {
     private func head(_ count: Int, _ name: String = "a") throws -> ResponseHead {
         ResponseHead(

@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Stored responses in relation to negotiated content codings and authentication.
+/// Tests of stored responses with negotiated content codings and authentication.
 @Suite struct CacheNegotiationTests: CachingSuite {
     let fixture: CachingFixture
 

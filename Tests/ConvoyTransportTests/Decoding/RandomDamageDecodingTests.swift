@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Valid bodies with random damage, and noise, from a printed seed.
+/// Tests of valid bodies with random damage, and of noise, from a printed seed.
 ///
 /// Runs 5,000 bodies by default. `CONVOY_DECODING_ROUNDS` sets a different number, and `CONVOY_DECODING_SEED` a printed
 /// seed.
@@ -98,7 +98,7 @@ import Testing
         if number(0..<20) == 0 { return Array(generator.data(count: number(0..<300))) }
         var body = body
         for _ in 0..<number(1..<4) where !body.isEmpty {
-            // The first bytes hold the headers.
+            // Damage the first bytes more often, because they hold the headers.
             let place = number(0..<2) == 0 ? number(0..<min(24, body.count)) : number(0..<body.count)
             switch number(0..<8) {
             case 0: body[place] = UInt8(truncatingIfNeeded: generator.next())

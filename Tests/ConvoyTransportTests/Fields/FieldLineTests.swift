@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The boundaries of fields (RFC 9112, section 5) in all parts of a response.
+/// Tests of the boundaries of fields (RFC 9112, section 5) in all parts of a response.
 @Suite struct FieldLineTests {
     /// The fields that the library reads, with values whose parts are separated by a space.
     static let fields = [
