@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func `a circle is square and transparent only in its corners`() throws {
+    @Test func `circular rounding yields a square image that is transparent only in its corners`() throws {
         let pixels = Data(repeating: 200, count: 40 * 30 * 3)
         let circle = ImageRounding.circle.process(
             try Image(size: ImageSize(width: 40, height: 30), hasAlpha: false, pixels: pixels))

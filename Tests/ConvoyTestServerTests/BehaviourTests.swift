@@ -113,7 +113,7 @@ struct BehaviourTests {
         }
     }
 
-    @Test func `a redirecting behaviour leads to an existing URL beside the resource`() throws {
+    @Test func `redirecting behaviours redirect to an existing URL under the resource`() throws {
         let server = try TestServer()
         let resource = server.route("/a/e", behaving: .redirectsRangeToEqualEntityTag, size: 100)
         let whole = try exchange(server, resource)

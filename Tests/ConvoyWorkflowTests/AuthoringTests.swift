@@ -157,8 +157,9 @@ import Testing
 
     @Test(arguments: [
         ("curl", "The command has no URL."), ("curl 'a", "A quote is not closed."),
-        ("curl --telnet-option a b", "A manifest has no key for --telnet-option."), ("curl a -d", "-d has no value."),
-        ("curl -ß a", "A manifest has no key for -ß."), ("curl -sm x a", "-m is not a number: \"x\"."),
+        ("curl --telnet-option a b", "The curl option --telnet-option has no equivalent in a manifest."),
+        ("curl a -d", "-d has no value."),
+        ("curl -ß a", "The curl option -ß has no equivalent in a manifest."), ("curl -sm x a", "-m is not a number: \"x\"."),
         ("curl -X GET -d a a.test", "A manifest has no body for a GET."),
         ("curl a.test/?a=b&c=d", "An & ends a command. Put the URL in quotes."),
         ("curl $(cat url)", "A command substitution cannot be imported. Replace it with its value or with a variable."),

@@ -23,7 +23,7 @@ public final class HARRecorder: Sendable {
 
     /// Creates an empty recorder.
     ///
-    /// - Parameter includesSecrets: Whether to record secrets, for files that are themselves kept secret.
+    /// - Parameter includesSecrets: Whether to record secrets. Pass true only if the file itself is kept secret.
     public init(includesSecrets: Bool = false) {
         let recording = Recording(includesSecrets: includesSecrets)
         self.recording = recording

@@ -105,7 +105,7 @@ final class RequestTemplate: Sendable {
         fields.keys.contains(where: secrets.contains) || contentType != nil && secrets.contains("Content-Type")
     }
 
-    /// Returns the header of a request with its own fields; nil values remove common fields.
+    /// Returns the common header merged with the request's own fields. A nil value removes a common field.
     private func header(adding headers: [String: String?], _ contentType: String?, hasBody: Bool) -> RequestHeader? {
         if headers.isEmpty, contentType == nil { return header }
         if let last = lastHeader.withLock({ $0 }), last.suits(headers, contentType, hasBody) { return last.header }

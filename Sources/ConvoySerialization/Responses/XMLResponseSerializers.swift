@@ -57,7 +57,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
             .documentXInclude,
         ])
         safe.insert(.nodeLoadExternalEntitiesNever)
-        // libxml2 does not create deeper trees, and Foundation hides its error, so the rest would be silently missing.
+        // libxml2 stops at 256 levels, and Foundation hides the error, so deeper elements would be silently missing.
         return try http.xmlObject(
             for: response, data: data, maximumDepth: min(limits.maximumNestingDepth, 256)
         ) { try XMLDocument(data: $0, options: safe) }

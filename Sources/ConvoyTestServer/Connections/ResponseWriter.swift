@@ -166,8 +166,8 @@ struct ResponseWriter {
         return max(0, rest)
     }
 
-    /// Returns the size of an HTTP chunk: a complete part of the body, unless the pace divides it or the part has no
-    /// natural size.
+    /// Returns the size of the next HTTP chunk: the rest of the current part, or `next` if the response is paced or the
+    /// parts have no size of their own.
     private func chunkSize(_ next: Int) -> Int {
         switch effects.pace {
         case .drip, .bandwidth: return next

@@ -160,7 +160,7 @@ enum OptionTable {
             "The mirror is used if the URL fails. With a checksum, segments are downloaded from all of them concurrently."),
         .value(
             "segments", "s", "N", in: .files, of: [.get], "download a file in N concurrent parts, 1 to 64",
-            "The server must support ranges, and each part has at least 1 MiB. The default is 1."),
+            "The server must support ranges, and each part is at least 1 MiB. The default is 1."),
     ]
 
     private static let uploads: [ToolOption] = [
@@ -176,7 +176,7 @@ enum OptionTable {
         ),
         .value(
             "parallel", nil, "N", in: .files, of: [.put], "send a file in N concurrent parts (tus)",
-            "1 to 64 (default: 1). The server must be able to combine the parts, and each has at least 1 MiB."),
+            "1 to 64 (default: 1). The server must be able to combine the parts, and each is at least 1 MiB."),
         .value(
             "chunk", nil, "BYTES", in: .files, of: [.put], "send at most BYTES per request: 500k, 8Mi",
             "By default, as many as the server accepts in about a second. Smaller chunks lose less if a connection breaks."),

@@ -58,7 +58,7 @@ enum CommandPages {
             + [""] + help(.check)
             + [""]
             + exitStatus(
-                "0 no mistakes; 1 output error; 2 a mistake, an unreadable file, or usage.")
+                "0 no mistakes; 1 output error; 2 a mistake, an unreadable file, or a usage error.")
     }
 
     private static var send: [String] {
@@ -80,7 +80,7 @@ enum CommandPages {
                 """)
             + [""] + help(.importing)
             + [""]
-            + exitStatus("0 success; 1 output error; 2 an unreadable file, a file without requests, or usage.")
+            + exitStatus("0 success; 1 output error; 2 an unreadable file, a file without requests, or a usage error.")
     }
 
     private static var events: [String] {

@@ -49,7 +49,8 @@ struct ProgressBar {
         String(repeating: " ", count: max(0, width - text.utf8.count)) + text
     }
 
-    /// Returns a bar of the given number of columns, or dots if the total is unknown, which differs from 0 %.
+    /// Returns a bar that is `width` columns wide. If the total is unknown, it consists of dots, to distinguish it from
+    /// 0 %.
     static func bar(_ fraction: Double?, width: Int, display: Display) -> String {
         guard fraction != nil else {
             return display.paint(String(repeating: Display.hasUnicode ? "·" : ".", count: width), .dim)

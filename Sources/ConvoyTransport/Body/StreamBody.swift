@@ -259,7 +259,8 @@ private final class Reader: BodyReader {
                 piece = Data(chunk.prefix(max(0, count)))
             } else {
                 chunk.count = count
-                // The next read gets a new chunk, because appending to a shared one would copy it.
+                // Hand over the buffer, and let the next read allocate another. If both variables shared it, appending
+                // to the piece would copy it.
                 (piece, chunk) = (chunk, Data())
             }
             let (wake, closes): ((@Sendable () -> Void)?, Bool) = state.withLock { state in

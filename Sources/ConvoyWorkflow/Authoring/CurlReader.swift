@@ -63,7 +63,7 @@ struct CurlReader {
     }
 
     private static func unsupported(_ shown: String) -> CurlCommandLine.Problem {
-        CurlCommandLine.Problem(description: "A manifest has no key for \(shown).")
+        CurlCommandLine.Problem(description: "The curl option \(shown) has no equivalent in a manifest.")
     }
 
     private mutating func add(url text: String) {

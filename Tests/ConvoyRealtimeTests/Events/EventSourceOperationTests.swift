@@ -109,7 +109,7 @@ import Testing
         #expect((source.opening.cancellationReason as? HTTPError)?.statusCode == 410)
     }
 
-    @Test func `a source and its opening can run in queues of Foundation and of Convoy`() async throws {
+    @Test func `an event source and its opening operation run in Foundation's and Convoy's queues`() async throws {
         let queue = OperationQueue()
         let source = EventSource.test(server.url("/open"))
         let (opened, closed) = (BlockOperation {}, BlockOperation {})

@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `a wrong byte of a store or key does not crash`() throws {
+    @Test func `a corrupted byte in a PKCS 12 store or a key does not cause a crash`() throws {
         let store = try made.pkcs12(passphrase: "x")
         for index in stride(from: 0, to: store.count, by: 5) {
             var bytes = store

@@ -54,7 +54,7 @@ import Testing
         #expect(JSONPointer(tokens: ["\u{E9}"]) != JSONPointer(tokens: ["e\u{301}"]))
     }
 
-    @Test func `a pointer and its key have a position in the text`() throws {
+    @Test func `a JSON pointer locates a value or its key in the text`() throws {
         let text = bytes("{\n  \"a\": [1,\n    {\"b\" : 2}],\n\"é\": 3, \"c\": 4}")
         func place(_ pointer: String, key: Bool = false) throws -> JSONPosition? {
             JSONParser.position(of: try #require(JSONPointer(pointer)), key: key, in: text)
