@@ -138,7 +138,7 @@ package enum CookieRefusal: Error, Hashable, Sendable {
     case hidesSecure
     /// The cookie is `SameSite=None` but not `Secure`.
     case sameSiteNoneWithoutSecure
-    /// The name of the cookie begins with `__Host-` or `__Secure-`, but it violates the requirements of that prefix.
+    /// The cookie's name begins with `__Host-` or `__Secure-`, but the cookie violates the requirements of that prefix.
     case prefix
     /// The acceptance handler rejected the cookie.
     case refusedByHandler

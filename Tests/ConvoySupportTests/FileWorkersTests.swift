@@ -13,7 +13,7 @@ struct FileWorkersTests {
         let group = DispatchGroup()
     }
 
-    @Test func `each job added by many threads runs once`() {
+    @Test func `jobs added by several threads each run exactly once`() {
         let workers = FileWorkers()
         for _ in 0..<20 {
             let tally = Tally()

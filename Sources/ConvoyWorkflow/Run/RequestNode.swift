@@ -2,7 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A request of a run. It determines whether and for which items the request is sent, and collects the results.
+/// The node of a request in a run. It decides whether the request is sent and for which items, and collects the results.
 final class RequestNode: Sendable {
     let plan: RequestPlan
     /// The operation that represents the end of the request. The operation is enqueued, and finishes, when the request

@@ -99,7 +99,7 @@ import Testing
         #expect(try await get(other, headers: ["Cookie": "session=ada"]).cacheUse == nil)
     }
 
-    @Test func `pages to which no cookies are sent are shared by all stores`() async throws {
+    @Test func `responses to requests without cookies are shared between cookie stores`() async throws {
         let (one, two) = (manager(), manager { $0.cookieStore?.setCookies(["a=1; Path=/elsewhere"], from: server.url) })
         try await get(one)
         #expect(try await get(two).cacheUse == .fresh)

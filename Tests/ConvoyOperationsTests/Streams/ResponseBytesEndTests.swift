@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func `cancelling the operation ends the loop in another task`() async throws {
+    @Test func `cancelling the operation inside the loop ends it`() async throws {
         server.route("GET", "/x", .bytes(Data("a\nb\n".utf8)).stalls(afterBytes: 2))
         let (bytes, _) = try await manager.bytes(.get, "x")
         let error = await #expect(throws: URLError.self) {

@@ -132,7 +132,8 @@ import Testing
         await #expect(throws: ResponseBytesError.isIterated) { for try await _ in bytes.chunks {} }
     }
 
-    @Test func `an operation in a queue waits for its dependencies, and its dependents for its last byte`() async throws {
+    @Test
+    func `a queued operation waits for its dependencies, and dependents wait for the last byte of its body`() async throws {
         server.route("GET", "/first", .text("1"))
         server.route("GET", "/second", .text("2\n3"))
         server.route("GET", "/third", .text("4"))

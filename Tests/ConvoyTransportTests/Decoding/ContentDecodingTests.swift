@@ -201,7 +201,7 @@ import Testing
             .corrupt("incorrect data check"), .endsEarly, .expandsTooMuch(encoded: 12, decoded: 34), .tooManyLayers(9),
             .unknownCoding, .noMemory,
         ]
-        let words = ["incorrect data check", "ends before", "produced 34", "9 content codings", "Unsupported", "memory"]
+        let words = ["incorrect data check", "incomplete", "produced 34", "9 content codings", "Unsupported", "memory"]
         for (reason, words) in zip(reasons, words) {
             #expect(DecodingFailure(coding: .gzip, reason: reason).description.contains(words))
         }

@@ -38,7 +38,7 @@ import Testing
         ]
     }
 
-    @Test func `a bomb in any coding stops after the first 4 MiB, in bounded memory`() throws {
+    @Test func `decoding a bomb in any coding stops after 4 MiB, in bounded memory`() throws {
         for bomb in try Self.bombs.get() {
             // The windows of zstd and Brotli cannot be reduced; the bomb is 64 MiB.
             try expectGrowth(below: 24 << 10, of: bomb) {
