@@ -24,10 +24,19 @@ enum AttemptOutcome {
     case settled(any Error)
     /// A worker has succeeded with this object.
     case succeeded(Any?, data: Data?)
+
+    /// Whether the next step depends on the facts, the record and the policy.
+    var mayBeRetried: Bool {
+        switch self {
+        case .received(_, let isFinal): !isFinal
+        case .failed, .refused: true
+        case .stopped, .unusable, .settled, .succeeded: false
+        }
+    }
 }
 
 /// The step that follows an attempt that was not stopped. Only ``decide(after:_:_:_:random:)`` chooses a step;
-/// `URLConnectionOperation.perform(_:after:)` performs it.
+/// `URLConnectionOperation.perform(_:after:_:)` performs it.
 enum NextStep {
     /// The outcome of the attempt becomes the operation's.
     case finish

@@ -1,6 +1,4 @@
-import ConvoySerialization
 import ConvoySupport
-import ConvoyTransport
 import Foundation
 import FoundationNetworking
 

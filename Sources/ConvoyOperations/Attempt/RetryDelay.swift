@@ -1,9 +1,4 @@
 import ConvoyReachability
-import ConvoySerialization
-import ConvoySupport
-import ConvoyTransport
-import Foundation
-import FoundationNetworking
 
 /// The wait between an attempt that has ended and the next attempt. The operation's lock guards it.
 final class RetryDelay: @unchecked Sendable {

@@ -48,6 +48,7 @@ extension URLConnectionOperation {
 
     /// Decides what follows an attempt. Stores and reports the decision.
     func nextStep(after outcome: AttemptOutcome, _ attempt: Attempt) -> NextStep.Decision {
+        guard outcome.mayBeRetried else { return NextStep.decide(after: outcome, AttemptFacts(), RetryRecord(), nil) }
         let (record, policy) = core.withLock { ($0.retry ?? RetryRecord(), $0.common.values.retryPolicy) }
         let facts = facts(about: outcome, attempt, policy)
         let decision = NextStep.decide(after: outcome, facts, record, policy)

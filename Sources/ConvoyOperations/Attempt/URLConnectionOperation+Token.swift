@@ -24,7 +24,7 @@ extension URLConnectionOperation {
             core.withLock { $0.authenticationWork.token = grant }
             return true
         case .wait:
-            // If `didEnd` returns false, an earlier stop has ended the attempt.
+            // If `claimEnd` returns false, an earlier stop has ended the attempt.
             if claimEnd(of: attempt) { wait(for: .token, after: attempt) { meet(latch, attempt) } }
             return false
         case .fail(let error):

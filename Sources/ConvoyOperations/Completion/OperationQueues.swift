@@ -1,9 +1,4 @@
-import ConvoySupport
-import ConvoyTransport
 import Dispatch
-import Foundation
-import FoundationNetworking
-import Synchronization
 
 /// The queues shared by all operations.
 package enum OperationQueues {

@@ -98,7 +98,10 @@ final class OperationLog: Sendable {
         // A concurrent change either is part of the current state or observes the flag.
         eventsFlag.store(true, ordering: .sequentiallyConsistent)
         state.withLock { state in
-            guard state.events == nil else { return state.events?.add(monitors) ?? () }
+            if state.events != nil {
+                state.events?.add(monitors)
+                return
+            }
             let (life, number) = state.begin(with: operation)
             state.events = EventRecord(after: number, isFinished: life.state == .finished, monitors: monitors)
         }

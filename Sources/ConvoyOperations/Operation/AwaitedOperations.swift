@@ -1,9 +1,4 @@
-import ConvoySupport
-import ConvoyTransport
-import Dispatch
 import Foundation
-import FoundationNetworking
-import Synchronization
 
 /// The internal queue for operations that are awaited without being in a queue.
 package enum AwaitedOperations {

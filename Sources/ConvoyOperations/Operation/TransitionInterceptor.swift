@@ -1,10 +1,3 @@
-import ConvoyCache
-import ConvoySecurity
-import ConvoySerialization
-import ConvoyTransport
-import Foundation
-import FoundationNetworking
-
 /// An observer that is called with each change to an operation's lifecycle before anything else, and that may delay the
 /// consequences.
 package protocol TransitionInterceptor: Sendable {

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// The state of an operation.
 public enum OperationState: UInt8, Sendable, CaseIterable {
     /// The operation has not been started, or was resumed after a pause and has not been started again.

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// The reason why an operation waits.
 ///
 /// The reason is determined when the operation begins to wait. If the limit of its host is reached while it waits for a

@@ -1,11 +1,3 @@
-import ConvoyCache
-import ConvoySecurity
-import ConvoySerialization
-import ConvoySupport
-import ConvoyTransport
-import Foundation
-import FoundationNetworking
-
 /// The reaction of an operation to a failed or cancelled dependency.
 public enum DependencyFailurePolicy: Sendable, Hashable {
     /// The operation runs, as in AFNetworking and in Foundation. If this policy was set explicitly, an operation that
