@@ -26,7 +26,7 @@ enum OptionTable {
     private static let workflow: [ToolOption] = [
         .value(
             "var", nil, "NAME=VALUE", in: .workflow, of: [.run, .check], repeats: true, once: true,
-            "set a variable of the manifest", "It overrides a column of --data."),
+            "set a variable of the manifest", "Overrides the column of --data with the same name."),
         .value(
             "env-file", nil, "FILE", completes: .file, in: .workflow, of: [.run, .check], repeats: true, once: true,
             "read environment variables from FILE",
@@ -41,7 +41,7 @@ enum OptionTable {
             "keep-going", nil, in: .workflow, of: [.run], once: true, "run other requests after a failure (default)"),
         .flag(
             "fail-fast", nil, in: .workflow, of: [.run], once: true, "start no more requests after a failure",
-            "Requests with a when condition such as always() still run. onFailure in the manifest takes precedence."),
+            "Requests with a true when condition, such as always(), still run. onFailure in the manifest takes precedence."),
         .flag(
             "resume", nil, in: .workflow, of: [.run], once: true, "skip requests that succeeded in an earlier run",
             """
@@ -52,7 +52,7 @@ enum OptionTable {
         .value(
             "data", nil, "FILE.csv", completes: .file, in: .workflow, of: [.run], once: true,
             "run once per row; the first row names variables",
-            "Rows run one after the other. Reports and journals have the row number in their names: report-2.xml."),
+            "Rows run one after the other. The names of reports and journals contain the row number: report-2.xml."),
         .value(
             "graph", nil, "FORMAT", completes: .oneOf(["dot", "mermaid"]), in: .workflow, of: [.run], once: true,
             "print the dependency graph and send nothing"),
@@ -71,17 +71,17 @@ enum OptionTable {
         .value(
             "body", nil, "FILE", completes: .file, in: .workflow, of: [.send], once: true,
             "send FILE as the body, - for standard input",
-            "Its bytes are sent unchanged, with the media type that matches its name. FILE may be a pipe."),
+            "The bytes of FILE are sent unchanged, with the media type for its name. FILE may be a pipe."),
         .flag("head", nil, in: .workflow, of: [.send], once: true, "print the response head instead of the body"),
         .value(
             "expect", nil, "KEY=VALUE", in: .workflow, of: [.send], repeats: true, once: true,
             "fail unless the response matches: status=200",
-            "The keys are those of expect that take one value: status, type, bytes, minBytes, maxBytes, sha256, maxTime."
+            "Supports the keys of expect that take one value: status, type, bytes, minBytes, maxBytes, sha256, maxTime."
         ),
         .value(
             "capture", nil, "NAME=SOURCE", in: .workflow, of: [.send], repeats: true, once: true,
             "print only this value: token=json:/token",
-            "The sources are those of a manifest. Several values are printed as lines NAME=VALUE for a shell."),
+            "Supports the capture sources of a manifest. Several values are printed as NAME=VALUE lines for a shell."),
         .value(
             "save", nil, "FILE.yaml", completes: .file, in: .workflow, of: [.send], once: true,
             "add the request to FILE.yaml, created if needed"),
@@ -92,7 +92,7 @@ enum OptionTable {
         .value(
             "output", "o", "FILE", completes: .file, in: .files, of: [.get], once: true,
             "write to FILE, - for standard output (one URL)",
-            "Without it, the file name is the last part of the URL's path, or index.html."),
+            "Without --output, the file name is the last part of the URL's path, or index.html."),
         .value(
             "directory", "d", "DIR", completes: .directory, in: .files, of: Command.fetching,
             "write files to DIR, creating it if needed",
@@ -120,17 +120,17 @@ enum OptionTable {
             """),
         .flag(
             "no-clobber", nil, in: .files, of: [.get], "skip existing files and succeed",
-            "Nothing is sent for them. An existing file whose checksum differs from the given one is an error."),
+            "No request is sent for an existing file. It is an error if its checksum differs from the given one."),
         .flag(
             "timestamping", "N", in: .files, of: [.get], "download only files changed on the server",
-            "The request has the entity tag and date stored with the file, or the file's modification time."),
+            "The request contains the entity tag and date stored with the file, or the file's modification time."),
         .flag(
             "number", nil, in: .files, of: [.get], "if NAME exists, write NAME.1",
-            "Or the first unused number, as in wget. An interrupted download resumes under its number."),
+            "Like wget, uses the first free number. An interrupted download resumes under its number."),
         .flag(
             "force", "f", in: .files, of: Command.fetching, "overwrite existing files",
             """
-            They are replaced only when the new files are complete. Directories, devices and pipes \
+            Files are replaced only when the new files are complete. Directories, devices and pipes \
             are never overwritten. Without this option, an existing file is an error, and nothing \
             is sent for it. An interrupted download is also replaced if the server now sends another \
             type of file, such as a login page, or a shorter one; without this option, that is an error.
@@ -145,41 +145,45 @@ enum OptionTable {
         .value(
             "checksum-file", nil, "FILE", completes: .file, in: .files, of: [.get], once: true,
             "verify files against a list, as from sha256sum",
-            "Files are looked up by name; a file that is not listed is an error."),
+            "Files are looked up by name. A file that is not listed is an error."),
         .value(
             "range", "r", "FIRST-LAST", in: .files, of: [.get], once: true, "download only these bytes: 0-499, 500-, -500",
-            "They are written to a separate file, which is never resumed. If the server sends other bytes, it fails."),
+            "The bytes are written to a separate file, which is never resumed. Other bytes from the server are an error."
+        ),
         .flag(
             "content-on-error", nil, in: .files, of: [.get], once: true, alias: "fail-with-body",
             "keep the body of an error response",
-            "It is written like a file, or printed with --output -. The exit status still reports the error. At least 64 KiB are kept."
+            """
+            The body is written to the file, or printed with --output -. At least 64 KiB of it are kept. The exit \
+            status still reports the error.
+            """
         ),
         .value(
             "mirror", nil, "URL", in: .files, of: [.get], repeats: true, once: true,
             "another URL of the same file (one URL)",
-            "The mirror is used if the URL fails. With a checksum, segments are downloaded from all of them concurrently."),
+            "The mirror is used if the URL fails. With a checksum, segments are downloaded from all mirrors concurrently."),
         .value(
             "segments", "s", "N", in: .files, of: [.get], "download a file in N concurrent parts, 1 to 64",
-            "The server must support ranges, and each part is at least 1 MiB. The default is 1."),
+            "Each part is at least 1 MiB. The server must support ranges. The default is 1."),
     ]
 
     private static let uploads: [ToolOption] = [
         .flag(
-            "tus", nil, in: .files, of: [.put], "upload by tus 1.0, without asking the server",
-            "Without --tus, --draft and --plain, the server is asked. The URL is the one that creates uploads."),
+            "tus", nil, in: .files, of: [.put], "upload by tus 1.0, without querying the server",
+            "Without --tus, --draft and --plain, Convoy queries the server. The URL is the one that creates uploads."),
         .flag(
             "draft", nil, in: .files, of: [.put], "upload by the IETF resumable-upload draft",
-            "Uses interop version 6, or the version that the server names."),
+            "Uses interop version 6, or the version that the server announces."),
         .flag(
             "plain", nil, in: .files, of: [.put], "send each file in one PUT, not resumable",
             "The default for servers that support neither tus nor the draft. The file name is appended to a URL that ends in /."
         ),
         .value(
             "parallel", nil, "N", in: .files, of: [.put], "send a file in N concurrent parts (tus)",
-            "1 to 64 (default: 1). The server must be able to combine the parts, and each is at least 1 MiB."),
+            "1 to 64 (default: 1). Each part is at least 1 MiB. The server must be able to combine the parts."),
         .value(
             "chunk", nil, "BYTES", in: .files, of: [.put], "send at most BYTES per request: 500k, 8Mi",
-            "By default, as many as the server accepts in about a second. Smaller chunks lose less if a connection breaks."),
+            "By default, as many as the server accepts in about a second. Smaller chunks lose less with a connection."),
         .value(
             "checksum", nil, "ALGORITHM[=HEX]", in: .files, of: [.put], once: true,
             "verify FILE (sha-256=...) or chunks (sha-256)",
@@ -193,7 +197,7 @@ enum OptionTable {
             "when to resume: auto (default), always, never",
             """
             With auto, an interrupted upload is resumed, and fails if the server no longer has it. \
-            With always, it starts over in that case. With never, every upload starts over.
+            With always, it then starts over. With never, every upload starts over.
             """),
         .value(
             "metadata", nil, "NAME=VALUE", in: .files, of: [.put], repeats: true, once: true,
@@ -212,7 +216,7 @@ enum OptionTable {
         .value("limit-rate-each", nil, "RATE", in: .speed, of: limited, "bytes per second for each transfer"),
         .value(
             "min-rate", nil, "RATE", in: .speed, of: limited, "fail a transfer slower than this for 30 s",
-            "Bytes per second, averaged over 30 s. Time spent waiting for --limit-rate does not count."),
+            "RATE is in bytes per second, averaged over 30 s. Time spent waiting for --limit-rate does not count."),
         .value(
             "wait", nil, "SECONDS", in: .speed, of: Command.several, "seconds between starts per host: 2, or 2-5",
             "With a range, the delay is random. Skipped files do not count."),
@@ -242,14 +246,14 @@ enum OptionTable {
     private static let requests: [ToolOption] = [
         .value(
             "header", "H", "'NAME: VALUE'", in: .requests, of: withHeaders, repeats: true, "send this header",
-            "Values of the same name are joined. After a redirect to another origin, only Accept and User-Agent are sent."),
+            "Values of one name are combined. After a redirect to another origin, only Accept and User-Agent are sent."),
         .value(
             "user-agent", "A", "TEXT", in: .requests, of: withHeaders,
             "send this User-Agent; overrides --header"),
         .value(
             "cookie-jar", nil, "FILE", completes: .file, in: .requests,
             "read cookies from FILE and write them back",
-            "In the Netscape format of curl and wget. Without it, cookies last for one run."),
+            "FILE has the Netscape format of curl and wget. Without this option, cookies last for one run."),
         .value(
             "user", "u", "USER[:PASSWORD]", in: .requests, once: true, "log in when the server requests it",
             """
@@ -259,10 +263,10 @@ enum OptionTable {
             """),
         .value(
             "last-id", nil, "ID", in: .requests, of: [.events], once: true, "resume after the event with this id",
-            "Works if the server stores its events. It is sent as Last-Event-ID; --json prints the id of each event."),
+            "Works if the server stores its events. The ID is sent as Last-Event-ID. --json prints the ID of each event."),
         .flag(
             "netrc", "n", in: .requests, "read logins from ~/.netrc",
-            "If the variable NETRC is set, it names the file instead."),
+            "The environment variable NETRC overrides the path."),
         .value("netrc-file", nil, "FILE", completes: .file, in: .requests, "read logins from FILE"),
     ]
 
@@ -282,7 +286,7 @@ enum OptionTable {
         .value(
             "connect-to", nil, "HOST:PORT:HOST2:PORT2", in: .network, repeats: true,
             "connect to HOST2 instead of HOST; all but HOST2 may be empty",
-            "The Host header and TLS still use HOST. An empty HOST matches all hosts; an empty PORT2 keeps the port."),
+            "The Host header and TLS still use HOST. An empty HOST matches all hosts, and an empty PORT2 keeps the port."),
         .flag("ipv4", "4", in: .network, "connect to IPv4 addresses only"),
         .flag("ipv6", "6", in: .network, "connect to IPv6 addresses only"),
         .flag("http1.1", nil, in: .network, "do not use HTTP/2"),
@@ -291,7 +295,7 @@ enum OptionTable {
             "Binding to an interface by name requires root or CAP_NET_RAW."),
         .value(
             "max-redirs", nil, "N", in: .network, "follow at most N redirects (default: 20)",
-            "With 0, a redirect is returned as the response."),
+            "With 0, the redirect itself is the response."),
     ]
 
     private static let trust: [ToolOption] = [
@@ -323,7 +327,7 @@ enum OptionTable {
             """),
         .flag(
             "insecure", "k", in: .trust, "accept any certificate: traffic can be intercepted",
-            "With --pin, only the key is checked."),
+            "With --pin, only the public key is checked."),
     ]
 
     private static let output: [ToolOption] = [
@@ -341,14 +345,14 @@ enum OptionTable {
         .flag("quiet", "q", in: .output, of: Command.transferring.union([.queue]), "print only errors"),
         .flag(
             "verbose", "v", in: .output, "print what is sent and received to standard error",
-            "Without passwords, cookies and tokens, and only the sizes of bodies. Waits are printed, too."),
+            "Omits passwords, cookies and tokens, and prints only the sizes of bodies. Waits are printed as well."),
         .flag(
             "show-secrets", nil, in: .output, of: Command.transferring.union([.importing]), once: true,
             "also print passwords, cookies and tokens",
-            "In URLs, heads and errors, with --json, --verbose, --dry-run, --har and import. A terminal shows a warning."),
+            "Applies to URLs, heads and errors, with --json, --verbose, --dry-run, --har and import. Warns on a terminal."),
         .flag(
             "timing", nil, in: .output, of: Command.several, "print DNS, connection, TLS and response times",
-            "In seconds from the start: name resolved, connected, TLS established, first byte, total."),
+            "Times are in seconds from the start: name resolved, connected, TLS established, first byte, total."),
         .value(
             "har", nil, "FILE", completes: .file, in: .output, of: Command.transferring.subtracting([.work]), once: true,
             "write all requests to FILE as an HTTP Archive",
@@ -365,14 +369,14 @@ enum OptionTable {
         .value(
             "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output, of: Command.several,
             "STYLE is auto (default), bar, plain (lines) or none",
-            "With auto, bars appear only on a terminal; plain prints a line every few seconds."),
+            "With auto, bars appear only on a terminal. With plain, a line is printed every few seconds."),
         .value(
             "color", nil, "WHEN", completes: .oneOf(["auto", "always", "never"]), in: .output,
             "WHEN is auto (default), always or never",
             "With auto, output on a terminal is in color, unless the variable NO_COLOR is set."),
         .flag(
             "dry-run", nil, in: .output, of: Command.fetching, once: true, "print the requests without sending them",
-            "Only the first request of each is shown, as the responses are unknown."),
+            "Only the first request of each transfer is printed, as later ones depend on responses."),
         .flag("no-config", nil, in: .output, once: true, "ignore the configuration"),
         .flag(
             "help", "h", in: .output, of: Set(Command.allCases), once: true, "print the help",

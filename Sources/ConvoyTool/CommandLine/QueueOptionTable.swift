@@ -39,14 +39,14 @@ extension OptionTable {
         .value(
             "older-than", nil, "TIME", in: .queue, of: [.queue], once: true,
             "purge entries that ended before TIME: 90, 10m, 7d",
-            "In seconds before now, or with m, h or d."),
+            "TIME is an age in seconds, or in minutes, hours or days with m, h or d."),
         .value("jobs", nil, "N", in: .queue, of: [.queue], once: true, "limit: concurrent requests, or none"),
         .value(
             "rate", nil, "R", in: .queue, of: [.queue], once: true, "limit: requests per second, or none",
-            "It may be a fraction: 0.5 is one request every two seconds."),
+            "R may be a fraction: 0.5 is one request every two seconds."),
         .value(
             "retries", nil, "SHARE", in: .queue, of: [.queue], once: true, "limit: retries per first attempt, or none",
-            "For example 0.1, in addition to a reserve of ten. A retry beyond the limit is delayed by a minute."),
+            "0.1 allows one retry per ten first attempts, plus a reserve of ten. Further retries are delayed by a minute."),
         .value(
             "port", nil, "N", in: .queue, of: [.queue], once: true, "serve: the port (default: a free one)"),
         .value(
@@ -54,27 +54,27 @@ extension OptionTable {
             "If a worker is killed, its entries become ready again after this time. The minimum is 1."),
         .value(
             "per-host", nil, "N", in: .queue, of: [.work], "requests per host, over all workers",
-            "The same as queue limit '*' --jobs N: the limit is stored, and hosts with their own limits keep them."),
+            "The same as queue limit '*' --jobs N: the limit is stored. A host's own limit takes precedence."),
         .value(
             "per-second", nil, "R", in: .queue, of: [.work], "requests per second and host, over all workers",
-            "The same as queue limit '*' --rate R."),
+            "The same as queue limit '*' --rate R: the limit is stored."),
         .value(
             "folder", nil, "NAME=DIR", completes: .directory, in: .queue, of: [.work], repeats: true,
             "write bodies of entries for folder NAME to DIR",
-            "Entries refer to the folder with queue add --folder NAME=PATH."),
+            "queue add --folder NAME=PATH refers to this folder."),
         .value(
             "secrets-for", nil, "URL", in: .queue, of: [.work], repeats: true,
             "send --user and secret headers to this server",
             """
-            Scheme, host and port; https without a scheme. A queue has URLs of many servers, and secrets are sent only to \
-            these. --user applies to one server.
+            URL is a scheme, host and port; the default scheme is https. A queue has URLs of many servers, and secrets are \
+            sent only to these servers. --user applies to one server.
             """),
         .flag(
             "until-empty", nil, in: .queue, of: [.work], once: true, "exit when nothing is ready, waiting or running",
-            "With status 1 if an entry has failed permanently. Held and paused entries do not count."),
+            "The status is 1 if an entry has failed permanently. Held and paused entries do not count."),
         .value(
             "metrics", nil, "PORT", in: .queue, of: [.work], "serve metrics for Prometheus on 127.0.0.1",
-            "The path is /metrics. PORT can also be 127.0.0.1:PORT. Other machines cannot connect."),
+            "The path is /metrics. PORT may also be 127.0.0.1:PORT. Other machines cannot connect."),
     ]
 
     static let entries: [ToolOption] = [
@@ -83,7 +83,7 @@ extension OptionTable {
         .value("data", nil, "TEXT", in: .entries, of: [.queue], once: true, "send TEXT as the body"),
         .value(
             "body", nil, "FILE", completes: .file, in: .entries, of: [.queue], once: true,
-            "send FILE as the body, - for standard input", "At most 16 MiB; the body is stored in the queue."),
+            "send FILE as the body, - for standard input", "The body is stored in the queue and limited to 16 MiB."),
         .value(
             "output", "o", "FILE", completes: .file, in: .entries, of: [.queue], once: true,
             "download to FILE, on the worker's machine",
@@ -96,17 +96,17 @@ extension OptionTable {
             "write the body to PATH in folder NAME of the worker"),
         .flag(
             "keep-body", nil, in: .entries, of: [.queue], once: true, "store the response body in the entry, up to 64 KiB",
-            "show prints it."),
+            "queue show prints the body."),
         .value(
             "after", nil, "ID", in: .entries, of: [.queue], repeats: true, once: true, "start after this entry has succeeded"
         ),
         .value(
             "priority", nil, "LEVEL", completes: .oneOf(QueueAction.priorities), in: .entries, of: [.queue], once: true,
-            "very-low, low, normal, high or very-high", "Each level counts as 15 minutes of waiting."),
+            "very-low, low, normal, high or very-high", "Each level is worth 15 minutes of waiting."),
         .value(
             "not-before", nil, "TIME", in: .entries, of: [.queue], once: true,
             "start after TIME: 10m, or 2026-12-01T09:00:00Z",
-            "In seconds from now, or with m, h or d; or an ISO 8601 time."),
+            "TIME is a delay in seconds, or in minutes, hours or days with m, h or d, or an ISO 8601 time."),
         .value(
             "deadline", nil, "TIME", in: .entries, of: [.queue], once: true, "fail unless the last attempt starts by TIME"
         ),

@@ -33,7 +33,7 @@ enum CommandPages {
             .put,
             """
             Uploads files by tus or the IETF draft if the server supports one, and otherwise in one PUT each. Run the same \
-            command again to resume. If a file has changed since the interrupted upload, it fails.
+            command again to resume. If a file has changed since the interruption, its upload fails.
             """,
             options: ["tus", "parallel", "checksum", "resume"])
     }
@@ -58,7 +58,7 @@ enum CommandPages {
             + [""] + help(.check)
             + [""]
             + exitStatus(
-                "0 no mistakes; 1 output error; 2 a mistake, an unreadable file, or a usage error.")
+                "0 no mistakes; 1 output error; 2 mistake, unreadable file or usage error.")
     }
 
     private static var send: [String] {
@@ -80,15 +80,15 @@ enum CommandPages {
                 """)
             + [""] + help(.importing)
             + [""]
-            + exitStatus("0 success; 1 output error; 2 an unreadable file, a file without requests, or a usage error.")
+            + exitStatus("0 success; 1 output error; 2 unreadable file, no requests, or usage error.")
     }
 
     private static var events: [String] {
         transferring(
             .events,
             """
-            Prints server-sent events (text/event-stream) as they arrive: the data of messages, and of other events after \
-            their type. Reconnects when the connection is lost and resumes after the last event. Ctrl-C ends it.
+            Prints server-sent events (text/event-stream) as they arrive: the data of messages, and the type and data of \
+            other events. Reconnects when the connection is lost and resumes after the last event. Ctrl-C stops it.
             """,
             options: ["type", "count", "last-id", "json", "user"])
     }
@@ -97,8 +97,8 @@ enum CommandPages {
         transferring(
             .work,
             """
-            Processes the entries of a queue shared by processes and machines, until it is stopped. After a first signal it \
-            finishes running entries; a second signal returns them to the queue.
+            Processes the entries of a queue shared by processes and machines until stopped by a signal. Running entries \
+            are then finished; a second signal returns them to the queue.
             """,
             options: ["store", "tag", "jobs", "folder", "secrets-for", "until-empty"])
     }
@@ -109,7 +109,7 @@ enum CommandPages {
             + ["", "All options, by topic: convoy queue --help TOPIC"]
             + HelpLayout.grid(Help.subjects(of: .queue))
             + [""]
-            + exitStatus("0 success; 1 failure; 2 usage; 4 no connection to the database; 8 disk.")
+            + exitStatus("0 success; 1 failure; 2 usage error; 4 no connection to the database; 8 file error.")
     }
 
     private static func transferring(_ command: Command, _ text: String, options names: [String]) -> [String] {
@@ -129,10 +129,10 @@ enum CommandPages {
             + HelpLayout.wrapped(
                 """
                 Starts a built-in server and demonstrates a chain of requests, a batch, and a download that is paused and \
-                resumed. It checks the results, stays on this machine, and leaves no file behind.
+                resumed. It checks the results, connects only to this machine, and leaves no files behind.
                 """)
             + [""] + help(.demo)
-            + [""] + exitStatus("0 all checks passed; 1 a check failed; 2 usage.")
+            + [""] + exitStatus("0 all checks passed; 1 a check failed; 2 usage error.")
     }
 
     private static var help: [String] {
@@ -151,7 +151,7 @@ enum CommandPages {
         lines.append("")
         lines += help(.help)
         lines.append("")
-        return lines + exitStatus("0 success; 1 output error; 2 no such command or topic.")
+        return lines + exitStatus("0 success; 1 output error; 2 unknown command or topic.")
     }
 
     private static var completion: [String] {
@@ -162,7 +162,7 @@ enum CommandPages {
                 ("fish", "convoy completion fish >~/.config/fish/completions/convoy.fish"),
             ])
             + [""] + help(.completion)
-            + [""] + exitStatus("0 success; 1 output error; 2 usage.")
+            + [""] + exitStatus("0 success; 1 output error; 2 usage error.")
     }
 
     private static var manual: [String] {
@@ -172,7 +172,7 @@ enum CommandPages {
                 "  convoy manual >~/.local/share/man/man1/convoy.1",
             ]
             + [""] + help(.manual)
-            + [""] + exitStatus("0 success; 1 output error; 2 usage.")
+            + [""] + exitStatus("0 success; 1 output error; 2 usage error.")
     }
 
     private static func help(_ command: Command) -> [String] {

@@ -86,7 +86,7 @@ extension Guide {
             out=PATH sets the file name, relative to the directory; dir=DIR the directory; checksum=ALGORITHM=HEX verifies \
             the file; header=NAME: VALUE adds a header, and may be repeated; split=N downloads N parts concurrently.
             """),
-        .text("A Metalink file (RFC 5854) is accepted instead of a list. It contains names, mirrors and checksums."),
+        .text("A Metalink file (RFC 5854), which contains names, mirrors and checksums, is accepted instead of a list."),
     ]
 
     private static let manifestParts: [Part] = [
@@ -116,7 +116,7 @@ extension Guide {
     ]
 
     private static let keyParts: [Part] = [
-        .text("Keys that end in ... take a mapping. The article Workflows describes all keys."),
+        .text("Keys marked with ... take a mapping. The article Workflows describes all keys."),
         .example([
             "manifest  version, baseURL, variables..., secrets, secrets-for, requests...,",
             "          defaults...",

@@ -71,18 +71,18 @@ enum ExitStatusText {
     /// All exit statuses, in short form.
     static var short: String {
         let kinds = FailureKind.allCases.compactMap { kind in kind.term.map { "\(kind.exitStatus) \($0)" } }
-        return "0 all succeeded; 1 any other failure, or several kinds; 2 usage; "
-            + "\(kinds.joined(separator: "; ")). Signals end it with that signal."
+        return "0 success; 1 several kinds of failure, or any other failure; 2 usage error; "
+            + "\(kinds.joined(separator: "; ")); 128 + N terminated by signal N."
     }
 
     /// All exit statuses, as sentences without a final period.
     static var rows: [(status: String, meaning: String)] {
         [
             ("0", "Everything succeeded"),
-            ("1", "There were failures of several kinds, or one that is not listed here"),
+            ("1", "Several kinds of failures occurred, or one that is not listed here"),
             (
                 "2",
-                "The command line, a list, the manifest or the configuration is invalid or cannot be read; nothing was sent"
+                "The command line, a list, the manifest or the configuration is invalid or unreadable; nothing was sent"
             ),
         ]
             + FailureKind.allCases.compactMap { kind in
@@ -100,7 +100,7 @@ extension FailureKind {
         case .tls: "TLS or trust"
         case .timeout: "timeout"
         case .status: "HTTP status"
-        case .disk: "disk"
+        case .disk: "file error"
         case .checksum: "checksum"
         case .other, .usage, .cancelled, .dependency: nil
         }

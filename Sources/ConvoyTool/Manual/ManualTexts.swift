@@ -32,17 +32,17 @@ enum ManualTexts {
         let rows: [(names: [String], text: String)] = [
             (
                 ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
-                "The proxies for http, for https, and for both. --proxy overrides them."
+                "The proxies for http, for https, and for both. --proxy takes precedence."
             ),
             (["no_proxy", "NO_PROXY"], "The hosts that bypass these proxies: names, addresses and networks; * for all."),
-            (["HOME", "XDG_CONFIG_HOME"], "The location of the configuration, see CONFIGURATION."),
-            (["NETRC"], "The file for --netrc, instead of ~/.netrc."),
+            (["HOME", "XDG_CONFIG_HOME"], "The directories of the configuration file; see CONFIGURATION."),
+            (["NETRC"], "The path of the file that --netrc reads instead of ~/.netrc."),
             (["SSL_CERT_FILE"], "The certificates to trust instead of the system's, unless --cacert is given."),
-            (["NO_COLOR"], "If not empty, output is not colored, unless --color always is given."),
-            (["TERM"], "If empty or dumb, bars and color are disabled."),
+            (["NO_COLOR"], "If set and not empty, disables color, unless --color always is given."),
+            (["TERM"], "If empty or \"dumb\", disables progress bars and color."),
             (
                 ["LC_ALL", "LC_CTYPE", "LANG"],
-                "Bars and marks use Unicode if the first of these that is not empty names UTF-8."
+                "Progress bars and marks use Unicode if the first non-empty variable specifies UTF-8."
             ),
         ]
         for row in rows { page.term(row.names.map(Roff.bold).joined(separator: ", "), row.text) }
@@ -52,7 +52,7 @@ enum ManualTexts {
         page.section("FILES")
         let rows: [(name: String, text: String)] = [
             ("~/.config/convoy/config.json", "The configuration."),
-            ("~/.netrc", "Logins, for --netrc. It must not be readable by others."),
+            ("~/.netrc", "The logins that --netrc reads. Other users must not be able to read the file."),
             ("NAME.convoypart", "The received part of the incomplete file NAME."),
             (
                 "NAME.convoyjournal",
@@ -61,7 +61,10 @@ enum ManualTexts {
                 beginning. Both files can be removed if the download is not to be resumed.
                 """
             ),
-            ("NAME.convoynew", "The received part of a newer file, while NAME.convoypart still has more of the older one."),
+            (
+                "NAME.convoynew",
+                "The received part of a newer file, until it is larger than the old part in NAME.convoypart."
+            ),
             (
                 "NAME.ID.convoyupload",
                 """
@@ -71,7 +74,7 @@ enum ManualTexts {
             ),
             (
                 "convoy-urls.txt",
-                "The URLs of an interrupted run, if there are too many to print a command that resumes it."
+                "The URLs of an interrupted run, if they are too many for a printed command that resumes the run."
             ),
             ("NAME.part", "An output of a manifest while it is being written."),
             (
@@ -96,11 +99,11 @@ enum ManualTexts {
                 ]
             ),
             (
-                "Download the URLs in a list; run it again to resume, or to get missing files:",
+                "Download the URLs in a list. Run the command again to resume, or to download missing files:",
                 ["convoy get -c -d pictures -i list.txt"]
             ),
             (
-                "Upload a file in parts; run it again to resume:",
+                "Upload a file in parts. Run the command again to resume:",
                 ["convoy put --tus --parallel 4 film.mkv https://example.com/files/"]
             ),
             ("Print a response:", ["convoy get -q -o - https://example.com/status"]),
