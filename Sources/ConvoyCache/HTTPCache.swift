@@ -289,7 +289,7 @@ extension HTTPCacheError: CustomStringConvertible {
         case .isForeign(let path):
             "The file \(path) belongs to another program or to a newer version, and was left "
                 + "unchanged."
-        case .isUnsafe(let path, let reason): "The cache at \(path) cannot be trusted and is not used: \(reason)"
+        case .isUnsafe(let path, let reason): "The cache at \(path) is not used because it cannot be trusted: \(reason)"
         case .cannotWrite(let path, let reason): "The cache cannot be written at \(path): \(reason)"
         }
     }

@@ -375,7 +375,7 @@ extension CookieStoreError: CustomStringConvertible {
         case .cannotRead(let path, let reason): "The cookies cannot be read from \(path): \(reason)"
         case .cannotWrite(let path, let reason): "The cookies cannot be written to \(path): \(reason)"
         case .isFull(let path): "The cookies cannot be written to \(path): the disk is full."
-        case .isBusy(let path): "The cookies cannot be written to \(path): another process has locked it."
+        case .isBusy(let path): "The cookies cannot be written to \(path): another process has locked the file."
         case .isDamaged(let path, let reason): "The file \(path) is damaged: \(reason)"
         case .isUnsafe(let path, let reason): "The cookies in \(path) cannot be trusted: \(reason)"
         case .isForeign(let path, let reason): "The file \(path) is not a cookie file of this library: \(reason)"

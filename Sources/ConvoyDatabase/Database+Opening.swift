@@ -92,7 +92,7 @@ extension Database {
         try execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON")
         // Before changing anything, check that the database has this schema.
         guard try version(of: schema) <= schema.version else {
-            throw DatabaseError(.newer, "It was written by a newer version of the library.", path: path)
+            throw DatabaseError(.newer, "The file was written by a newer version of the library.", path: path)
         }
         try run("PRAGMA journal_mode=WAL")
         try execute("PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=\(journalLimit); PRAGMA foreign_keys=ON")
@@ -114,7 +114,7 @@ extension Database {
         let tables = try integer("SELECT count(*) FROM sqlite_schema") ?? 0
         if kind == 0, version == 0, tables == 0 { return 0 }
         guard kind == Int64(schema.applicationID), version >= 1 else {
-            throw DatabaseError(.foreign, "It was written by another program.", path: path)
+            throw DatabaseError(.foreign, "The file was written by another program.", path: path)
         }
         return version
     }

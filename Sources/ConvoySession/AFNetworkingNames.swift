@@ -72,7 +72,7 @@ extension Notification.Name {
     public static var AFURLSessionDidInvalidate: Notification.Name { networkingSessionDidInvalidate }
 
     /// Posted when a downloaded file could not be moved.
-    @available(*, unavailable, renamed: "networkingDownloadTaskDidFailToMoveFile", message: "The task fails, too.")
+    @available(*, unavailable, renamed: "networkingDownloadTaskDidFailToMoveFile", message: "The task also fails.")
     public static var AFURLSessionDownloadTaskDidFailToMoveFile: Notification.Name {
         networkingDownloadTaskDidFailToMoveFile
     }
@@ -420,7 +420,7 @@ extension SessionDownloadTask {
 
 extension URLSessionManager {
     /// The tasks that have not finished.
-    @available(*, unavailable, message: "tasks, dataTasks, uploadTasks, downloadTasks: reading them does not block.")
+    @available(*, unavailable, message: "Read tasks, dataTasks, uploadTasks or downloadTasks, which do not block.")
     public final func getTasksWithCompletionHandler(
         _ completionHandler: ([SessionTask], [SessionTask], [SessionTask]) -> Void
     ) {}

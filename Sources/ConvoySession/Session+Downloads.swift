@@ -88,7 +88,7 @@ extension DownloadMoveError: LocalizedError, CustomStringConvertible {
 
     /// The description of the underlying error, and the path of the complete file.
     public var description: String {
-        "\(underlyingError.localizedDescription) The complete file is \(file.path)."
+        "\(underlyingError.localizedDescription) The complete file is at \(file.path)."
     }
 }
 

@@ -77,11 +77,12 @@ extension UploadError: SelfDescribingError {
         case .unreadableSource(let reason): "The source cannot be read. \(reason)"
         case .sourceChanged: "The source has changed since the upload began."
         case .unexpectedLength(let expected, let actual):
-            "The source has \(actual.map { "\($0)" } ?? "more") bytes, but \(expected) were expected."
+            "The source has \(actual.map { "\($0)" } ?? "more") bytes instead of the expected \(expected)."
         case .inUse: "Another upload is sending the same source to the same URL."
         case .unusableJournal(let reason): "The journal of the upload cannot be used. \(reason)"
         case .gone(let status): "The server no longer has the upload (status \(status))."
-        case .missingSecrets: "The URL of the upload had secrets, which the journal does not store."
+        case .missingSecrets:
+            "The URL of the upload contained secrets, which the journal does not store. Start a new upload."
         case .unsupported(let what): "The server does not support \(what)."
         case .unsupportedVersion(let versions):
             "The server supports tus \(versions.isEmpty ? "in another version" : versions.joined(separator: ", ")), but "
@@ -91,9 +92,9 @@ extension UploadError: SelfDescribingError {
         case .invalidAnswer(let reason): "The response of the server is invalid. \(reason)"
         case .invalidOffset(let offset, let allowed):
             "The server reported \(offset) bytes, but only \(allowed.lowerBound) to \(allowed.upperBound) are possible."
-        case .bytesNotKept(let offset): "The server needs the bytes from offset \(offset), which are no longer available."
+        case .bytesNotKept(let offset): "The server requires the bytes from offset \(offset), which are no longer available."
         case .noProgress: "The server has repeatedly lost or rejected the bytes sent."
-        case .mayHaveArrived: "The upload may have arrived, and its request must not be sent twice."
+        case .mayHaveArrived: "The upload may have reached the server, and its request must not be sent twice."
         case .checksumMismatch(let expected, let actual):
             "The checksum of the source is \(actual), but \(expected) was expected."
         case .damaged: "The bytes were repeatedly damaged in transit."

@@ -88,22 +88,21 @@ extension MetalinkError: CustomStringConvertible {
         case .tooLarge(let limit): "The Metalink is larger than \(limit >> 20) MiB."
         case .malformed(let reason, let line): "The Metalink is malformed on line \(line): \(reason)"
         case .documentType(let line):
-            "The Metalink has a document type on line \(line), which could declare entities. Remove it."
+            "Remove the document type on line \(line) of the Metalink: it could declare entities."
         case .notMetalink: "The document is XML, but not a Metalink (RFC 5854)."
         case .noFiles: "The Metalink lists no files."
         case .tooMany(let element, let limit, let line):
-            "The Metalink has more than \(limit) \(element) elements in one place, on line \(line)."
+            "Line \(line) of the Metalink exceeds the limit of \(limit) \(element) elements."
         case .missingAttribute(let element, let attribute, let line):
-            "A \(element) element of the Metalink lacks the attribute \(attribute), on line \(line)."
+            "The \(element) element on line \(line) of the Metalink lacks the attribute \(attribute)."
         case .invalidValue(let element, let value, let line):
-            "Invalid \(element) \(Redaction.url(value).debugDescription) in the Metalink, on line \(line)."
+            "Invalid \(element) \(Redaction.url(value).debugDescription) on line \(line) of the Metalink."
         case .unsafeName(let name, let line):
-            "The Metalink contains the file name \(name.debugDescription), which may lead outside its directory, on line "
-                + "\(line)."
+            "The file name \(name.debugDescription) on line \(line) of the Metalink may lead outside the directory."
         case .repeated(let element, let line):
-            "A \(element) element of the Metalink contradicts an earlier one, on line \(line)."
+            "The \(element) element on line \(line) of the Metalink contradicts an earlier one."
         case .wrongPieceCount(let found, let expected, let line):
-            "The Metalink has digests of \(found) pieces, but the file has \(expected), on line \(line)."
+            "The Metalink has digests of \(found) pieces on line \(line), but the file has \(expected) pieces."
         }
     }
 }

@@ -101,11 +101,11 @@ extension DownloadError: SelfDescribingError {
             "The checksum of the file is \(actual), but \(expected) was expected."
         case .piecesMismatch: "Pieces of the file do not match their checksums."
         case .notEnoughSpace(let needed, let available, let url):
-            "The file \(Self.shown(url)) needs \(needed) bytes, but only \(available) are available."
+            "The file \(Self.shown(url)) needs \(needed) bytes, but the disk has only \(available) bytes available."
         case .unexpectedLength(let expected, let actual):
             "The file has \(actual.map { "\($0)" } ?? "another number of") bytes, but \(expected) were expected."
         case .changedType(let expected, let actual):
-            "The server sends \(actual), but the stored bytes are \(expected). The stored bytes were kept."
+            "The server now sends \(actual), but the stored bytes are \(expected). The stored bytes were kept."
         case .changedLength(let stored, let actual):
             "The server's file has \(actual) bytes, fewer than the \(stored) stored bytes. The stored bytes were kept."
         case .noContent(let status): "The server responded with status \(status), which has no body."

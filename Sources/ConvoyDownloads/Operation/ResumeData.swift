@@ -44,16 +44,14 @@ public struct ResumeData: Sendable, Hashable {
     /// - Throws: ``ResumeDataError``.
     public init(_ data: Data) throws(ResumeDataError) {
         guard data.count <= Self.maximumSize else {
-            throw .malformed(
-                "It is longer than "
-                    + "\(Self.maximumSize) bytes.")
+            throw .malformed("The data is longer than \(Self.maximumSize) bytes.")
         }
         do {
             self = try JSONDecoder().decode(ResumeData.self, from: data)
         } catch let error as ResumeDataError {
             throw error
         } catch {
-            throw .malformed("It is incomplete or not valid JSON.")
+            throw .malformed("The JSON is incomplete or invalid.")
         }
     }
 
@@ -155,7 +153,7 @@ extension ResumeData: Codable {
         let members = try Members(from: decoder)
         let digest = Members.digest(members.version, members.url, members.file, members.journal)
         guard let digest, digest.utf8.elementsEqual(members.digest.utf8) else {
-            throw ResumeDataError.malformed("It was changed or damaged.")
+            throw ResumeDataError.malformed("The digest does not match, so the data was changed or damaged.")
         }
         try self.init(members)
     }

@@ -165,7 +165,9 @@ public final class DownloadQueue: Sendable {
     }
 
     private func only<Made>(_ operations: [any QueuedOperation]) throws(DownloadQueueError) -> Made {
-        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It has an unexpected type.") }
+        guard let operation = operations.first as? Made else {
+            throw .unsuitableRequest("The operation has an unexpected type.")
+        }
         return operation
     }
 

@@ -78,7 +78,7 @@ extension DownloadRequest: StorableRequest {
             throw .unsuitableRequest("A download must be a GET request without a body.")
         }
         guard let place = destination ?? directory, place.isFileURL else {
-            throw .unsuitableRequest("It has neither a destination nor a directory.")
+            throw .unsuitableRequest("Set a destination or a directory, as a file URL.")
         }
         var options = StoredDownload.Options()
         options.existing = existingFilePolicy

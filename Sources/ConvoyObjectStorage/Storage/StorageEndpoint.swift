@@ -33,7 +33,7 @@ struct StorageEndpoint: Sendable, Hashable {
         guard addressing == .path || !target.bareHost.contains(":") else {
             throw ObjectStorageError(
                 .invalidConfiguration,
-                "The bucket cannot be part of a host that is an IPv6 address: use path addressing.")
+                "An endpoint with an IPv6 address does not support buckets in the host name: use path addressing.")
         }
     }
 

@@ -176,7 +176,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
                 then: .fail(
                     URLError(
                         .badServerResponse, url: response.url,
-                        "The server sent a partial body as complete, or a different length for the same ETag.")))
+                        "The response to the full request is partial, or its length differs for the same ETag."
+                    )))
         case .unrelated:
             body.keepSeparately()
             operation.note(response)

@@ -207,7 +207,7 @@ extension URLConnectionOperation {
     private func accept(_ canBeSent: Bool, _ attempt: Attempt) {
         let error = URLError(
             .userAuthenticationRequired, url: request.url,
-            "The credential does not suit the authentication method, or contains characters that the method forbids."
+            "The authentication method does not support the credential, or forbids some of its characters."
         )
         repeatLater(attempt, with: canBeSent ? nil : .failure(error))
     }

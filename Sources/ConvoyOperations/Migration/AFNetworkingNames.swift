@@ -239,7 +239,7 @@ extension URLConnectionOperation {
     // MARK: Properties
 
     /// The modes of the network thread's run loop.
-    @available(*, unavailable, message: "Remove it: the network thread does not use a Foundation run loop.")
+    @available(*, unavailable, message: "Remove the property: the network thread does not use a Foundation run loop.")
     public final var runLoopModes: Set<String> {
         get { [] }
         set {}

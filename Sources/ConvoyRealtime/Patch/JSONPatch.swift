@@ -317,7 +317,7 @@ extension JSONPatchError: SelfDescribingError {
     /// The operation, the pointer and the reason, on one line. Long strings are truncated, and control characters are
     /// escaped.
     public var description: String {
-        guard let operationIndex else { return "The JSON Patch cannot be used: \(reason)." }
+        guard let operationIndex else { return "Invalid JSON Patch: \(reason)." }
         var subject = "Operation \(operationIndex) of the JSON Patch"
         let named = [operation.map { Self.shown($0) }, pointer.map { "at \(Self.shown($0))" }].compactMap { $0 }
         if !named.isEmpty { subject += " (\(named.joined(separator: " ")))" }
@@ -349,13 +349,13 @@ extension JSONPatchError.Reason: CustomStringConvertible {
         case .notAnObject: "it is not an object"
         case .missingMember(let name): "the member \(name.debugDescription) is missing"
         case .notAString(let name): "the member \(name.debugDescription) is not a string"
-        case .unknownOperation: "there is no such operation"
+        case .unknownOperation: "the operation does not exist"
         case .invalidPointer: "the text is not a JSON Pointer"
-        case .notFound: "the document has nothing there"
-        case .notAContainer: "the value that should contain it is neither an array nor an object"
+        case .notFound: "the document has no value at this location"
+        case .notAContainer: "the parent value is neither an array nor an object"
         case .invalidIndex: "a token is not an index of the array"
         case .indexOutOfBounds(let count): "the array has \(count == 1 ? "one element" : "\(count) elements")"
-        case .testFailed: "the value is another"
+        case .testFailed: "the value is different"
         case .movedIntoItself: "a value cannot be moved into itself"
         case .removedRoot: "the root of a document cannot be removed"
         case .tooDeep(let depth): "the document would be nested deeper than \(depth) levels"

@@ -81,10 +81,13 @@ public enum SecurityTextError: Error, Hashable, Sendable, SelfDescribingError {
         case .notAPin(let text):
             "Invalid pin \(text.debugDescription): use \"sha256/\" followed by the Base64 of 32 bytes."
         case .notAHostPattern(let text):
-            "Invalid host pattern \(text.debugDescription): use a name, \"*.\" and a name, or \"**.\" and a name."
-        case .notAnAddress(let text): "Invalid IP address \(text.debugDescription)."
-        case .notALength(let text): "Invalid prefix length \(text.debugDescription) of a network."
-        case .hasBitsAfterLength(let text): "Invalid network \(text.debugDescription): bits after the prefix are set."
+            "Invalid host pattern \(text.debugDescription): use a form such as \"example.com\", "
+                + "\"*.example.com\" or \"**.example.com\"."
+        case .notAnAddress(let text): "Invalid IP address \(text.debugDescription): use a numeric IPv4 or IPv6 address."
+        case .notALength(let text):
+            "Invalid prefix length \(text.debugDescription): use 0 to 32 for IPv4, or 0 to 128 for IPv6."
+        case .hasBitsAfterLength(let text):
+            "Invalid network \(text.debugDescription): all bits after the prefix must be zero."
         }
     }
 }

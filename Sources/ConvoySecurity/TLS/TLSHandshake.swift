@@ -181,7 +181,8 @@ package final class TLSHandshake: @unchecked Sendable {
         }
         if host == nil, policy.validatesDomainName {
             guard isWithProxy else {
-                return TrustDecision(failure: ServerTrustFailure(.wrongHost, "The host of the URL cannot be validated."))
+                return TrustDecision(
+                    failure: ServerTrustFailure(.wrongHost, "The host of the URL cannot be compared with the certificate."))
             }
             // The name of a proxy that is configured by its address is not known here. libcurl compares the address
             // later, but for a certificate without alternative names it would compare the common name.

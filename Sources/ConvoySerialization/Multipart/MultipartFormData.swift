@@ -106,7 +106,7 @@ public struct MultipartFormData {
     /// The bytes are spread evenly, and no thread sleeps. See ``ThrottledBodyStream``.
     public mutating func throttleBandwidth(packetSize: Int, delay: TimeInterval) {
         guard packetSize > 0, delay >= 0, delay.isFinite else {
-            fail("The packet size must be positive, and the delay a number of seconds.")
+            fail("The packet size must be positive, and the delay must be a finite, non-negative number of seconds.")
             return
         }
         self.packetSize = packetSize
@@ -127,7 +127,7 @@ public struct MultipartFormData {
 
     private mutating func append(_ headers: [(String, String)], _ body: MultipartPart.Body) {
         for (name, value) in headers where !HTTPSyntax.isToken(name) || !HTTPSyntax.isFieldValue(value) {
-            fail("The header \(name) of a part cannot be sent.", subject: name)
+            fail("The header \(name) of a part has an invalid name or value.", subject: name)
         }
         if case .stream(let source) = body, source.length < 0 { fail("The length of a part is negative.") }
         parts.append(MultipartPart(headers: headers, body: body))

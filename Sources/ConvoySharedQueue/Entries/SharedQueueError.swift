@@ -53,7 +53,7 @@ extension SharedQueueError: LocalizedError, CustomStringConvertible {
     public var description: String {
         switch self {
         case .unavailable(let text): "The database of the queue cannot be reached: \(text)"
-        case .conflict(let text): "Another transaction has interfered: \(text)"
+        case .conflict(let text): "The transaction conflicts with another one; try again: \(text)"
         case .denied(let text): "The database of the queue denies access: \(text)"
         case .foreign(let text): "The database does not belong to a shared queue: \(text)"
         case .newerVersion(let text): "The tables of the queue were created by a newer version: \(text)"

@@ -186,7 +186,7 @@ package struct WorkStanding: Sendable, Hashable {
 
     /// The error of a request if it is unknown whether it has arrived.
     package static let unknownOutcome =
-        "It is unknown whether the request has arrived, and it must not be sent again automatically."
+        "The request may have reached the server and must not be sent again automatically."
 
     private static func sum(_ one: Int64, _ other: Int64) -> Int64 {
         let (sum, overflow) = one.addingReportingOverflow(other)

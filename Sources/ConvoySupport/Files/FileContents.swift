@@ -12,7 +12,7 @@ package enum FileContents {
         package var reason: String {
             switch self {
             case .system(let error): error.text
-            case .tooLarge(let limit): "It is larger than \(limit >> 20) MiB."
+            case .tooLarge(let limit): "The file is larger than \(limit >> 20) MiB."
             }
         }
     }

@@ -209,14 +209,14 @@ package enum PrivateFileProblem: Error, Hashable, Sendable {
     package var reason: String {
         switch self {
         case .otherOwner(let user):
-            "It belongs to another user (uid \(user)), who may have planted it. Remove it, or choose another path."
+            "Another user (uid \(user)) owns it and may have planted it. Remove it, or choose another path."
         case .writableByOthers(let mode):
             "Other users can write to it (mode \(Self.digits(mode))). Check its contents, then run chmod go-w."
-        case .hardLinked: "It has more than one hard link. Replace it with a copy."
-        case .linkOfOther(let user): "It is a symbolic link created by another user (uid \(user))."
-        case .link: "It is a symbolic link."
-        case .notRegularFile: "It is not a regular file."
-        case .notDirectory: "It is not a directory."
+        case .hardLinked: "The file has more than one hard link. Replace it with a copy."
+        case .linkOfOther(let user): "The path leads through a symbolic link created by another user (uid \(user))."
+        case .link: "The path is a symbolic link."
+        case .notRegularFile: "Not a regular file."
+        case .notDirectory: "Not a directory."
         }
     }
 

@@ -58,7 +58,7 @@ final class StreamBody: BodySource {
         if let length {
             let waiting = chunks.reduce(-Int64(position)) { $0 + Int64($1.count) }
             if supplied + waiting > length {
-                return .failed(exhausted("The body stream has more than the announced \(length) bytes."))
+                return .failed(exhausted("The body stream contains more than the announced \(length) bytes."))
             }
             // Hold the last byte back until the stream reports its end, so that a stream that is too long is detected.
             // If the stream never reports its end, the body ends at the announced length.

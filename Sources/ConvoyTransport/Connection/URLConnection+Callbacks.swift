@@ -65,7 +65,8 @@ extension URLConnection: EasyHandleOwner {
         }
         // The response may be an attempt at response splitting (RFC 9112, section 6.3).
         if exchange.head.deniesItsChunks, exchange.request.method != "HEAD" {
-            exchange.response.failure = failure(.badServerResponse, "The response specifies both an empty body and chunks.")
+            exchange.response.failure = failure(
+                .badServerResponse, "The response specifies a Content-Length of 0 and chunked coding.")
             return false
         }
         if exchange.head.isEndedByConnection, exchange.request.method != "HEAD" {

@@ -50,8 +50,8 @@ extension URLConnection {
         }
         return failure(
             error.code,
-            "The connection was lost during or after a pause. The server may have processed the request, which is not sent "
-                + "again.",
+            "The connection was lost during or after a pause. The request is not sent again, because the server may have "
+                + "processed it.",
             underlying: error.userInfo[NSUnderlyingErrorKey] as? any Error)
     }
 }

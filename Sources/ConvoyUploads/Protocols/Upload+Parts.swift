@@ -176,7 +176,7 @@ extension Upload {
             }
             noteLimits(answer)
             guard let offset = try answer.number("Upload-Offset") else {
-                throw UploadError(.invalidAnswer("It does not contain the offset of the upload."))
+                throw UploadError(.invalidAnswer("The upload's offset is missing."))
             }
             // The length of a sequence that has ended may not have been sent to the server yet.
             let length = part.length ?? state.withLock { $0.window }?.length

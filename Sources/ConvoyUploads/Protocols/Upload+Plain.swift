@@ -128,7 +128,7 @@ extension Upload {
     /// Throws an error for a success response that arrived before all bytes were sent.
     func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {
         guard let length = body.length, answer.sent < length else { return }
-        throw UploadError(.invalidAnswer("It arrived before all bytes were sent: after \(answer.sent) of \(length)."))
+        throw UploadError(.invalidAnswer("The server responded after only \(answer.sent) of \(length) bytes were sent."))
     }
 
     func setContentType(_ sent: inout URLRequest) {

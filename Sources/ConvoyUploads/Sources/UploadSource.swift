@@ -104,7 +104,7 @@ final class FileSource: SeekableSource {
     var length: Int64 { identity.size }
 
     init(_ url: URL, calls: FileCalls) throws(UploadError) {
-        guard url.isFileURL, !url.path.isEmpty else { throw UploadError(.unreadableSource("It is not a file URL.")) }
+        guard url.isFileURL, !url.path.isEmpty else { throw UploadError(.unreadableSource("The URL is not a file URL.")) }
         path = url.path
         self.calls = calls
         // Without O_NONBLOCK, opening a pipe would wait for its writer.

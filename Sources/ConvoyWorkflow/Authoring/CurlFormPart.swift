@@ -5,7 +5,7 @@ enum CurlFormPart {
     /// Returns the part, and notes about attributes that a manifest cannot express.
     static func part(_ text: String) throws(CurlCommandLine.Problem) -> (part: RequestDraft.Part?, notes: [String]) {
         guard let equals = text.firstIndex(of: "=") else {
-            throw CurlCommandLine.Problem(description: "A part without an equals sign: \"\(text.prefix(40))\".")
+            throw CurlCommandLine.Problem(description: "The part \"\(text.prefix(40))\" has no equals sign.")
         }
         let name = String(text[..<equals])
         var rest = text[text.index(after: equals)...]

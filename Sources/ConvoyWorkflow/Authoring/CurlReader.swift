@@ -158,7 +158,7 @@ struct CurlReader {
         if text.hasPrefix("@") { return notes.append("-H '\(text)': the fields in a file are left out") }
         guard let colon = text.firstIndex(of: ":") else {
             // `Name;` is a field without a value.
-            guard text.hasSuffix(";") else { throw Problem(description: "A header field without a colon: \"\(text)\".") }
+            guard text.hasSuffix(";") else { throw Problem(description: "The header field \"\(text)\" has no colon.") }
             return headers.append((String(text.dropLast()), ""))
         }
         let value = text[text.index(after: colon)...].trimmingCharacters(in: .whitespaces)
@@ -191,7 +191,7 @@ struct CurlReader {
             if let part { parts.append(part) }
         case "form-string":
             guard let equals = value.firstIndex(of: "=") else {
-                throw Problem(description: "A part without an equals sign: \(value.prefix(40)).")
+                throw Problem(description: "The part \"\(value.prefix(40))\" has no equals sign.")
             }
             let content = String(value[value.index(after: equals)...])
             parts.append(RequestDraft.Part(name: String(value[..<equals]), value: content, isFile: false))

@@ -19,7 +19,11 @@ public enum ManifestSchema {
                 switch key {
                 case "version": ["const": 1]
                 case "baseURL": text("The base URL of the requests.")
-                case "variables": ["type": "object", "description": "Values by name; a null value must be set with --var."]
+                case "variables":
+                    [
+                        "type": "object",
+                        "description": "The variables and their values. A null value must be set with --var.",
+                    ]
                 case "secrets", "secrets-for": ["type": "array", "items": ["type": "string"]]
                 case "defaults": closed(ManifestReader.defaultKeys, member)
                 case "requests":

@@ -190,7 +190,7 @@ import Testing
         #expect(odd.localizedDescription == odd.description)
         #expect(
             JSONPatchError(.testFailed, operationIndex: 1, operation: "test", pointer: "/a").description
-                == #"Operation 1 of the JSON Patch ("test" at "/a") failed: the value is another."#)
+                == #"Operation 1 of the JSON Patch ("test" at "/a") failed: the value is different."#)
     }
 
     // MARK: Values
