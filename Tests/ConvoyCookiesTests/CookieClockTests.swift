@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "Numbers at the limits of their type are harmless",
+        "Numbers at the limits of their type cause no failures",
         arguments: [
             "UPDATE state SET revision = 9223372036854775807", "UPDATE state SET cleared = 9223372036854775807",
             "UPDATE state SET cleared = -9223372036854775807 - 1", "UPDATE state SET revision = -9223372036854775807 - 1",

@@ -25,7 +25,9 @@ import Testing
 
     private func names(_ jar: CookieJar) -> [String] { jar.all.map(\.cookie.name).sorted() }
 
-    @Test("A site with too many cookies loses expired ones first, then those without Secure, then the least recently used")
+    @Test(
+        "A site with too many cookies loses expired ones first, then those without Secure, then the least recently used ones"
+    )
     func perSite() throws {
         var jar = CookieJar(limits: CookieLimits(cookiesPerSite: 4))
         try insert(cookie("secure-old", isSecure: true, used: 1), &jar)

@@ -78,7 +78,7 @@ import Testing
         #expect(throws: CookieStoreError.self) { try store.writeNetscape(to: directory.file("none/x")) }
     }
 
-    @Test("curl reads our files, and its files can be read")
+    @Test("curl reads written files, and a store reads curl's files")
     func curl() throws {
         let store = CookieStore()
         for cookie in cookies { #expect(store.setCookie(cookie)) }

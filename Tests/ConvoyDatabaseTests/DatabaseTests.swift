@@ -85,7 +85,7 @@ extension DatabaseSchema {
         #expect(try database.integer("SELECT count(*) FROM note") == 1)
     }
 
-    @Test("Missing steps are applied to an older database, which keeps its rows")
+    @Test("Missing schema steps are applied to an older database, which keeps its rows")
     func migration() throws {
         do {
             let old = try database()

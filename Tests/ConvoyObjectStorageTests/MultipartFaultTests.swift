@@ -99,7 +99,7 @@ import Testing
         for request in uploads.server.requests { #expect(try request.hasSignature(), "\(request.target)") }
     }
 
-    @Test(arguments: [false, true]) func `uploading a large file takes little memory`(_ isInParts: Bool) async throws {
+    @Test(arguments: [false, true]) func `uploading a large file uses little memory`(_ isInParts: Bool) async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(), to: "large")
         let size: Int64 = 256 << 20
@@ -266,7 +266,7 @@ import Testing
         #expect(numbers.sorted() == ["partNumber=1", "partNumber=3"])
     }
 
-    @Test func `an upload that is resumed until it succeeds stores the file after a failure of any step`() async throws {
+    @Test func `an upload that is resumed until it succeeds stores the file, whichever step fails`() async throws {
         let random = Locked(SplitMix64.printingSeed())
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)

@@ -303,7 +303,7 @@ import Testing
         #expect(try store.claim(worker: worker, limit: 99, tags: ["t1", "", "none"]).entries.count == 10)
     }
 
-    @Test("SQLite searches entries by state only to list them, and never scans all")
+    @Test("SQLite searches entries by state only to list them, and never scans all entries")
     func plans() throws {
         let test = try TestStore(.sqlite), store = try test.open()
         let database = try #require(store.database as? SQLiteWorkDatabase)

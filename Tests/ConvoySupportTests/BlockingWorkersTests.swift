@@ -37,7 +37,7 @@ import Testing
         for _ in 0..<100 { goOn.signal() }
     }
 
-    @Test func `a finished call is released even if others always wait`() {
+    @Test func `a finished call is released even if other calls are always waiting`() {
         let workers = BlockingWorkers(limit: 1)
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)

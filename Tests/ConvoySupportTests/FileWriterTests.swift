@@ -189,7 +189,7 @@ import Testing
         #expect(text(at: path) == "new")
     }
 
-    @Test func `each failing call leaves nothing behind, and changes no other file`() throws {
+    @Test func `each failing system call leaves nothing behind and changes no other file`() throws {
         let fails: [(String, (inout FileCalls) -> Void)] = [
             ("open", { $0.open = { _, _, _ in Self.failing(EMFILE) } }),
             ("write", { $0.write = { _, _ in Int(Self.failing(ENOSPC)) } }),

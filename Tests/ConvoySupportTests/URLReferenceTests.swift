@@ -93,7 +93,7 @@ struct URLReferenceTests {
         #expect(URLReference.url(reference) == nil)
     }
 
-    @Test func `a path is not taken for an authority`() {
+    @Test func `a path is not mistaken for an authority`() {
         #expect(URLReference.text("x:/.//h/", relativeTo: nil) == nil)
         #expect(URLReference.text("x:a/..//h/", relativeTo: nil) == nil)
         #expect(URLReference.text(".//h/", relativeTo: "x:/a") == nil)

@@ -153,7 +153,7 @@ final class EffectTests {
         #expect(!text.contains("Content-Length: 5"))
     }
 
-    @Test func `a response does not have to be HTTP`() throws {
+    @Test func `a response need not be valid HTTP`() throws {
         let (_, client) = try client(.raw("http/1.1 200 ok\r\n\r\n"))
         #expect(try client.readToEnd() == Data("http/1.1 200 ok\r\n\r\n".utf8))
         let (_, cut) = try self.client(.raw("0123456789").truncated(afterBytes: 4))

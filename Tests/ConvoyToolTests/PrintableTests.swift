@@ -38,7 +38,7 @@ import Testing
         #expect(Printable.width(text) == columns)
     }
 
-    @Test func `amounts are formatted for people`() {
+    @Test func `amounts are formatted in readable units`() {
         #expect(Amounts.bytes(0) == "0 B")
         #expect(Amounts.bytes(999) == "999 B")
         #expect(Amounts.bytes(1000) == "1.0 kB")

@@ -18,7 +18,7 @@ import Testing
         return reported.withLock { $0 }
     }
 
-    @Test func `a chain of 50,000 that finishes backwards is reported forwards`() {
+    @Test func `a chain of 50,000 operations that finish in reverse order is reported in order`() {
         #expect(reportBackwards(50_000) == Array(0..<50_000))
     }
 

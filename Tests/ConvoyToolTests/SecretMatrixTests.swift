@@ -243,7 +243,7 @@ import Testing
     }
 
     @Test(arguments: groups)
-    func `the search finds secrets that are shown on request`(group: Group) async throws {
+    func `the search of this suite finds secrets that are shown on request`(group: Group) async throws {
         server.route("/file", .text("hello"))
         let open = HARRecorder(includesSecrets: true)
         manager.eventMonitors = [open.monitor]

@@ -125,7 +125,7 @@ import Testing
         #expect(haul.leaks(of: Self.all) == [])
     }
 
-    @Test func `the search finds secrets that are shown on request`() async throws {
+    @Test func `the search of this suite finds secrets that are shown on request`() async throws {
         try scratch.write(manifest("/echo"), to: "m.yaml")
         let result = try await ToolProcess.run(
             ["run", "--dry-run", "--show-secrets"] + values + ["m.yaml"], in: scratch.url)

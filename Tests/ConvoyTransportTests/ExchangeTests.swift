@@ -84,7 +84,7 @@ import Testing
         #expect(last.withLock { $0 } == "elsewhere.test")
     }
 
-    @Test func `a request is resent without Expect after a 417 whose cookies await an answer`() throws {
+    @Test func `a request is resent without Expect after a 417 whose cookies await a decision`() throws {
         server.route("POST", "/expect", options: .answersEarly) { request in
             request.headers["Expect"] == nil
                 ? .text("taken")

@@ -139,7 +139,7 @@ struct HiddenResetTests {
         #expect(try #require(cut.wait()).error?.code == .networkConnectionLost)
     }
 
-    @Test func `a response without a length completes beside paused transfers`() throws {
+    @Test func `a response without a length completes while other transfers are paused`() throws {
         try answer("/large", .held, fields: [["content-length", "400000"]], count: 400_000, stop: 1_000)
         try answer("/small", .held, fields: [["content-length", "1000"]], count: 1_000, stop: 500)
         let (large, small) = (Collector(onHead: { $0.suspendReceiving() }), Collector(onHead: { $0.suspendReceiving() }))

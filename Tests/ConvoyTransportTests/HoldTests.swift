@@ -98,7 +98,7 @@ import Testing
         #expect(heard.isFinished && heard.body == PatternBytes.data(count: 5_000), "\(heard.ends)")
     }
 
-    @Test func `a redirect taken as the response fails alone if its body cannot be decoded`() throws {
+    @Test func `a redirect taken as the response fails without affecting others if its body cannot be decoded`() throws {
         server.route("POST", "/moved") { _ in
             .text("a body").status(302).header("Location", "/there").header("Content-Encoding", "unknown")
         }

@@ -6,7 +6,7 @@ import Testing
 /// The frames of real HTTP/2 servers, with one fault each: truncated, reset or stalled at every byte, every byte
 /// damaged, and GOAWAY and RST_STREAM before each frame. See ``ReplayTests``.
 @Suite(.serialized) struct FrameReplayTests {
-    @Test func `a request with a fault ends as specified or fails, and other requests are unaffected`() throws {
+    @Test func `a request with an injected fault ends as specified or fails, and other requests are unaffected`() throws {
         ProcessMeters.raiseDescriptorLimit()
         var random = SplitMix64(seed: ReplayTests.seed)
         let all = FrameCase.all(try FrameRecording.all())

@@ -22,11 +22,13 @@ import Testing
         return Array(all.shuffled(using: &random).prefix(count))
     }
 
-    @Test func `a request with a fault ends as specified or fails, and other requests are unaffected`() throws {
+    @Test func `a request with an injected fault ends as specified or fails, and other requests are unaffected`() throws {
         try replay(isSecure: false, count: Self.isWhole ? .max : 1_000)
     }
 
-    @Test func `a request with a fault over TLS ends as specified or fails, and other requests are unaffected`() throws {
+    @Test func `a request with an injected fault over TLS ends as specified or fails, and other requests are unaffected`()
+        throws
+    {
         try replay(isSecure: true, count: Self.isWhole ? 20_000 : 200)
     }
 

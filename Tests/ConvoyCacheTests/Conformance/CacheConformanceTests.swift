@@ -7,7 +7,7 @@ import Testing
 /// Runs http-tests/cache-tests with a simulated origin and a simulated clock.
 @Suite struct CacheConformanceTests {
     @Test(
-        "the required tests of http-tests/cache-tests for private caches pass, except for explained ones",
+        "the required tests of http-tests/cache-tests for private caches pass, apart from documented exceptions",
         .enabled(if: ConformanceSuite.directory("http-cache") != nil, .init(rawValue: ConformanceSuite.hint("http-cache"))))
     func conformance() async throws {
         let directory = try #require(ConformanceSuite.directory("http-cache"))

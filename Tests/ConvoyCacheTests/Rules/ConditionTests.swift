@@ -109,7 +109,7 @@ import Testing
         ),
     ]
 
-    @Test("A fresh response answers the client's own conditions", arguments: 0..<conditions.count)
+    @Test("A fresh response is evaluated against the client's own conditions", arguments: 0..<conditions.count)
     func condition(_ index: Int) async throws {
         let (stored, request, status) = Self.conditions[index]
         let setting = try await setting(stored.map { ($0.0, $0.1) })
@@ -143,7 +143,7 @@ import Testing
         #expect(try await setting.source() == .cache(.fresh))
     }
 
-    @Test("A 304 to the client's condition on another version changes nothing")
+    @Test("A 304 that confirms the client's version does not update a different stored version")
     func staleOtherCondition() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])

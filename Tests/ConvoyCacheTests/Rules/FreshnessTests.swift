@@ -46,7 +46,7 @@ import Testing
         ([], 0),
     ]
 
-    @Test("A response is fresh for its stated lifetime, and not longer", arguments: 0..<lifetimes.count)
+    @Test("A response is fresh for exactly its stated lifetime", arguments: 0..<lifetimes.count)
     func lifetime(_ index: Int) async throws {
         let (fields, seconds) = Self.lifetimes[index]
         let setting = RuleSetting()

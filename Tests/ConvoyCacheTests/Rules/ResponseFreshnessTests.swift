@@ -20,7 +20,7 @@ import Testing
         #expect(try freshness(["Age": "60", "Cache-Control": "max-age=60"]) == ResponseFreshness.none)
     }
 
-    @Test func `a response that must be validated is not fresh, and one without fields is unstated`() throws {
+    @Test func `a response that must be validated has no freshness, and one without fields states none`() throws {
         for directive in ["no-store", "no-cache"] {
             #expect(try freshness(["Cache-Control": "\(directive), max-age=60"]) == ResponseFreshness.none)
         }

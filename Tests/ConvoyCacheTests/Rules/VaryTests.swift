@@ -41,7 +41,7 @@ import Testing
     ]
 
     @Test(
-        "A stored response answers requests with the same values in the fields that it varies by",
+        "A stored response is served to requests with the same values of its Vary fields",
         arguments: 0..<cases.count)
     func matching(_ index: Int) async throws {
         let (vary, first, second, isHit) = Self.cases[index]

@@ -94,7 +94,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("A body of more than an eighth of the disk capacity is not stored, announced or not")
+    @Test("A body of more than an eighth of the disk capacity is not stored, even if its length is unknown")
     func tooLarge() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(diskCapacity: 800_000)

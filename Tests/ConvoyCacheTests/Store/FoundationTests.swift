@@ -13,7 +13,7 @@ import Testing
             response: head, data: Data(body.utf8), userInfo: ["a": "b", "n": 1], storagePolicy: .allowed)
     }
 
-    @Test("A stored CachedURLResponse is returned and served, as far as RFC 9111 allows it")
+    @Test("A stored CachedURLResponse is returned, and served if RFC 9111 allows it")
     func roundTrip() async throws {
         let disk = try CacheDisk()
         for cache in [HTTPCache(), try disk.open()] {

@@ -8,7 +8,7 @@ import Testing
 
 /// Several caches, and several processes, that share one directory.
 @Suite struct SharedDirectoryTests {
-    @Test("No body is torn and the directory stays intact while two processes of eight threads store, read and remove")
+    @Test("Two processes with eight threads each store, read and remove without torn bodies or a damaged directory")
     func churn() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()

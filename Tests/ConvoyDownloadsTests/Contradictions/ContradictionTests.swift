@@ -27,7 +27,9 @@ struct ContradictionTests {
         #expect(Set(all.map(\.name)).count == all.count)
     }
 
-    @Test func `downloads from contradictory servers are correct or fail once, and others succeed`() throws {
+    @Test func `downloads from contradictory servers are correct or fail once, and those from honest servers succeed`()
+        throws
+    {
         let hasHTTP2 = FrameServer.isInstalled
         if !hasHTTP2 { print("contradictions: no case over HTTP/2, which needs \(FrameServer.installHint)") }
         let servers = (ScriptedServer.contradictions + ScriptedServer.honest).filter { hasHTTP2 || $0.isOverHTTP1 }

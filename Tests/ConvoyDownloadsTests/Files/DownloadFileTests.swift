@@ -293,7 +293,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `bytes whose synchronization failed are never relied on`() throws {
+    @Test func `a commit fails after a failed synchronization, even if a later one succeeded`() throws {
         var calls = FileCalls()
         let real = calls
         let isFirst = Locked(true)

@@ -15,7 +15,7 @@ struct DownloadMirrorTests {
 
     init() throws { fixture = try DownloadFixture() }
 
-    @Test func `a mirror continues the stored bytes if their replacement fails before its first byte`() async {
+    @Test func `a mirror resumes the stored bytes if their replacement fails before its first byte`() async {
         // Twice, the server first fails, and then starts a response with a different file, of which it sends no bytes.
         let answers = Locked(0)
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in

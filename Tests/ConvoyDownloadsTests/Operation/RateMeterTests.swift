@@ -21,7 +21,7 @@ struct RateMeterTests {
 
     private let second: UInt64 = 1_000_000_000
 
-    @Test func `the rate covers the last seconds and falls when nothing arrives`() throws {
+    @Test func `the rate covers the last few seconds and falls when nothing arrives`() throws {
         var meter = RateMeter()
         meter.begin(at: second)
         #expect(meter.rate(at: second + 100_000_000) == nil)

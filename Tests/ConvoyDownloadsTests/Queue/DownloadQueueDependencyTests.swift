@@ -74,7 +74,7 @@ struct DownloadQueueDependencyTests {
         #expect(queue.states == [.failed, .finished])
     }
 
-    @Test func `an entry can fail with its dependency, and so do its own dependents`() async throws {
+    @Test func `an entry can be set to fail with its dependency, and its own dependents then fail too`() async throws {
         let queue = try fixture.open()
         queue.start()
         let (first, second) = pair(.fail)

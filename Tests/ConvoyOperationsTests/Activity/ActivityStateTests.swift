@@ -97,7 +97,7 @@ import Testing
         #expect(simulation.shown.last == "show 6000")
     }
 
-    @Test func `showing and hiding alternate, and nothing is shown without activity`() {
+    @Test func `the indicator is shown and hidden in turn, and never shown without activity`() {
         for seed in 0..<300 {
             var random = SeededRandom(UInt64(seed))
             var simulation = Simulation()

@@ -70,7 +70,7 @@ import Testing
         #expect(spinner.calls.all.count == count)
     }
 
-    @Test func `a binding retains neither the view nor the operation, and is released at the end`() {
+    @Test func `a binding retains neither the view nor the operation, and is released when the operation finishes`() {
         weak var spinner: Spinner?
         weak var bar: Bar?
         weak var unfinished: HTTPRequestOperation?
@@ -91,7 +91,7 @@ import Testing
         #expect(eventually { operation.isFinished } && eventually { binding == nil })
     }
 
-    @Test func `a view bound after the end receives the final state`() {
+    @Test func `a view bound after the operation has finished shows the final state`() {
         network.serve()
         let (spinner, bar, operation) = (Spinner(key), Bar(), operation())
         operation.start()

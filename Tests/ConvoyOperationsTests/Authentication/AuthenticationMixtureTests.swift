@@ -15,7 +15,7 @@ import Testing
         #expect(asking.authorizations(path).last == AskingServer.basic)
     }
 
-    @Test func `a challenge in one folder is not remembered for the folders it redirects to`() async throws {
+    @Test func `a credential for one folder is not sent preemptively to a folder that it redirects to`() async throws {
         let asking = try AskingServer()
         asking.protect("/private/", .redirect(to: "/open"))
         asking.route("/open") { _, _ in .text("open") }

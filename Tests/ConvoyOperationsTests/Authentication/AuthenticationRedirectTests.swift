@@ -65,7 +65,9 @@ import Testing
         #expect(operation.responseString == "let in" && asking.server.requests("/order").map(\.text) == ["one"])
     }
 
-    @Test func `a token that is rejected after a redirect is refreshed there`() async throws {
+    @Test func `a token rejected by a redirect's target is refreshed, and only the redirected request is repeated`()
+        async throws
+    {
         let tokens = try TokenServer()
         tokens.server.redirect("/order", to: "/data", status: 303)
         let manager = HTTPRequestOperationManager(baseURL: tokens.server.url, completionQueue: testQueue)

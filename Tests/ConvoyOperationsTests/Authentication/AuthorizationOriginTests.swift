@@ -56,7 +56,7 @@ import Testing
         #expect(try sent(to: home) == Self.harmless)
     }
 
-    @Test func `another scheme is another origin`() async throws {
+    @Test func `a different scheme is a different origin`() async throws {
         let certificate = try TestCertificate.selfSigned(.server(["127.0.0.1"]))
         let secure = try TestServer(tls: TestServer.TLS(certificate))
         secure.route(nil, "/*", .text("hello"))
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `authorizationOrigins adds origins, and is copied`() async throws {
+    @Test func `authorizationOrigins adds origins, and copies of the manager keep them`() async throws {
         let manager = manager(baseURL: home.url("/v1/"))
         manager.authorizationOrigins = [try #require(URL(string: "HTTP://127.0.0.1:\(other.port)/any/path?q"))]
         for manager in [manager, manager.makeCopy()] {

@@ -160,7 +160,7 @@ import Testing
         #expect(store.credential(for: space("all"))?.password == "secret")
     }
 
-    @Test func `the handler can cancel, reject, use the default handling, or release its reply`() async throws {
+    @Test func `the handler can cancel, reject, use the default handling, or drop its reply closure`() async throws {
         let cases: [(AuthenticationDisposition?, URLError.Code?)] = [
             (.cancel, .userCancelledAuthentication), (.rejectProtectionSpace, nil), (.performDefaultHandling, nil),
             (nil, nil),

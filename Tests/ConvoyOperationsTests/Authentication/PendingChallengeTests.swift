@@ -105,7 +105,7 @@ import Testing
         #expect(operation.responseString == "let in" && asking.server.requests.count == 3)
     }
 
-    @Test func `concurrent replies from many threads count once`() async throws {
+    @Test func `only one of many concurrent replies takes effect`() async throws {
         let asking = try AskingServer()
         asking.protect("/")
         for _ in 0..<20 {
@@ -125,7 +125,7 @@ import Testing
         #expect(asking.server.requests.count <= 40)
     }
 
-    @Test func `removing the handler leaves pending challenges to the default handling`() async throws {
+    @Test func `removing the handler passes pending challenges to the default handling`() async throws {
         let asking = try AskingServer()
         asking.route("/") { _, _ in .asking("Digest realm=\"a\", nonce=\"n\"", "Basic realm=\"b\"") }
         let operation = AskingServer.operation(asking.url("/"), credential: nil)

@@ -120,7 +120,7 @@ import Testing
         #expect(mayGoOn)
     }
 
-    @Test func `no sequence of events leaves a waiter without a refresh or runs two refreshes at once`() {
+    @Test func `no sequence of events leaves a waiter without a refresh or runs two refreshes concurrently`() {
         for seed in 0..<500 as Range<UInt64> {
             var random = SplitMix64(seed: seed)
             var state = TokenState(seed % 2 == 0 ? nil : AccessToken("t"), at: date, leeway: 30)

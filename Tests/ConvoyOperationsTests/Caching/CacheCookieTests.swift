@@ -124,7 +124,9 @@ import Testing
         #expect(nobody.cacheUse == nil && nobody.statusCode == 401)
     }
 
-    @Test func `a new token does not receive responses to the old one, and a stored 401 fails no operation`() async throws {
+    @Test func `a response for the old token is not served to the new one, and a stored 401 fails no operation`()
+        async throws
+    {
         let generation = Locked(1)
         server.route("GET", "/data") { request in
             let token = "Bearer t\(generation.withLock { $0 })"

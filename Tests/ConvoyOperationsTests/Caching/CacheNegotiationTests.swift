@@ -45,7 +45,9 @@ import Testing
         #expect(try await get("/x").cacheUse == .fresh)
     }
 
-    @Test func `a client that accepts no coding receives an unencoded body, which serves all others too`() async throws {
+    @Test func `a client that accepts no coding receives an unencoded body, which is served to all other clients`()
+        async throws
+    {
         let body = try serveEncoded()
         #expect(try await get("/x").responseData == body)
         let plain = try await get("/x") { $0.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
@@ -91,7 +93,7 @@ import Testing
         #expect(server.requests.count < 20)
     }
 
-    @Test func `a wrong password is not remembered as wrong forever`() async throws {
+    @Test func `a rejected password can succeed later, despite the stored 401`() async throws {
         let isOpen = Locked(false)
         server.route("GET", "/in") { request in
             guard isOpen.withLock({ $0 }), request.headers["Authorization"] == AskingServer.basic else {

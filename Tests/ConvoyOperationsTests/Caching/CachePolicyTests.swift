@@ -76,7 +76,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a 304 refreshes the stored response and stays invisible`() async throws {
+    @Test func `a 304 refreshes the stored response and is not visible to the caller`() async throws {
         try await get("/stale")
         let second = try await get("/stale")
         #expect(second.statusCode == 200 && second.responseString == "old" && second.cacheUse == .validated)

@@ -47,7 +47,7 @@ import Testing
         #expect(bodies.map { $0?.lowercased() } == ["evil.example", own, "evil.example", "evil.example"])
     }
 
-    @Test func `a response received under other pins or authorities is not served under these`() async throws {
+    @Test func `a response received under different pins or authorities is not served`() async throws {
         let root = try TestCertificate.root()
         let server = try TestServer(tls: TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1"))))
         server.route("/x", .text("body").header("Cache-Control", "max-age=600"))

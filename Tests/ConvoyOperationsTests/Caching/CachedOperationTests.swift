@@ -88,7 +88,7 @@ import Testing
         #expect(own.responseData == packed)
     }
 
-    @Test func `a body of many portions is delivered completely, into memory and into a file`() async throws {
+    @Test func `a body of many chunks is delivered completely, into memory and into a file`() async throws {
         server.route("/large", .pattern(count: 3_000_001).header("Cache-Control", "max-age=600"))
         try await get("/large")
         #expect(try await get("/large").responseData == PatternBytes.data(count: 3_000_001))

@@ -179,7 +179,7 @@ import Testing
         #expect(server.requests("/paused").count == 1)
     }
 
-    @Test("operations cancelled during the index lookup all end without damage")
+    @Test("operations cancelled during the index lookup all end and leave the cache intact")
     func cancelAll() async throws {
         for number in 0..<20 {
             server.route("/n\(number)", .pattern(count: 60_000, offset: number).header("Cache-Control", "max-age=600"))

@@ -62,7 +62,7 @@ import Testing
         #expect(small.cookies.map(\.name) == ["b47", "b48", "b49"])
     }
 
-    @Test func `cookies are sent where they belong, for prepared requests and for Foundation's`() async throws {
+    @Test func `cookies are sent only to their sites, with prepared requests and with Foundation's`() async throws {
         try await get("/echo")
         try await get("/set")
         try await get("/echo")
@@ -185,7 +185,7 @@ import Testing
         #expect(cookies("/shaky") == [nil, "t=1"])
     }
 
-    @Test func `operations share a transfer only with the same cookies`() async throws {
+    @Test func `operations share a transfer only if their cookies are equal`() async throws {
         let gate = TestServer.Gate()
         server.route("GET", "/shared", .pattern(count: 100).heldBody(by: gate, afterBytes: 10))
         manager.coalescesIdenticalRequests = true

@@ -304,7 +304,7 @@ import Testing
         }
     }
 
-    @Test func `random pairs on a real server never receive each other's page`() async throws {
+    @Test func `random pairs of requests to a real server never receive each other's page`() async throws {
         let server = try TestServer()
         server.route("GET", "/account") { request in
             let names = ["Authorization", "Cookie", "X-Api-Key", "X-Tenant"]

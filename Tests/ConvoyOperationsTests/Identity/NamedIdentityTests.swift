@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `a store with a file is shared with the next process, and one in memory never is`() async throws {
+    @Test func `a store with a file is shared with the next process, and a store in memory never is`() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-stores")
         defer { directory.remove() }
         let folder = directory.file("folder")

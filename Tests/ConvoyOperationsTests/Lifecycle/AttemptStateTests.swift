@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `the first decision and the first end count`() {
+    @Test func `only the first decision and the first end take effect`() {
         var state = AttemptState()
         #expect(state.isReceiving)
         let isFirst = [state.decide(.askForWhole), state.decide(.succeed)]
@@ -60,7 +60,7 @@ import Testing
         #expect(isFirstEnd == [true, false] && name(state.conclusion) == "whole")
     }
 
-    @Test func `lost bytes outweigh an earlier decision`() {
+    @Test func `losing bytes overrides an earlier decision to succeed`() {
         var state = AttemptState()
         _ = state.decide(.succeed)
         state.loseBytes(Self.lost)

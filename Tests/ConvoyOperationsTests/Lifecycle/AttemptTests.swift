@@ -69,7 +69,7 @@ import Testing
         new.abandon()
     }
 
-    @Test func `an attempt stopped before connecting has not chosen the body's destination`() throws {
+    @Test func `the output stream can still be set after an attempt was stopped before connecting`() throws {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("attempt-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: file) }
         let network = ThreadedTransport()

@@ -100,7 +100,7 @@ import Testing
         return next
     }
 
-    @Test func `every sequence of events up to length eight keeps the promises`() {
+    @Test func `every sequence of up to eight events upholds the guarantees`() {
         var frontier: [Point: Int] = [Point(): 1]
         var sequences = 0
         for _ in 1...8 {

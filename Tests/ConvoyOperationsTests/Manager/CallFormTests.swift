@@ -40,7 +40,7 @@ import Testing
         try await waitUntil("the last report") { received.withLock { $0.last } == 5 }
     }
 
-    @Test func `a timeout is a number of seconds, a Duration, or two limits`() {
+    @Test func `a timeout can be a number of seconds, a Duration, or two limits`() {
         let limits: [RequestTimeout] = [
             5, 5.0, .seconds(5), .total(5), .total(.seconds(5)), .milliseconds(5000), .init(total: 5),
         ]

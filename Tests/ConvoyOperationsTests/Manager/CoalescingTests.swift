@@ -172,7 +172,7 @@ import Testing
         try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
-    @Test func `an operation without a network thread fails`() async throws {
+    @Test func `an operation fails if its network thread cannot start`() async throws {
         let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
         for coalesces in [false, true] {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/data")), thread: thread)
@@ -183,7 +183,7 @@ import Testing
         }
     }
 
-    @Test func `a failure is delivered to all operations`() async throws {
+    @Test func `a failure is delivered to all operations that share the transfer`() async throws {
         server.route("GET", "/broken", .text("x").delayed(0.1).resetBeforeHead())
         let operations = try (0..<5).map { _ in try enqueue("broken") }
         for operation in operations {
@@ -193,7 +193,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `requests are spread over several threads`() async throws {
+    @Test func `requests are spread over several network threads`() async throws {
         server.route("GET", "/quick", .text("quick"))
         manager.coalescesIdenticalRequests = false
         manager.networkThreadCount = 3

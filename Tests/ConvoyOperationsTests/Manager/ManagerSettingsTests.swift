@@ -16,7 +16,7 @@ import Testing
             baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Settings"))
     }
 
-    @Test func `no update of a serializer is lost`() async throws {
+    @Test func `concurrent updates of a serializer are not lost`() async throws {
         await withTaskGroup { group in
             for task in 0..<8 {
                 group.addTask { [manager] in

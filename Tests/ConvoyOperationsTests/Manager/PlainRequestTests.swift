@@ -16,7 +16,7 @@ import Testing
 
     // MARK: References
 
-    @Test func `a plain reference leads to the same resource as its parsed form`() throws {
+    @Test func `a plain reference resolves to the same URL as its parsed form`() throws {
         var random = SplitMix64.printingSeed()
         var plainCount = 0
         let rounds = PropertyBudget.rounds(10_000)
@@ -265,7 +265,7 @@ import Testing
         #expect(sentCount > 200)
     }
 
-    @Test func `a handle that moves between servers requests the given target from each`() async throws {
+    @Test func `a handle that is reused for several servers requests the given target from each`() async throws {
         let servers = [try TestServer(), try TestServer()]
         let manager = HTTPRequestOperationManager(completionQueue: testQueue)
         var serializer = HTTPResponseSerializer()

@@ -184,7 +184,7 @@ import Testing
         #expect(metrics.transactions.map(\.statusCode) == [401, 200] && metrics.retryCount == 0)
     }
 
-    @Test func `in a Foundation queue, all waiting time is for the start`() async throws {
+    @Test func `in a Foundation queue, all waiting time counts as waiting for the start`() async throws {
         let queue = OperationQueue()
         queue.maxConcurrentOperationCount = 1
         manager.operationQueue = queue

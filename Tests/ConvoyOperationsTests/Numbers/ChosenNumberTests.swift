@@ -19,7 +19,7 @@ import Testing
             random: 1)
     }
 
-    @Test func `every retry policy yields a delay that is a number of seconds`() {
+    @Test func `every retry policy yields a finite delay`() {
         var policy = RetryPolicy(maximumRetryCount: .max)
         policy.budget = nil
         for initial in Self.odd {
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test(arguments: odd) func `every share creates a budget with its reserve`(share: Double) {
+    @Test(arguments: odd) func `a retry budget with any share has its reserve`(share: Double) {
         let budget = RetryBudget(share: share, reserve: 2)
         #expect(budget.withdraw(forHost: "h") && budget.withdraw(forHost: "h") && !budget.withdraw(forHost: "h"))
         for _ in 0..<20 { budget.deposit(forHost: "h") }

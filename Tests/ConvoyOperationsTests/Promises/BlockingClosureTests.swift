@@ -17,7 +17,7 @@ import Testing
     }
 
     /// The number exceeds the number of threads in libdispatch's pools.
-    @Test func `three hundred preparations that wait for each other all run`() {
+    @Test func `three hundred preparations that wait for each other all finish`() {
         let meeting = Meeting(of: 300)
         queue.maxConcurrentOperationCount = 300
         let probes = (0..<300).map { _ in Probe(server.url("/quick")) }

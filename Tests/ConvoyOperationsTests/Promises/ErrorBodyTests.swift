@@ -46,7 +46,7 @@ import Testing
         #expect(operation.responseData?.count == 10)
     }
 
-    @Test func `an error body that does not begin ends empty`() throws {
+    @Test func `an error body that never begins is empty`() throws {
         let operation = try get(body(100).stalls(afterBytes: 0))
         #expect(status(operation) == 500)
         #expect(operation.responseData?.isEmpty == true)

@@ -92,7 +92,7 @@ import Testing
         return result.output
     }
 
-    @Test func `a throttled form is slow but delays nothing else`() throws {
+    @Test func `a throttled form delays no other transfer`() throws {
         server.route("POST", "/form", .text("taken"))
         server.route("GET", "/quick", .text("quick"))
         let slow = try manager.makeMultipartOperation("form") { form in

@@ -202,7 +202,7 @@ import Testing
 
     // MARK: 7: groups and handlers
 
-    @Test func `the completion group is left on every path`() {
+    @Test func `an operation leaves its completion group on every path`() {
         let group = DispatchGroup()
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         let paths: [(HTTPRequestOperation) -> Void] = [

@@ -35,7 +35,7 @@ struct HostKeyTests {
         #expect(HostKey.of(try #require(URL(string: text))) == nil)
     }
 
-    @Test func `a URL does not match a host whose name starts like its own`() throws {
+    @Test func `a URL does not match a host whose name has the same prefix`() throws {
         let guess = HostKey.named("example.com")
         for text in ["http://example.com:81/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"]
         {
@@ -78,7 +78,7 @@ struct HostKeyTests {
         for (number, key) in held.enumerated() { #expect(HostKey.named("held-\(number).example") === key) }
     }
 
-    @Test func `concurrent threads receive the same key for a name while keys come and go`() {
+    @Test func `concurrent threads receive the same key for a name while keys are created and released`() {
         let wrong = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 4) { thread in
             for round in 0..<5_000 {

@@ -289,7 +289,7 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test func `idle workers that check for work again do not miss any`() {
+    @Test func `idle workers that check for work again miss none of it`() {
         let queue = RequestOperationQueue()
         let count = Atomic<Int>(0)
         for round in 0..<Self.rounds {

@@ -186,7 +186,7 @@ struct QueueGateTests {
             of: HostKey.named("a"), until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
     }
 
-    @Test func `the gate of a host that refused lets operations through singly until the host answers`() {
+    @Test func `the gate of a refusing host admits operations one by one until the host responds`() {
         let operations = (0..<6).map { _ in waiting() }
         queue.addOperation(operations[0])
         refuse(operations[0], until: 2)
@@ -261,7 +261,7 @@ struct QueueGateTests {
         for operation in later { operation.finish() }
     }
 
-    @Test func `once a refusing host has asked for a delay, all operations start after it`() {
+    @Test func `once a refusing host has requested a delay, all operations start after it`() {
         let operations = (0..<3).map { _ in waiting() }
         queue.addOperation(operations[0])
         refuse(operations[0], until: 1)

@@ -86,7 +86,8 @@ struct QueueLengthTests {
         #expect(operations.filter { $0.timesFinished == 1 }.count == 50)
     }
 
-    @Test func `under the wait policy, a task waits in order without a thread, and can be cancelled`() async throws {
+    @Test func `under the wait policy, a task waits in order without blocking a thread, and can be cancelled`() async throws
+    {
         let (queue, running) = full(.wait)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         for operation in waiting { try await queue.enqueue(operation) }

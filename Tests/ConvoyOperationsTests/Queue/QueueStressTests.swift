@@ -127,14 +127,14 @@ struct QueueStressTests {
         #expect(field.gauge.most <= 5)
     }
 
-    @Test func `under concurrent calls, slow operations finish once within the limit`() {
+    @Test func `slow operations finish once within the limit under concurrent calls`() {
         let field = Field(hesitates: true)
         field.queue.maxConcurrentOperationCount = 5
         run(field) { _, _ in }
         #expect(field.gauge.most <= 5)
     }
 
-    @Test func `under changes of the limit and the rates, every operation finishes once`() {
+    @Test func `every operation finishes once while the limit and the rates change`() {
         let field = Field()
         run(field) { field, random in
             if Int.random(in: 0..<50, using: &random) == 0 {

@@ -209,7 +209,7 @@ struct RequestOperationQueueTests {
         #expect(log.all == ["second", "after"])
     }
 
-    @Test func `a dependency that finishes later does not touch a cancelled foreign operation`() {
+    @Test func `a dependency that finishes later does not affect a cancelled foreign operation`() {
         let queue = RequestOperationQueue()
         let dependency = ScheduledBlockOperation {}
         for number in 0..<200 {

@@ -114,7 +114,7 @@ import Testing
         #expect(budget.withdraw(forHost: name(first)))
     }
 
-    @Test func `a redirect kept as the response that fails is charged to the host that sent it`() throws {
+    @Test func `a failed redirect that is kept as the response is charged to the host that sent it`() throws {
         let place = second.url("/quick").absoluteString
         first.route("GET", "/kept", .pattern(count: 100).status(302).header("Location", place).truncated(afterBytes: 10))
         let budget = RetryBudget(share: 0, reserve: 1)

@@ -61,7 +61,7 @@ import Testing
         return servers
     }
 
-    @Test func `each operation finishes once, and no host exceeds its limit, under pauses and cancels`() throws {
+    @Test func `each operation finishes once, and no host exceeds its limit, despite pauses and cancellations`() throws {
         var random = SplitMix64.printingSeed()
         let board = Board()
         let servers = try Self.makeServers(board)

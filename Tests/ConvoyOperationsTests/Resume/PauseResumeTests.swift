@@ -50,7 +50,7 @@ import Testing
         #expect(data?.withUnsafeBytes { PatternBytes.matches($0, offset: 0) } == true)
     }
 
-    @Test func `a download paused at random moments is correct from the loopback server`() throws {
+    @Test func `a download from the loopback server that is paused at random moments is correct`() throws {
         let server = try TestServer()
         // The body is slow enough for the handler's queue to pause it in the middle.
         server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"") { _, response in
@@ -168,7 +168,7 @@ import Testing
         #expect(server.requests.allSatisfy { $0.headers["Range"] == nil })
     }
 
-    @Test func `an error on resume is the outcome, and its body is not in the file`() throws {
+    @Test func `an error response to a resumed request is the outcome, and its body is not in the file`() throws {
         let server = try TestServer()
         server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"")
         let directory = try TemporaryDirectory()

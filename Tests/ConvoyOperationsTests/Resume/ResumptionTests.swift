@@ -42,7 +42,7 @@ import Testing
         #expect(try tagged().evaluate(withDate) == .append(total: 1000))
     }
 
-    @Test func `a response with a missing or different validator starts over`() throws {
+    @Test func `a response with a missing or different validator restarts the body`() throws {
         let other = "Wed, 21 Oct 2015 07:29:00 GMT"
         for fields in [
             [("ETag", "\"b\"")], [("ETag", "W/\"a\"")], [], [("Last-Modified", Self.old)],

@@ -18,7 +18,7 @@ import Testing
         #expect(try kind("lo") { _ in } == .wire)
     }
 
-    @Test func `a wireless LAN is recognized by any of its marks, under any name`() throws {
+    @Test func `a wireless LAN is recognized by any of its properties, under any name`() throws {
         #expect(try kind("net0") { try $0.add("net0", ["wireless/": ""]) } == .wifi)
         #expect(try kind("net0") { try $0.add("net0", links: ["phy80211": "../../ieee80211/phy0"]) } == .wifi)
         #expect(try kind("net0") { try $0.add("net0", ["uevent": "DEVTYPE=wlan\nINTERFACE=net0\n"]) } == .wifi)

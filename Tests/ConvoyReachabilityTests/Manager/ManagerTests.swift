@@ -172,7 +172,7 @@ import Testing
         #expect(source.begins == source.ends)
     }
 
-    @Test func `a released manager ends, even while a handler runs`() throws {
+    @Test func `a released manager stops, even while a handler runs`() throws {
         var manager: NetworkReachabilityManager? = makeManager()
         weak let released = manager
         manager?.reachabilityStatusChangeHandler = { _ in }

@@ -30,7 +30,7 @@ import Testing
         managers[0].stopMonitoring()
     }
 
-    @Test func `starting and stopping a thousand times leaves nothing behind`() throws {
+    @Test func `starting and stopping a thousand times leaks no resources`() throws {
         let queue = DispatchQueue(label: "handlers")
         let manager = NetworkReachabilityManager(queue: queue)
         try manager.startMonitoring()

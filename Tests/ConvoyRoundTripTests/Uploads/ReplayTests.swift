@@ -32,7 +32,7 @@ import Testing
         #expect(bodies.first == bodies.last && bodies.first?.range(of: data) != nil)
     }
 
-    @Test func `a part from a stream that can be read only once fails and sends nothing wrong`() async throws {
+    @Test func `a part from a stream that can be read only once fails without sending wrong bytes`() async throws {
         let operation = try manager.makeMultipartOperation("here") { form in
             form.appendPart(
                 inputStream: InputStream(data: data), name: "once", fileName: "once.bin", length: Int64(data.count),

@@ -73,8 +73,9 @@ import Testing
         return answer.parameters
     }
 
-    @Test(arguments: samples) func `every algorithm and protection agrees with other implementations`(sample: Sample) throws
-    {
+    @Test(arguments: samples) func `every algorithm and quality of protection matches other implementations`(
+        sample: Sample
+    ) throws {
         let answer = try Self.parameters(Self.challenge(of: sample), body: Self.body)
         #expect(answer["response"] == sample.response)
         #expect(answer["realm"] == #"a "b" \c"# && answer["nonce"] == "N0nce/+=" && answer["uri"] == "/x?a=1")

@@ -63,7 +63,7 @@ import Testing
         #expect(try Certificate(derData: all[3..<(3 + made.derData.count)]) == certificate)
     }
 
-    @Test func `a wrong byte anywhere does not crash`() throws {
+    @Test func `a certificate with a wrong byte anywhere does not cause a crash`() throws {
         for index in made.derData.indices {
             var bytes = made.derData
             bytes[index] ^= 0xFF

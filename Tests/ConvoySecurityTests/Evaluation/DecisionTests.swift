@@ -21,7 +21,7 @@ import Testing
         return policy
     }
 
-    @Test func `a decision has the verified chain, including the root that was not sent`() throws {
+    @Test func `a decision contains the verified chain, including the root that was not sent`() throws {
         let decision = try pins([made.root]).evaluate(trust, forDomain: "api.example.localhost")
         #expect(decision.isTrusted)
         #expect(

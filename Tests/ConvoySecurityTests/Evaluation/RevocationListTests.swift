@@ -83,7 +83,7 @@ import Testing
         #expect(failure.revocation?.reason == .authorityCompromise)
     }
 
-    @Test func `a list that is missing, expired, early or from another issuer rejects the server`() throws {
+    @Test func `a server is rejected if its list is missing, expired, not yet valid or from another issuer`() throws {
         let (first, second) = (try root.revocationList(), try intermediate.revocationList())
         let (past, future) = (Date(timeIntervalSinceNow: -60), Date(timeIntervalSinceNow: 60))
         let other = try TestCertificate.root()
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func `policies differ by lists and chain depth, and both are encoded`() throws {
+    @Test func `policies with different lists or chain depths are not equal, and both settings are encoded`() throws {
         let first = try policy([URL(fileURLWithPath: "/a")])
         var second = first
         second.revocationLists.append(URL(fileURLWithPath: "/b"))

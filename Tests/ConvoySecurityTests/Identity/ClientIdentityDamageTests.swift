@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `a key truncated anywhere is damaged or missing`() throws {
+    @Test func `a key truncated anywhere is reported as damaged or missing`() throws {
         let (certificate, key) = (Data(made.pem.utf8), Data(made.privateKeyPEM.utf8))
         for count in 0..<(key.count - 1) {
             let error = failure(ClientIdentity(certificatePEM: certificate, keyPEM: key.prefix(count)))
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate truncated anywhere is reported`() {
+    @Test func `a certificate truncated anywhere is reported as damaged or missing`() {
         let key = Data(made.privateKeyPEM.utf8)
         for count in 0..<(made.pem.utf8.count - 1) {
             let error = failure(ClientIdentity(certificatePEM: Data(made.pem.utf8.prefix(count)), keyPEM: key))
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `a PKCS#12 store truncated anywhere is damaged`() throws {
+    @Test func `a PKCS#12 store truncated anywhere is reported as damaged`() throws {
         let bytes = try made.pkcs12(passphrase: "x")
         for count in 0..<bytes.count {
             let identity = ClientIdentity(pkcs12Data: bytes.prefix(count)) { "x" }
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `a corrupted byte in a PKCS 12 store or a key does not cause a crash`() throws {
+    @Test func `a corrupted byte in a PKCS#12 store or a key does not cause a crash`() throws {
         let store = try made.pkcs12(passphrase: "x")
         for index in stride(from: 0, to: store.count, by: 5) {
             var bytes = store

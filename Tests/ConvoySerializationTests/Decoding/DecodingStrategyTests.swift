@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func `a decoder of another class or with JSON5 decodes itself`() throws {
+    @Test func `a decoder of a subclass or with JSON5 decodes the data itself`() throws {
         final class Own: JSONDecoder, @unchecked Sendable {
             override func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
                 try super.decode(type, from: bytes("[7]"))
@@ -201,7 +201,7 @@ import Testing
         #expect(try open.decodeIndexed([String: Int].self, from: bytes(#""a":1"#)) == ["a": 1])
     }
 
-    @Test func `a plain decoder is not called`() throws {
+    @Test func `a plain JSONDecoder is replaced by the direct decoder`() throws {
         #expect(try JSONDecoder().decodePlain([Int].self, from: bytes("[1]"), maximumDepth: 1) == [1])
         #expect(try JSONDecoder().decodePlain([Int].self, from: bytes("[1]"), maximumDepth: 0) == nil)
         let decoder = JSONDecoder()

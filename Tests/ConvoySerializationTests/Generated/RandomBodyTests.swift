@@ -173,7 +173,7 @@ import Testing
     @Test func `random bodies as property lists are parsed or rejected`() throws {
         try check(PropertyListResponseSerializer(), Self.lists, count: 12_000)
     }
-    @Test func `random bodies as data are unchanged, or an error for an error status`() throws {
+    @Test func `random bodies as data are returned unchanged, or fail for an error status`() throws {
         var bodies = Self.json
         let (good, bad) = (try response(200, type: "application/json"), try response(404, type: "application/json"))
         for _ in 0..<3_000 {

@@ -73,7 +73,7 @@ import Testing
         #expect(text == "2 and é")
     }
 
-    @Test func `the extent of a tree is the length of its text, within limits`() throws {
+    @Test func `the extent of a tree is the length of its text, or the exceeded limit`() throws {
         for text in [
             "null", "true", "false", "-1.50e7", #""é\"\\\n\u0001😀""#, "[]", "{}", #"[1,[2,"x"],{}]"#,
             #"{"a\"":1,"b":[null]}"#,

@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `nesting has a limit`() throws {
+    @Test func `the nesting depth is limited`() throws {
         func nested(_ depth: Int) -> Data {
             bytes(String(repeating: "[", count: depth) + String(repeating: "]", count: depth))
         }

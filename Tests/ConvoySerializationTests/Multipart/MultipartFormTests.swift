@@ -189,7 +189,7 @@ import Testing
                 == .invalidText)
     }
 
-    @Test func `every serializer makes forms with its own headers`() throws {
+    @Test func `every serializer creates forms with its own headers`() throws {
         var json = JSONRequestSerializer()
         json.http.setValue("1", forHTTPHeaderField: "X-Test")
         let request = try json.multipartFormRequest(
@@ -211,7 +211,7 @@ import Testing
         #expect(MIMEType.type(forPathExtension: pathExtension) == type)
     }
 
-    @Test func `the built-in table has the common types and is well-formed`() {
+    @Test func `the built-in table of media types has the common types and is well-formed`() {
         #expect((30...60).contains(MIMEType.builtIn.count))
         #expect(MIMEType.builtIn["webp"] == "image/webp")
         #expect(MIMEType.parse("# c\na/b x Y # z\nlonely\r\na/c x\nbad y\n") == ["x": "a/b", "y": "a/b"])

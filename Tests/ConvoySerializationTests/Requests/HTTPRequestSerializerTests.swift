@@ -53,7 +53,7 @@ import Testing
         #expect(text(request.httpBody) == "k=1")
     }
 
-    @Test func `a custom closure makes the query of URLs and bodies`() throws {
+    @Test func `a custom closure creates the query of URLs and bodies`() throws {
         var serializer = serializer
         serializer.queryStringSerialization = { request, parameters in
             "\(request.httpMethod ?? "")#\(parameters["k"]?.description ?? "")"

@@ -12,7 +12,7 @@ import Testing
             ).httpBody)
     }
 
-    @Test func `parameters are the body, with sorted keys`() throws {
+    @Test func `parameters are encoded as the body, with sorted keys`() throws {
         let request = try JSONRequestSerializer().request(
             method: .post, url: exampleURL,
             parameters: ["b": [1, .null, true, 2.5, -0.0], "a": ["x": "é\"\\/\n\u{1}"], "u": .unsignedInteger(.max)])
@@ -32,7 +32,7 @@ import Testing
         #expect(try body([:]) == "{}")
     }
 
-    @Test func `methods that encode parameters in the URL have a query`() throws {
+    @Test func `parameters are encoded as a query for methods that have no body`() throws {
         let request = try JSONRequestSerializer().request(method: .get, url: exampleURL, parameters: ["a": [1]])
         #expect(request.url?.query == "a%5B%5D=1")
         #expect(request.httpBody == nil)
@@ -61,7 +61,7 @@ import Testing
         #expect(error?.localizedFailureReason == "The `parameters` argument is not valid JSON.")
     }
 
-    @Test func `the bytes are those of JSONSerialization`() throws {
+    @Test func `the encoded bytes equal those of JSONSerialization`() throws {
         let tree: ParameterValue = [
             "empty": [:], "list": [], "text": "\u{8}\u{c}\n\r\t\u{1f}\u{7f}\u{2028}/👍",
             "numbers": [0, -1, 1.5, 1e20, 1e-7, 100000.0], "nested": [["a": [[1]]]],

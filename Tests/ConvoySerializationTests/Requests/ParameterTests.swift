@@ -22,7 +22,7 @@ import Testing
         #expect(ParameterValue(["b": 1] as JSON) == ["b": 1])
     }
 
-    @Test func `literals form a tree`() {
+    @Test func `literals create a tree`() {
         let tree: ParameterValue = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": .null]
         #expect(
             tree

@@ -198,7 +198,7 @@ import Testing
         #expect(try document.responseObject(for: nil, data: bytes(body)) is XMLDocument)
     }
 
-    @Test func `instructions get their spaces anywhere in a long document`() throws {
+    @Test func `an empty instruction gets a space anywhere in a long document`() throws {
         let filling = String(repeating: "é<b/>", count: 60_000)
         let body = "<a>" + String(repeating: "\(filling)<?x?>", count: 8) + "</a>"
         let spaced = body.replacing("<?x?>", with: "<?x ?>")
@@ -269,7 +269,7 @@ import Testing
     }
 
     /// libxml2 looks up each prefix among all namespaces in scope.
-    @Test func `nested namespaces have a limit`() throws {
+    @Test func `the nesting of namespaces is limited`() throws {
         func nested(_ depth: Int) -> Data {
             let declarations = (0..<8).map { " xmlns:n\($0)='u'" }.joined()
             return bytes(String(repeating: "<a\(declarations)>", count: depth) + String(repeating: "</a>", count: depth))
@@ -357,7 +357,7 @@ import Testing
         #expect((error?.serializedResponseObject as? XMLDocument)?.rootElement()?.stringValue == "gone")
     }
 
-    @Test func `the size is limited`() throws {
+    @Test func `the size of a document is limited`() throws {
         var document = document
         document.limits.maximumBodySize = 3
         #expect(limit(failure { try document.responseObject(for: nil, data: bytes("<a/>")) }) == .bodySize)

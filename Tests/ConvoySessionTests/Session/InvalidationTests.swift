@@ -165,7 +165,7 @@ import Testing
         try await waitUntil("the session is invalid") { ends.invalidations.withLock { $0 } == 1 }
     }
 
-    @Test func `a session without tasks ends at once`() async throws {
+    @Test func `a session without tasks ends immediately`() async throws {
         let ends = Ends()
         let fixture = try fixture(ends)
         fixture.manager.invalidate(cancellingTasks: false)

@@ -63,7 +63,7 @@ import Testing
         #expect(operation == nil && manager.tasks.isEmpty)
     }
 
-    @Test func `a running task needs no reference`() async throws {
+    @Test func `a running task does not need a reference`() async throws {
         let (stream, continuation) = AsyncStream.makeStream(of: String.self)
         manager.dataTask(with: fixture.request("/text")) { _, object, _ in
             continuation.yield(String(decoding: object as? Data ?? Data(), as: UTF8.self))

@@ -129,7 +129,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         }
     }
 
-    @Test func `the code of Calls, Limits and Retrying works`() async throws {
+    @Test func `the code of the articles Calls, Limits and Retrying works`() async throws {
         let server = try TestServer()
         server.route("DELETE", "/v1/items/1", .status(204))
         server.route("POST", "/v1/items", .json(["name": "Nautilus"], status: 201))
@@ -144,7 +144,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         #expect(item.name == "Nautilus" && report == Data("report".utf8))
     }
 
-    @Test func `the code of Testing works`() async throws {
+    @Test func `the code of the article Testing works`() async throws {
         let server = try TestServer()
         try await held(server, HTTPRequestOperationManager(baseURL: server.url))
     }

@@ -24,7 +24,7 @@ import Testing
         return try await ToolProcess(command: command, in: bench.scratch.url).finished()
     }
 
-    @Test func `more downloads than descriptors all complete`() async throws {
+    @Test func `all downloads complete even if they outnumber the descriptors`() async throws {
         try await forEach([20, 60, 80, 100, 256]) { bench, limit in
             let result = try await Self.run("-j 128", urls: 150, limit: limit, in: bench)
             #expect(result.status == 0, "\(limit): \(result.errors)")

@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func `a proxy is asked to open a tunnel to the overriding address`() throws {
+    @Test func `a proxy opens a tunnel to the overriding address`() throws {
         let server = try server("here")
         let proxy = try ConnectProxy(.tunnels(to: server.port))
         defer { proxy.stop() }

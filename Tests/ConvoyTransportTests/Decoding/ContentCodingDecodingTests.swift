@@ -38,7 +38,7 @@ import Testing
         #expect(values.flatMap { ContentCoding.codings(in: Array($0.utf8)[...]) } == expected)
     }
 
-    @Test func `bytes that are not text are an unknown coding`() {
+    @Test func `a coding name that is not text is unknown`() {
         let codings = ContentCoding.codings(in: [0xFF, 0x00, 0x2C, 0x67, 0x7A, 0x69, 0x70])
         #expect(codings.count == 2 && codings.last == .gzip && codings.first?.isKnown == false)
     }

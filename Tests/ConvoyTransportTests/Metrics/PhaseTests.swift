@@ -155,7 +155,7 @@ import Testing
         #expect(heard.metrics.isEmpty)
     }
 
-    @Test func `the time until a failure belongs to the failed phase`() throws {
+    @Test func `the time until a failure counts towards the failed phase`() throws {
         let full = try FullQueue()
         let connecting = try heard(URL(string: "http://127.0.0.1:\(full.port)/"), timeout: 0.5)
         expect(.connect, of: try #require(connecting.metrics.first), toHaveTaken: 0.5)

@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `the time until the end belongs to the phase after the last one reached`() {
+    @Test func `the time until the end counts towards the phase after the last completed one`() {
         var moments = TransactionMoments()
         moments.ended = 2
         func current() -> TransactionPhase? { moments.durations.last { $0.duration == 1 }?.phase }

@@ -68,7 +68,7 @@ import Testing
         #expect(lines(bytes, pieces: bytes.map { _ in 1 }) == whole)
     }
 
-    @Test func `half a line is not shown`() {
+    @Test func `an incomplete line is not shown`() {
         let cut = Array("GET / HTTP/1.1\r\nAuthorization: Bearer s3cr".utf8)
         #expect(lines(cut, pieces: []).map(\.text) == ["GET / HTTP/1.1"])
     }

@@ -4,11 +4,11 @@ import Testing
 /// A download with every order of user calls and server events. File system calls are not divided into steps. The
 /// variables are those of `OrderTests`.
 @Suite struct DownloadOrderTests {
-    @Test func `every order of user and server events keeps all promises`() {
+    @Test func `every order of user and server events upholds all guarantees`() {
         OrderTests.tryAll(DownloadScenario.all(calls: OrderTests.calls - 1))
     }
 
-    @Test func `random orders of random scenarios keep all promises`() throws {
+    @Test func `random orders of random scenarios uphold all guarantees`() throws {
         try OrderTests.tryRandom(share: 4, DownloadScenario.drawn)
     }
 

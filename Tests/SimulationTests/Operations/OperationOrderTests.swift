@@ -4,11 +4,11 @@ import Testing
 /// Operations, their queue and their batches, with every order of user calls and server events. The variables are those
 /// of `OrderTests`.
 @Suite struct OperationOrderTests {
-    @Test func `every order of user and server events keeps all promises`() {
+    @Test func `every order of user and server events upholds all guarantees`() {
         OrderTests.tryAll(OperationScenario.all(calls: OrderTests.calls))
     }
 
-    @Test func `random orders of random scenarios keep all promises`() throws {
+    @Test func `random orders of random scenarios uphold all guarantees`() throws {
         try OrderTests.tryRandom(OperationScenario.drawn)
     }
 
