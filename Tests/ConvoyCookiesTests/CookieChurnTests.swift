@@ -8,7 +8,7 @@ import Testing
 ///
 /// `CONVOY_STORE_SECONDS` sets the duration. Run it with `swift test --sanitize=thread` as well.
 @Suite struct CookieChurnTests {
-    @Test("Two processes with eight threads each set, read and remove cookies without wrong reads or lost updates")
+    @Test("two processes with eight threads each set, read and remove cookies without wrong reads or lost updates")
     func churn() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 1.5
         let directory = try TemporaryDirectory(prefix: "convoy-cookies")

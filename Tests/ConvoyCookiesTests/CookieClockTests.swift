@@ -18,7 +18,7 @@ import Testing
 
     private func names() throws -> [String] { try CookieStore(file: file).cookies.map(\.name).sorted() }
 
-    @Test("A cookie removed while the clock was ahead can be set again after the clock is corrected")
+    @Test("a cookie removed while the clock was ahead can be set again after the clock is corrected")
     func clockAhead() throws {
         let future = CookieTime.now() + 70 * 365 * 86_400 * CookieTime.second
         for removesAll in [true, false] {
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "Numbers at the limits of their type cause no failures",
+        "numbers at the limits of their type cause no failures",
         arguments: [
             "UPDATE state SET revision = 9223372036854775807", "UPDATE state SET cleared = 9223372036854775807",
             "UPDATE state SET cleared = -9223372036854775807 - 1", "UPDATE state SET revision = -9223372036854775807 - 1",

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(
-        "A store reads complete cookies from its file, but session cookies only if it keeps them",
+        "a store reads complete cookies from its file, but session cookies only if it keeps them",
         arguments: [true, false])
     func reopen(_ keepsSessionCookies: Bool) throws {
         do {
@@ -53,13 +53,13 @@ import Testing
         }
     }
 
-    @Test("A store that is released without a flush loses no cookies")
+    @Test("a store that is released without a flush loses no cookies")
     func released() throws {
         do { try CookieStore(file: file).setCookie(cookie("a")) }
         try eventually("the cookie in the file") { try names(CookieStore(file: file)) == ["a"] }
     }
 
-    @Test("Two stores with the same file lose no changes, and the later of two changes wins")
+    @Test("two stores with the same file lose no changes, and the later of two changes wins")
     func twoStores() throws {
         let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))
         one.setCookie(cookie("a", "old"))
@@ -93,7 +93,7 @@ import Testing
         #expect(try names(CookieStore(file: file)) == [])
     }
 
-    @Test("Private session cookies are kept even if another store changes a cookie of the same name")
+    @Test("private session cookies are kept even if another store changes a cookie of the same name")
     func ownSessionCookies() throws {
         let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))
         one.setCookie(cookie("s", "one", lasts: nil))
@@ -116,7 +116,7 @@ import Testing
         #expect(names(other) == [])
     }
 
-    @Test("A store, even if empty, reads the changes of another store while cookies are looked up")
+    @Test("a store, even if empty, reads the changes of another store while cookies are looked up")
     func news() throws {
         let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))
         other.setCookie(cookie("a"))
@@ -129,7 +129,7 @@ import Testing
         try eventually("the news") { one.field(for: request) == "a=x; b=x" }
     }
 
-    @Test("A damaged file is set aside, and the cookies in memory are written to a new file")
+    @Test("a damaged file is set aside, and the cookies in memory are written to a new file")
     func damage() throws {
         let store = try CookieStore(file: file)
         for number in 0..<100 { store.setCookie(cookie("n\(number)", String(repeating: "v", count: 200))) }
@@ -152,7 +152,7 @@ import Testing
         #expect(FileManager.default.fileExists(atPath: other.path + ".damaged"))
     }
 
-    @Test("After arbitrary bytes were overwritten in the file, a store opens or reports an error, and never crashes")
+    @Test("after arbitrary bytes were overwritten in the file, a store opens or reports an error, and never crashes")
     func randomDamage() throws {
         do {
             let store = try CookieStore(file: file)
@@ -183,7 +183,7 @@ import Testing
         #expect(opened > 0)
     }
 
-    @Test("A full disk is reported, and cookies are kept in memory and written when space is available again")
+    @Test("a full disk is reported, and cookies are kept in memory and written when space is available again")
     func fullDisk() throws {
         // Run in a separate process, because the limit applies to the entire process.
         let result = try ProcessRunner.run(try Self.program(), ["cookies", file.path, "full"])
@@ -193,7 +193,7 @@ import Testing
         #expect(try CookieStore(file: file).cookies.count == 52)
     }
 
-    @Test("A file of another program is rejected and not changed")
+    @Test("a file of another program is rejected and not changed")
     func foreign() throws {
         let result = try ProcessRunner.run("sqlite3", [file.path, "CREATE TABLE cookie (x)"])
         try #require(result.status == 0)
@@ -204,7 +204,7 @@ import Testing
         #expect(throws: CookieStoreError.self) { try CookieStore(file: directory.file("none/cookies.db")) }
     }
 
-    @Test("Two processes lose neither cookies nor removals")
+    @Test("two processes lose neither cookies nor removals")
     func twoProcesses() throws {
         let program = try Self.program()
         let writers = try ["p", "q"].map { prefix in
@@ -229,7 +229,7 @@ import Testing
         #expect(list.text.split(separator: "\n").count == 299, "\(list.errorText)")
     }
 
-    @Test("A process that is killed at any time leaves an intact file with everything it has written")
+    @Test("a process that is killed at any time leaves an intact file with everything it has written")
     func killed() throws {
         let program = try Self.program()
         var random = SplitMix64.printingSeed()

@@ -26,7 +26,7 @@ import Testing
     private func names(_ jar: CookieJar) -> [String] { jar.all.map(\.cookie.name).sorted() }
 
     @Test(
-        "A site with too many cookies loses expired ones first, then those without Secure, then the least recently used ones"
+        "a site with too many cookies loses expired ones first, then those without Secure, then the least recently used ones"
     )
     func perSite() throws {
         var jar = CookieJar(limits: CookieLimits(cookiesPerSite: 4))
@@ -50,7 +50,7 @@ import Testing
         #expect(late.evicted.map(\.name) == [Array("ends".utf8)])
     }
 
-    @Test("A domain with many names does not evict the cookies of other domains", arguments: [true, false])
+    @Test("a domain with many names does not evict the cookies of other domains", arguments: [true, false])
     func hostileServer(_ hasManyHosts: Bool) throws {
         var jar = CookieJar(limits: CookieLimits(cookiesPerSite: 300, cookies: 200))
         for number in 0..<20 { try insert(cookie("a", "host.site\(number).example", used: 0), &jar) }
@@ -63,7 +63,7 @@ import Testing
         #expect(names(jar).contains("e2999"))
     }
 
-    @Test("The total size is limited, and the site with the most bytes loses cookies")
+    @Test("the total size is limited, and the site with the most bytes loses cookies")
     func bytes() throws {
         var jar = CookieJar(limits: CookieLimits(bytes: 20_000))
         try insert(cookie("small", "small.example"), &jar)
@@ -77,7 +77,7 @@ import Testing
         #expect(jar.all.reduce(0) { $0 + $1.size } <= 20_000)
     }
 
-    @Test("Cookies received without TLS neither replace nor hide Secure cookies")
+    @Test("cookies received without TLS neither replace nor hide Secure cookies")
     func leaveSecureAlone() throws {
         let secure = cookie("a", "www.example.org", path: "/x", isHostOnly: false, isSecure: true)
         let hiding = [
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test("After random changes, the counts are correct, no limit is exceeded, and cookies are sent in order")
+    @Test("after random changes, the counts are correct, no limit is exceeded, and cookies are sent in order")
     func invariants() throws {
         var random = SplitMix64.printingSeed()
         let limits = CookieLimits(cookiesPerSite: 12, cookies: 40, bytes: 2000)

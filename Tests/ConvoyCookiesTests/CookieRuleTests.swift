@@ -22,7 +22,7 @@ import Testing
         return nil
     }
 
-    @Test("A public suffix has no cookies, except for a host that is itself a public suffix")
+    @Test("a public suffix has no cookies, except for a host that is itself a public suffix")
     func publicSuffix() throws {
         #expect(try refusal("a=b; Domain=co.uk") == .publicSuffix)
         #expect(try refusal("a=b; Domain=.uk") == .publicSuffix)
@@ -37,7 +37,7 @@ import Testing
         #expect(try refusal("a=b; Domain=com.cn", "https://食狮.com.cn/") == .publicSuffix)
     }
 
-    @Test("A domain that does not contain the host is rejected")
+    @Test("a domain that does not contain the host is rejected")
     func foreignDomain() throws {
         let domains = [
             "other.example", "ww.example.co.uk", "xample.co.uk", "a.www.example.co.uk", "www.example.co.uk.", "é",
@@ -45,7 +45,7 @@ import Testing
         for domain in domains { #expect(try refusal("a=b; Domain=\(domain)") == .foreignDomain, "\(domain)") }
     }
 
-    @Test("An address has cookies only for itself", arguments: ["127.0.0.1", "[::1]", "[2001:db8::1]"])
+    @Test("an address has cookies only for itself", arguments: ["127.0.0.1", "[::1]", "[2001:db8::1]"])
     func addresses(_ host: String) throws {
         let name = host.trimmingCharacters(in: ["[", "]"])
         let cookie = try result("a=b; Domain=\(name)", "http://\(host):8080/").get()
@@ -54,7 +54,7 @@ import Testing
         #expect(try refusal("a=b; Domain=0.0.1", "http://127.0.0.1/") == .foreignDomain)
     }
 
-    @Test("Spellings of the same host share their cookies")
+    @Test("spellings of the same host share their cookies")
     func spellings() throws {
         let store = CookieStore()
         store.setCookies(["a=b"], from: try ConvoyCookiesTests.url("http://WWW.Example.org./"))
@@ -78,7 +78,7 @@ import Testing
         #expect(try result("a=b; Secure", "wss://localhost/").get().isSecure)
     }
 
-    @Test("The requirements of name prefixes apply regardless of case")
+    @Test("the requirements of name prefixes apply regardless of case")
     func prefixes() throws {
         for name in ["__Secure-a", "__SECURE-a", "__secure-"] {
             #expect(try refusal("\(name)=b") == .prefix, "\(name)")
@@ -106,7 +106,7 @@ import Testing
         #expect(try result("a=b; SameSite=what").get().sameSite == .unspecified)
     }
 
-    @Test("A name and a value are limited to 4096 bytes in total, and an attribute to 1024")
+    @Test("a name and a value are limited to 4096 bytes in total, and an attribute to 1024")
     func sizes() throws {
         #expect(try refusal("abc=" + String(repeating: "x", count: 4093)) == nil)
         #expect(try refusal("abc=" + String(repeating: "x", count: 4094)) == .tooLarge)
@@ -119,7 +119,7 @@ import Testing
         #expect(try refusal("") == .empty)
     }
 
-    @Test("A field with a control character other than the tab is rejected, regardless of its position")
+    @Test("a field with a control character other than the tab is rejected, regardless of its position")
     func controls() throws {
         for byte in (0..<0x20).map(UInt8.init) + [0x7F] {
             let text = String(UnicodeScalar(byte))
@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test(
-        "Max-Age takes precedence over Expires, and the lifetime is limited to 400 days",
+        "max-Age takes precedence over Expires, and the lifetime is limited to 400 days",
         arguments: [
             ("Max-Age=60", 60), ("Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:10 GMT", 60),
             ("Max-Age=99999999999999999999999999", 400 * 86_400), ("Max-Age=34560001", 400 * 86_400),
@@ -146,7 +146,7 @@ import Testing
         #expect(cookie.expiryTime == seconds.map { $0 == 0 ? 0 : now + $0 * CookieTime.second })
     }
 
-    @Test("Paths match only at slashes")
+    @Test("paths match only at slashes")
     func paths() {
         let matching = [
             ("/", "/"), ("/a", "/"), ("/a", "/a"), ("/a/", "/a"), ("/a/b", "/a"), ("/a/b", "/a/"), ("/a/", "/a/"),
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test(
-        "Strict and Lax cookies are not sent with requests caused by another site",
+        "strict and Lax cookies are not sent with requests caused by another site",
         arguments: [
             (nil, true, 4), (nil, false, 4), ("https://other.example.org/x", false, 4), ("https://example.org:1/", true, 4),
             ("https://example.net/", true, 3), ("https://example.net/", false, 1), ("http://example.org/", true, 3),
@@ -175,7 +175,7 @@ import Testing
         #expect(sent == [4: ["a", "b", "c", "d"], 3: ["a", "b", "d"], 1: ["a"]][count])
     }
 
-    @Test("Random bytes are stored or rejected with a typed error, and stored cookies are sent back unchanged")
+    @Test("random bytes are stored or rejected with a typed error, and stored cookies are sent back unchanged")
     func randomFields() throws {
         var random = SplitMix64.printingSeed()
         let pieces = [
@@ -212,7 +212,7 @@ import Testing
         #expect(kept > 100)
     }
 
-    @Test("A value that is not UTF-8 is sent back to its server byte by byte")
+    @Test("a value that is not UTF-8 is sent back to its server byte by byte")
     func bytes() throws {
         let store = CookieStore()
         let place = CookiePlace(host: "example.org", path: "", isSecure: false)

@@ -9,7 +9,7 @@ import Testing
 @Suite struct CookieStoreTests {
     private let store = CookieStore()
 
-    @Test("A cookie that is set again keeps its position, and an expired cookie removes it")
+    @Test("a cookie that is set again keeps its position, and an expired cookie removes it")
     func update() throws {
         let here = try url("http://example.org/")
         store.setCookies(["a=1", "b=2", "a=3"], from: here)
@@ -21,7 +21,7 @@ import Testing
         #expect(store.cookies(for: here).map(\.name) == ["b", "a"])
     }
 
-    @Test("A store is empty until a cookie is stored, and each change increases its revision")
+    @Test("a store is empty until a cookie is stored, and each change increases its revision")
     func emptiness() throws {
         #expect(store.isEmpty)
         let before = store.revision
@@ -36,7 +36,7 @@ import Testing
         #expect(try field(store, "http://example.com/") == nil)
     }
 
-    @Test("The acceptance handler can reject cookies, is called only for allowed cookies, and can use the store")
+    @Test("the acceptance handler can reject cookies, is called only for allowed cookies, and can use the store")
     func handler() throws {
         #expect(!store.asksBeforeAccepting)
         let asked = Locked<[String]>([])
@@ -55,7 +55,7 @@ import Testing
         #expect(!store.asksBeforeAccepting)
     }
 
-    @Test("A cookie that is set manually is subject to the same rules")
+    @Test("a cookie that is set manually is subject to the same rules")
     func setByHand() throws {
         #expect(store.setCookie(Cookie(name: "a", value: "b", domain: ".Example.ORG.", isHostOnly: false)))
         #expect(try field(store, "http://www.example.org/") == "a=b")
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test("Each removal method removes exactly the specified cookies")
+    @Test("each removal method removes exactly the specified cookies")
     func removals() throws {
         let here = try url("http://example.org/")
         store.setCookies(["a=1; Max-Age=100", "b=2"], from: here)
@@ -98,7 +98,7 @@ import Testing
         #expect(store.isEmpty)
     }
 
-    @Test("Neither a description nor a dump shows the value")
+    @Test("neither a description nor a dump shows the value")
     func secrets() throws {
         let cookie = Cookie(name: "session", value: "hunter2", domain: "example.org", isSecure: true)
         store.setCookie(cookie)
@@ -111,7 +111,7 @@ import Testing
         #expect("\(cookie)" == "session; domain=example.org (this host only); path=/; secure; session")
     }
 
-    @Test("The Foundation value keeps everything that it can represent")
+    @Test("the Foundation value keeps everything that it can represent")
     func foundation() throws {
         let end = Date(timeIntervalSince1970: 1_900_000_000)
         let cookie = Cookie(
@@ -128,7 +128,7 @@ import Testing
         #expect(store.httpCookies.map(\.name) == ["a"])
     }
 
-    @Test("Eight threads that use one store leave it consistent")
+    @Test("eight threads that use one store leave it consistent")
     func threads() throws {
         let store = CookieStore(limits: CookieLimits(cookiesPerSite: 50, cookies: 100))
         store.acceptanceHandler = { cookie, _ in cookie.name != "n13" }

@@ -52,7 +52,7 @@ struct CookieSuiteTests {
         }
     }
 
-    @Test("Dates in all formats are parsed as in browsers")
+    @Test("dates in all formats are parsed as in browsers")
     func dates() throws {
         let cases = try CookieSuite.dates()
         #expect(cases.count == 70)
@@ -61,7 +61,7 @@ struct CookieSuiteTests {
         }
     }
 
-    @Test("Registrable domains can have cookies, but public suffixes cannot")
+    @Test("registrable domains can have cookies, but public suffixes cannot")
     func publicSuffixes() throws {
         let pairs = try CookieSuite.publicSuffixes()
         #expect(pairs.count == 78)

@@ -26,7 +26,7 @@ import Testing
         Set(store.cookies.map { "\($0) \($0.value)" })
     }
 
-    @Test("A written file is read again with everything that the format can represent, and is readable only by its owner")
+    @Test("a written file is read again with everything that the format can represent, and is readable only by its owner")
     func roundTrip() throws {
         let store = CookieStore()
         for cookie in cookies { #expect(store.setCookie(cookie)) }
@@ -48,7 +48,7 @@ import Testing
         #expect(store.cookies.map(\.name) == ["a"])
     }
 
-    @Test("Writing a file returns the cookies that the format cannot represent")
+    @Test("writing a file returns the cookies that the format cannot represent")
     func leftOut() throws {
         let store = CookieStore()
         let tab = Cookie(name: "tab", value: "a\tb", domain: "example.org")
@@ -58,7 +58,7 @@ import Testing
         #expect(try CookieStore(netscapeFile: file).cookies.map(\.name) == ["a"])
     }
 
-    @Test("Invalid lines are reported and skipped")
+    @Test("invalid lines are reported and skipped")
     func badLines() throws {
         let text = [
             "# Netscape HTTP Cookie File", "", "example.org\tFALSE\t/\tFALSE\t0\ta\t1\r", "no tabs at all",
@@ -94,7 +94,7 @@ import Testing
         #expect(kept(other) == kept(store))
     }
 
-    @Test("Concurrent writers of a file wait for each other")
+    @Test("concurrent writers of a file wait for each other")
     func writers() throws {
         let store = CookieStore()
         for cookie in cookies { #expect(store.setCookie(cookie)) }

@@ -36,7 +36,7 @@ import Testing
         return count
     }
 
-    @Test("A database with a damaged header is set aside and replaced by a new one")
+    @Test("a database with a damaged header is set aside and replaced by a new one")
     func header() throws {
         try fill()
         var bytes = try Data(contentsOf: directory.file("store.db"))
@@ -53,7 +53,7 @@ import Testing
         #expect(try readAll() == 0)
     }
 
-    @Test("A truncated database is reported as damaged", arguments: [2, 50, 512, 4096, 5000, 20_000])
+    @Test("a truncated database is reported as damaged", arguments: [2, 50, 512, 4096, 5000, 20_000])
     func truncated(_ size: Int) throws {
         try fill()
         let bytes = try Data(contentsOf: directory.file("store.db"))
@@ -63,7 +63,7 @@ import Testing
         #expect(error?.code == .damaged)
     }
 
-    @Test("Reading a database damaged in the middle throws a typed error or returns a value, and never crashes")
+    @Test("reading a database damaged in the middle throws a typed error or returns a value, and never crashes")
     func pages() throws {
         try fill()
         let bytes = try Data(contentsOf: directory.file("store.db"))
@@ -86,7 +86,7 @@ import Testing
         #expect(found > 0)
     }
 
-    @Test("A connection to a database that was set aside detects this and does not write to the new one")
+    @Test("a connection to a database that was set aside detects this and does not write to the new one")
     func replaced() throws {
         try fill(1)
         let old = try database()
@@ -106,13 +106,13 @@ import Testing
         #expect(try readAll() == 1)
     }
 
-    @Test("An empty file becomes a database")
+    @Test("an empty file becomes a database")
     func empty() throws {
         try directory.write(Data(), to: "store.db")
         #expect(try readAll() == 0)
     }
 
-    @Test("A link, a directory and a missing directory are rejected")
+    @Test("a link, a directory and a missing directory are rejected")
     func notAFile() throws {
         try fill(1)
         let link = directory.file("link.db").path
@@ -128,7 +128,7 @@ import Testing
         #expect(try Database(path: "\(linked)/store.db", schema: .notes).integer("SELECT count(*) FROM note") == 1)
     }
 
-    @Test("Opening a database in a read-only directory throws a typed error")
+    @Test("opening a database in a read-only directory throws a typed error")
     func readOnlyDirectory() throws {
         let place = directory.file("locked")
         try FileManager.default.createDirectory(at: place, withIntermediateDirectories: false)
@@ -146,7 +146,7 @@ import Testing
         #expect(error?.code == .readOnly)
     }
 
-    @Test("Writing to a full disk throws a typed error and keeps committed data")
+    @Test("writing to a full disk throws a typed error and keeps committed data")
     func full() throws {
         let database = try database()
         try database.run("INSERT INTO note (text) VALUES ('kept')")
@@ -164,7 +164,7 @@ import Testing
         #expect(try database.integer("SELECT count(*) FROM note") == 2)
     }
 
-    @Test("A full disk, an exceeded quota and an oversized file are reported as the same error")
+    @Test("a full disk, an exceeded quota and an oversized file are reported as the same error")
     func codes() {
         for code in [ENOSPC, EDQUOT, EFBIG] { #expect(DatabaseError.code(10 | (3 << 8), systemCode: code) == .full) }
         #expect(DatabaseError.code(10 | (3 << 8), systemCode: EIO) == .io)

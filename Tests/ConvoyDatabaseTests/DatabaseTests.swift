@@ -25,7 +25,7 @@ extension DatabaseSchema {
         return lstat(directory.file(name).path, &facts) == 0 ? facts.st_mode & 0o777 : 0
     }
 
-    @Test("Only its owner can read the database and the files next to it")
+    @Test("only its owner can read the database and the files next to it")
     func mode() throws {
         let database = try database()
         try database.run("INSERT INTO note (text) VALUES ('secret')")
@@ -33,7 +33,7 @@ extension DatabaseSchema {
         #expect(!FileManager.default.fileExists(atPath: directory.file("store.db.new").path))
     }
 
-    @Test("Values of every kind are read as they were bound")
+    @Test("values of every kind are read as they were bound")
     func values() throws {
         let database = try database()
         let texts = ["", "a\u{0}b", "é😀", String(repeating: "x", count: 100_000)]
@@ -59,7 +59,7 @@ extension DatabaseSchema {
         }
     }
 
-    @Test("A statement can be used while the same statement is being stepped through")
+    @Test("a statement can be used while the same statement is being stepped through")
     func nested() throws {
         let database = try database()
         for text in ["a", "b"] { try database.run("INSERT INTO note (text) VALUES (?)", [.text(text)]) }
@@ -71,7 +71,7 @@ extension DatabaseSchema {
         #expect(pairs == ["aa", "ab", "ba", "bb"])
     }
 
-    @Test("A transaction whose closure throws changes nothing, and the next one succeeds")
+    @Test("a transaction whose closure throws changes nothing, and the next one succeeds")
     func rollback() throws {
         let database = try database()
         #expect(throws: DatabaseError.self) {
@@ -85,7 +85,7 @@ extension DatabaseSchema {
         #expect(try database.integer("SELECT count(*) FROM note") == 1)
     }
 
-    @Test("Missing schema steps are applied to an older database, which keeps its rows")
+    @Test("missing schema steps are applied to an older database, which keeps its rows")
     func migration() throws {
         do {
             let old = try database()
@@ -99,7 +99,7 @@ extension DatabaseSchema {
         #expect(try database.integer("PRAGMA user_version") == 2)
     }
 
-    @Test("A database of a newer version is rejected and not changed")
+    @Test("a database of a newer version is rejected and not changed")
     func newerVersion() throws {
         do { try database().execute("PRAGMA user_version=2") }
         let before = try Data(contentsOf: directory.file("store.db"))
@@ -108,7 +108,7 @@ extension DatabaseSchema {
         #expect(try Data(contentsOf: directory.file("store.db")) == before)
     }
 
-    @Test("A database of another program is rejected and not changed, with or without an application ID")
+    @Test("a database of another program is rejected and not changed, with or without an application ID")
     func foreign() throws {
         let program = try ProcessRunner.run("sqlite3", [path, "CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)"])
         try #require(program.status == 0)
@@ -122,7 +122,7 @@ extension DatabaseSchema {
         #expect(error?.code == .foreign)
     }
 
-    @Test("Two connections see each other's changes and are notified")
+    @Test("two connections see each other's changes and are notified")
     func twoConnections() throws {
         let (one, other) = (try database(), try database())
         let before = try one.dataVersion()
@@ -131,7 +131,7 @@ extension DatabaseSchema {
         #expect(try one.integer("SELECT count(*) FROM note") == 1)
     }
 
-    @Test("A process that waits too long for another transaction gets a typed error")
+    @Test("a process that waits too long for another transaction gets a typed error")
     func busy() throws {
         let (one, other) = (try database(), try database(timeout: 0.05))
         try one.transaction { () throws(DatabaseError) in
@@ -141,7 +141,7 @@ extension DatabaseSchema {
         try other.transaction { () throws(DatabaseError) in try other.run("INSERT INTO note (text) VALUES ('a')") }
     }
 
-    @Test("Connections on several threads lose no rows")
+    @Test("connections on several threads lose no rows")
     func threads() throws {
         let path = path
         let failures = Locked<[String]>([])
@@ -162,7 +162,7 @@ extension DatabaseSchema {
         #expect(try database().integer("SELECT count(DISTINCT text) FROM note") == 100)
     }
 
-    @Test("Two programs lose no rows")
+    @Test("two programs lose no rows")
     func programs() throws {
         let database = try database(timeout: 60)
         let lines = (0..<50).map { "INSERT INTO note (text) VALUES ('p\($0)');" }.joined(separator: "\n")

@@ -9,7 +9,7 @@ import Testing
 @Suite(.enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason)) struct PostgresStoreTests {
     private func server() throws -> PostgresServer { try #require(PostgresServer.shared) }
 
-    @Test("A later version that adds columns and indexes does not affect this one, and an incompatible version is rejected")
+    @Test("a later version that adds columns and indexes does not affect this one, and an incompatible version is rejected")
     func versions() throws {
         let server = try server(), test = try TestStore(.postgres), store = try test.open()
         let item = WorkItem.plain()
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test("States and kinds unknown to this version are left unchanged and do not affect other entries")
+    @Test("states and kinds unknown to this version are left unchanged and do not affect other entries")
     func unknownStates() throws {
         let server = try server(), test = try TestStore(.postgres), store = try test.open()
         let odd = WorkItem.plain(), fine = WorkItem.plain(), dependent = WorkItem.plain(needs: [odd.id])
@@ -51,7 +51,7 @@ import Testing
         #expect(state.hasPrefix("77"))
     }
 
-    @Test("A role with the documented privileges can do everything except create the tables")
+    @Test("a role with the documented privileges can do everything except create the tables")
     func roles() throws {
         let server = try server(), test = try TestStore(.postgres), name = "r" + test.schema
         try server.run("CREATE ROLE \(name) LOGIN")
@@ -83,7 +83,7 @@ import Testing
         #expect(try store.purge(WorkFilter(), olderThan: 0) == 1)
     }
 
-    @Test("A schema of another program is left unchanged")
+    @Test("a schema of another program is left unchanged")
     func foreign() throws {
         let server = try server(), test = try TestStore(.postgres)
         try server.run("CREATE SCHEMA \(test.schema); CREATE TABLE \(test.schema).version (name text)")
@@ -92,7 +92,7 @@ import Testing
         #expect(throws: SharedQueueError.self) { try StoreKind.postgres(server.address, schema: "a\"; DROP").open() }
     }
 
-    @Test("Processes that open an empty database concurrently create its tables once")
+    @Test("processes that open an empty database concurrently create its tables once")
     func opening() async throws {
         let test = try TestStore(.postgres)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -102,7 +102,7 @@ import Testing
         #expect(try test.open().counts() == [.ready: 8])
     }
 
-    @Test("A connection closed by the server is reestablished, and the call continues")
+    @Test("a connection closed by the server is reestablished, and the call continues")
     func reconnection() async throws {
         let server = try server(), test = try TestStore(.postgres), queue = SharedQueue(store: test.store)
         _ = try await queue.counts()
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    @Test("The password in an address does not appear in names and errors")
+    @Test("the password in an address does not appear in names and errors")
     func secrets() throws {
         do {
             let store = try StoreKind.postgres("postgresql://ada:s3cret@127.0.0.1:1/jobs?connect_timeout=2")
@@ -129,7 +129,7 @@ import Testing
         #expect { _ = try StoreKind.postgres("postgresql://ada:s3cret@[").open() } throws: { !"\($0)".contains("s3cret") }
     }
 
-    @Test("An idle worker stops without waiting for an unavailable database", .timeLimit(.minutes(1)))
+    @Test("an idle worker stops without waiting for an unavailable database", .timeLimit(.minutes(1)))
     func stop() async throws {
         let store = try StoreKind.postgres("postgresql://ada@127.0.0.1:1/jobs?connect_timeout=2")
         let manager = HTTPRequestOperationManager(baseURL: nil)
@@ -139,7 +139,7 @@ import Testing
         #expect(!worker.statistics.isConnected)
     }
 
-    @Test("Deadlocked transactions are retried, and nothing is lost")
+    @Test("deadlocked transactions are retried, and nothing is lost")
     func deadlocks() async throws {
         let test = try TestStore(.postgres), store = try test.open()
         // Each entry depends on two of its predecessors, so that reports update the same dependents in many orders.

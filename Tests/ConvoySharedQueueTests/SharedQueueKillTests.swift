@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "Killed workers lose nothing, never repeat a request with another key, and respect the limits",
+        "killed workers lose nothing, never repeat a request with another key, and respect the limits",
         arguments: StoreKind.available)
     func kills(kind: StoreKind) async throws {
         let count = Self.number("CONVOY_SHARED_REQUESTS", 240), killCount = Self.number("CONVOY_SHARED_KILLS", 12)
@@ -118,7 +118,7 @@ import Testing
     private var postgresAddress: String { PostgresServer.shared?.address ?? "" }
 
     @Test(
-        "Every entry ends even if the database is stopped, killed and restarted",
+        "every entry ends even if the database is stopped, killed and restarted",
         .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func databaseRestarts() async throws {
         let database = try PostgresServer(synchronizes: true)
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test(
-        "A disconnected worker stops in time, and its entries are passed to another worker",
+        "a disconnected worker stops in time, and its entries are passed to another worker",
         .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func cutOff() async throws {
         let test = try TestStore(.postgres), database = try #require(PostgresServer.shared)
@@ -197,7 +197,7 @@ import Testing
         other.stop()
         _ = try await (first, second)
     }
-    @Test("A worker whose process was suspended does not report entries that it has lost", arguments: StoreKind.available)
+    @Test("a worker whose process was suspended does not report entries that it has lost", arguments: StoreKind.available)
     func standstill(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let gate = TestServer.Gate()
@@ -220,7 +220,7 @@ import Testing
     }
 
     @Test(
-        "A file that was complete before its attempt could report is not downloaded again",
+        "a file that was complete before its attempt could report is not downloaded again",
         arguments: StoreKind.available)
     func mark(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()

@@ -46,7 +46,7 @@ import Testing
         try await running
     }
 
-    @Test("A worker reports a file that cannot be opened", .timeLimit(.minutes(1)))
+    @Test("a worker reports a file that cannot be opened", .timeLimit(.minutes(1)))
     func unusable() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-shared")
         let file = try directory.write(Data(), to: "file").appendingPathComponent("queue")
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("A request is executed, and the requested part of its response is stored", arguments: StoreKind.available)
+    @Test("a request is executed, and the requested part of its response is stored", arguments: StoreKind.available)
     func result(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text("hello").header("X-Name", "value").header("Set-Cookie", "id=secret"))
@@ -79,7 +79,7 @@ import Testing
         #expect(try await queue.entry(long.id).errorDescription?.contains("was not stored") == true)
     }
 
-    @Test("A failed POST is sent again with its Idempotency-Key until it succeeds", arguments: StoreKind.available)
+    @Test("a failed POST is sent again with its Idempotency-Key until it succeeds", arguments: StoreKind.available)
     func retries(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("POST", "/hook", inTurn: [.status(500), .status(502), .text("fine")])
@@ -95,7 +95,7 @@ import Testing
         #expect(requests.allSatisfy { $0.body == Data("body".utf8) })
     }
 
-    @Test("A request rejected by the server fails permanently, and can be retried manually", arguments: StoreKind.available)
+    @Test("a request rejected by the server fails permanently, and can be retried manually", arguments: StoreKind.available)
     func failure(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/gone", inTurn: [.status(404), .text("back")])
@@ -110,7 +110,7 @@ import Testing
         #expect(try await queue.entry(request.id).state == .done)
     }
 
-    @Test("A group's completion runs once, after all members", arguments: StoreKind.available)
+    @Test("a group's completion runs once, after all members", arguments: StoreKind.available)
     func group(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/ok", .text("ok"))
@@ -133,7 +133,7 @@ import Testing
         #expect(server.requests("POST", "/done").count == 1)
     }
 
-    @Test("A download writes its file, and its result contains the location", arguments: StoreKind.available)
+    @Test("a download writes its file, and its result contains the location", arguments: StoreKind.available)
     func download(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/file", .pattern(count: 300_000))
@@ -146,7 +146,7 @@ import Testing
 
     /// The arguments are a length that a download usually keeps in memory, and a longer one.
     @Test(
-        "A download that has lost its lease does not write its file, even if its worker is not yet aware of it",
+        "a download that has lost its lease does not write its file, even if its worker is not yet aware of it",
         arguments: StoreKind.available, [1000, 200_000])
     func lostLease(kind: StoreKind, length: Int) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()
@@ -167,7 +167,7 @@ import Testing
         try await running
     }
 
-    @Test("Secrets are not stored, and an entry waits until configure provides them", arguments: StoreKind.available)
+    @Test("secrets are not stored, and an entry waits until configure provides them", arguments: StoreKind.available)
     func secrets(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/private", .text("in"))
@@ -196,7 +196,7 @@ import Testing
     }
 
     @Test(
-        "A running entry is stopped when cancelled or paused, and a paused one can be resumed",
+        "a running entry is stopped when cancelled or paused, and a paused one can be resumed",
         arguments: StoreKind.available)
     func control(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
@@ -218,7 +218,7 @@ import Testing
         #expect(try await queue.entry(one.id).state == .cancelled)
     }
 
-    @Test("A worker that stops immediately returns its entries without an attempt", arguments: StoreKind.available)
+    @Test("a worker that stops immediately returns its entries without an attempt", arguments: StoreKind.available)
     func stop(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let gate = TestServer.Gate()
@@ -236,7 +236,7 @@ import Testing
         gate.open()
     }
 
-    @Test("Limits per host apply to all workers together", arguments: StoreKind.available)
+    @Test("limits per host apply to all workers together", arguments: StoreKind.available)
     func limits(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let meter = Locked((now: 0, most: 0))
@@ -258,7 +258,7 @@ import Testing
         #expect(meter.withLock { $0.most } <= 3)
     }
 
-    @Test("A POST without a key is sent once, and entries claimed in advance continue", arguments: StoreKind.available)
+    @Test("a POST without a key is sent once, and entries claimed in advance continue", arguments: StoreKind.available)
     func once(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let gate = TestServer.Gate()
@@ -282,7 +282,7 @@ import Testing
     }
 
     @Test(
-        "The limits of a host apply with and without its default port",
+        "the limits of a host apply with and without its default port",
         arguments: [
             ("a.example:80", "a.example"), ("a.example:443", "a.example"), ("https://A.example", "a.example"),
             ("a.example:81", "a.example:81"),
@@ -295,7 +295,7 @@ import Testing
     }
 
     @Test(
-        "A worker respects its maximum number of concurrent entries, even if it claims more in advance",
+        "a worker respects its maximum number of concurrent entries, even if it claims more in advance",
         arguments: StoreKind.available)
     func jobs(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
@@ -312,7 +312,7 @@ import Testing
         #expect(try await queue.counts() == [.done: 200])
     }
 
-    @Test("The trace of the enqueuing caller continues in the request", arguments: StoreKind.available)
+    @Test("the trace of the enqueuing caller continues in the request", arguments: StoreKind.available)
     func trace(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text(""))
@@ -327,7 +327,7 @@ import Testing
     }
 
     @Test(
-        "A body is written to a folder that the worker knows, and left to another worker otherwise",
+        "a body is written to a folder that the worker knows, and left to another worker otherwise",
         arguments: StoreKind.available)
     func folders(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
@@ -346,7 +346,7 @@ import Testing
     }
 
     @Test(
-        "An entry that one machine cannot write is left to another worker", arguments: StoreKind.available)
+        "an entry that one machine cannot write is left to another worker", arguments: StoreKind.available)
     func unwritable(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text("contents"))
@@ -363,7 +363,7 @@ import Testing
         #expect(try String(contentsOf: place, encoding: .utf8) == "contents")
     }
 
-    @Test("A path written by another program cannot leave its folder", arguments: StoreKind.available)
+    @Test("a path written by another program cannot leave its folder", arguments: StoreKind.available)
     func escapingRow(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text("contents"))
@@ -380,7 +380,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: test.directory.file("a.txt").path))
     }
 
-    @Test("An unreadable row affects only its own entry", arguments: StoreKind.available)
+    @Test("an unreadable row affects only its own entry", arguments: StoreKind.available)
     func unreadable(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text(""))

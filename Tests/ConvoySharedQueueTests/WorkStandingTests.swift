@@ -32,7 +32,7 @@ import Testing
         .report(WorkReport(id: UUID(), worker: standing.worker ?? UUID(), lease: standing.lease, end: end))
     }
 
-    @Test("Only the holder of the last lease can report")
+    @Test("only the holder of the last lease can report")
     func fencing() {
         let (standing, worker) = leased()
         let old = report(standing, .succeeded)
@@ -45,7 +45,7 @@ import Testing
         #expect(standing.state == .done)
     }
 
-    @Test("A failed attempt is repeated until no attempt is left")
+    @Test("a failed attempt is repeated until no attempt is left")
     func attempts() {
         let standing = Subject()
         standing.maximumAttempts = 2
@@ -62,7 +62,7 @@ import Testing
         #expect(standing.state == .failed)
     }
 
-    @Test("An entry that must not be sent twice fails when its worker has ended")
+    @Test("an entry that must not be sent twice fails when its worker has ended")
     func unknownOutcome() {
         let (standing, _) = leased { $0.sendsAgain = false }
         #expect(!standing.apply(.begin(lease: 7), now: 2))
@@ -79,7 +79,7 @@ import Testing
         #expect(standing.state == .ready)
     }
 
-    @Test("The deadline applies to the first and to the next attempt")
+    @Test("the deadline applies to the first and to the next attempt")
     func deadline() {
         let standing = Subject()
         (standing.deadline, standing.maximumAttempts) = (100, 5)
@@ -90,7 +90,7 @@ import Testing
         #expect(standing.state == .failed)
     }
 
-    @Test("Extreme times and delays do not trap")
+    @Test("extreme times and delays do not trap")
     func edges() {
         let standing = Subject()
         (standing.maximumAttempts, standing.kept) = (.max, .max)
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(
-        "A failed dependency holds, fails or releases its dependents according to the policy, and a manual retry releases them",
+        "a failed dependency holds, fails or releases its dependents according to the policy, and a manual retry releases them",
         arguments: FailedDependencyPolicy.allCases)
     func dependencies(policy: FailedDependencyPolicy) {
         let standing = Subject()
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test("Each event is allowed exactly in the states of the table, and leads to one of its states")
+    @Test("each event is allowed exactly in the states of the table, and leads to one of its states")
     func table() {
         for state in WorkState.allCases {
             for event in WorkState.Event.allCases where event != .enqueue {
@@ -171,7 +171,7 @@ import Testing
     }
 
     /// Ten workers, and entries that depend on each other, with random kills, pauses, cancels and times.
-    @Test("In random histories of ten workers every entry ends once, and never has two leases", arguments: 0..<40)
+    @Test("in random histories of ten workers every entry ends once, and never has two leases", arguments: 0..<40)
     func histories(number: Int) throws {
         let seed = UInt64(ProcessInfo.processInfo.environment["CONVOY_SEED"] ?? "") ?? 0x5EED
         var model = WorkModel(SplitMix64(seed: seed &+ UInt64(number)))

@@ -7,7 +7,7 @@ import Testing
 
 /// The behaviour of both stores.
 @Suite struct WorkStoreTests {
-    @Test("Entries are claimed once, in the order of their priority and age", arguments: StoreKind.available)
+    @Test("entries are claimed once, in the order of their priority and age", arguments: StoreKind.available)
     func order(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let low = WorkItem.plain { $0.priority = -4 }, first = WorkItem.plain(), second = WorkItem.plain()
@@ -21,7 +21,7 @@ import Testing
         #expect(try store.claim(worker: worker, limit: 10, tags: nil).entries.isEmpty)
     }
 
-    @Test("A stored entry is restored unchanged", arguments: StoreKind.available)
+    @Test("a stored entry is restored unchanged", arguments: StoreKind.available)
     func contents(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let item = WorkItem.plain(host: "exa\u{0301}mple.com:8080", tag: "täg \"x\" \\ '; --") { item in
@@ -47,7 +47,7 @@ import Testing
         #expect((standing.state, standing.statusCode, standing.size) == (.done, 200, 256))
     }
 
-    @Test("Dependencies release, hold or fail entries, across transactions and within one", arguments: StoreKind.available)
+    @Test("dependencies release, hold or fail entries, across transactions and within one", arguments: StoreKind.available)
     func dependencies(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let first = WorkItem.plain()
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "A request with an unknown, own or cyclic dependency is rejected together with all others",
+        "a request with an unknown, own or cyclic dependency is rejected together with all others",
         arguments: StoreKind.available)
     func wrongDependencies(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test(
-        "A unique key prevents duplicates, and dependencies on a duplicate refer to the original",
+        "a unique key prevents duplicates, and dependencies on a duplicate refer to the original",
         arguments: StoreKind.available)
     func uniqueKeys(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
@@ -121,7 +121,7 @@ import Testing
         #expect(try store.state(original.id) == .failed)
     }
 
-    @Test("Two connections never claim the same entry, or more entries than a host allows", arguments: StoreKind.available)
+    @Test("two connections never claim the same entry, or more entries than a host allows", arguments: StoreKind.available)
     func contention(kind: StoreKind) async throws {
         let test = try TestStore(kind), store = try test.open()
         try store.setLimits(HostLimits(maximumConcurrentRequests: 4), host: "limited.example")
@@ -147,7 +147,7 @@ import Testing
         #expect(claims.count { $0.host == "limited.example" } == 4)
     }
 
-    @Test("A rate limits the number of starts, by the clock of the database", arguments: StoreKind.available)
+    @Test("a rate limits the number of starts, by the clock of the database", arguments: StoreKind.available)
     func rate(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.setLimits(HostLimits(requestsPerSecond: 5), host: WorkStore.everyHost)
@@ -161,7 +161,7 @@ import Testing
         #expect(wait > 0 && wait <= 200_001)
     }
 
-    @Test("A gate stops all workers for one host only", arguments: StoreKind.available)
+    @Test("a gate stops all workers for one host only", arguments: StoreKind.available)
     func gate(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.enqueue([.plain(), .plain(), .plain(host: "other.example")])
@@ -178,7 +178,7 @@ import Testing
         #expect(try store.claim(worker: worker, limit: 9, tags: nil).entries.count == 2)
     }
 
-    @Test("A retry that exceeds the budget is delayed", arguments: StoreKind.available)
+    @Test("a retry that exceeds the budget is delayed", arguments: StoreKind.available)
     func budget(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.setLimits(HostLimits(retryShare: 0), host: WorkStore.everyHost)
@@ -191,7 +191,7 @@ import Testing
         #expect(late == 2, "ten are in the reserve")
     }
 
-    @Test("The leases of a silent worker are taken back, and its late report is rejected", arguments: StoreKind.available)
+    @Test("the leases of a silent worker are taken back, and its late report is rejected", arguments: StoreKind.available)
     func expiry(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let item = WorkItem.plain(), once = WorkItem.plain { $0.standing.sendsAgain = false }
@@ -214,7 +214,7 @@ import Testing
     }
 
     @Test(
-        "A worker considered dead cannot claim entries, because they would never be taken back",
+        "a worker considered dead cannot claim entries, because they would never be taken back",
         arguments: StoreKind.available)
     func deadClaim(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
@@ -227,7 +227,7 @@ import Testing
         #expect(try store.counts() == [.ready: 1])
     }
 
-    @Test("Entries that a worker does not know about are taken back when it ends", arguments: StoreKind.available)
+    @Test("entries that a worker does not know about are taken back when it ends", arguments: StoreKind.available)
     func unregistering(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.enqueue([.plain(), .plain { $0.standing.sendsAgain = false }])
@@ -237,7 +237,7 @@ import Testing
         #expect(try store.counts() == [.ready: 2])
     }
 
-    @Test("Start times, next attempts, deadlines and lifetimes take effect when due", arguments: StoreKind.available)
+    @Test("start times, next attempts, deadlines and lifetimes take effect when due", arguments: StoreKind.available)
     func times(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let later = WorkItem.plain { $0.delay = 3_600_000_000 }
@@ -259,7 +259,7 @@ import Testing
         #expect(try store.result(of: kept.id) == nil)
     }
 
-    @Test("Filters and counts match entries, and the whole queue can be paused", arguments: StoreKind.available)
+    @Test("filters and counts match entries, and the whole queue can be paused", arguments: StoreKind.available)
     func filters(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let items = (0..<1200).map { number in
@@ -289,7 +289,7 @@ import Testing
         #expect(try store.workers().map(\.leased) == [1])
     }
 
-    @Test("If there are more lanes than one claim searches, all are served in turn", arguments: StoreKind.available)
+    @Test("if there are more lanes than one claim searches, all are served in turn", arguments: StoreKind.available)
     func manyLanes(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.enqueue((0..<1300).map { .plain(host: "h\($0)", tag: "t\($0 % 3)") })

@@ -25,7 +25,7 @@ import Testing
     ]
 
     @Test(
-        "A single range of a stored response is served, and all other ranges are left to the origin",
+        "a single range of a stored response is served, and all other ranges are left to the origin",
         arguments: 0..<ranges.count)
     func range(_ index: Int) async throws {
         let (field, body) = Self.ranges[index]
@@ -38,7 +38,7 @@ import Testing
         #expect(try await setting.get().text == "0123456789", "A part took the place of the whole.")
     }
 
-    @Test("A range of an empty body or of an error is not served")
+    @Test("a range of an empty body or of an error is not served")
     func noRange() async throws {
         for (status, body) in [(200, ""), (404, "error")] {
             let setting = RuleSetting()
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test("A 206 is never stored")
+    @Test("a 206 is never stored")
     func partIsNotStored() async throws {
         let setting = RuleSetting()
         setting.reply(206, [("Content-Range", "bytes 0-3/4"), ("Cache-Control", "max-age=100"), ("ETag", "\"a\"")])
@@ -109,7 +109,7 @@ import Testing
         ),
     ]
 
-    @Test("A fresh response is evaluated against the client's own conditions", arguments: 0..<conditions.count)
+    @Test("a fresh response is evaluated against the client's own conditions", arguments: 0..<conditions.count)
     func condition(_ index: Int) async throws {
         let (stored, request, status) = Self.conditions[index]
         let setting = try await setting(stored.map { ($0.0, $0.1) })
@@ -119,7 +119,7 @@ import Testing
         #expect(seen.text == (status == 304 ? "" : "0123456789"))
     }
 
-    @Test("Conditions that only the origin can evaluate are sent to it")
+    @Test("conditions that only the origin can evaluate are sent to it")
     func preconditions() async throws {
         for name in ["If-Match", "If-Unmodified-Since"] {
             let setting = try await setting([("ETag", "\"a\"")])
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test(
-        "If the stored response is stale, the client's condition is sent to the origin unchanged, and the response updates the cache"
+        "if the stored response is stale, the client's condition is sent to the origin unchanged, and the response updates the cache"
     )
     func staleCondition() async throws {
         let setting = RuleSetting()
@@ -143,7 +143,7 @@ import Testing
         #expect(try await setting.source() == .cache(.fresh))
     }
 
-    @Test("A 304 that confirms the client's version does not update a different stored version")
+    @Test("a 304 that confirms the client's version does not update a different stored version")
     func staleOtherCondition() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])

@@ -46,7 +46,7 @@ import Testing
         ([], 0),
     ]
 
-    @Test("A response is fresh for exactly its stated lifetime", arguments: 0..<lifetimes.count)
+    @Test("a response is fresh for exactly its stated lifetime", arguments: 0..<lifetimes.count)
     func lifetime(_ index: Int) async throws {
         let (fields, seconds) = Self.lifetimes[index]
         let setting = RuleSetting()
@@ -60,7 +60,7 @@ import Testing
         #expect(try await setting.source() == .cache(.validated), "\(fields)")
     }
 
-    @Test("The age includes the age on arrival and the duration of the request")
+    @Test("the age includes the age on arrival and the duration of the request")
     func initialAge() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=100"), ("Date", setting.date(-60))])
@@ -80,7 +80,7 @@ import Testing
         #expect(try await setting.source("http://a.test/3") == .network)
     }
 
-    @Test("Hits, misses, stores and validations are counted")
+    @Test("hits, misses, stores and validations are counted")
     func counts() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(
-        "A validator does not replace a lifetime unless the status is heuristically cacheable",
+        "a validator does not replace a lifetime unless the status is heuristically cacheable",
         arguments: [201, 302, 403, 500])
     func validatorAlone(_ status: Int) async throws {
         let setting = RuleSetting()
@@ -103,7 +103,7 @@ import Testing
         #expect(setting.requests.count == 2 && setting.requests.allSatisfy { $0.value("If-None-Match") == nil })
     }
 
-    @Test("The age counts from the time of the request")
+    @Test("the age counts from the time of the request")
     func delay() {
         let head = CachedHead(statusCode: 200, fields: [("Age", "5")])
         for (milliseconds, age) in [(7_999, 12), (8_000, 13)] as [(Int64, Int64)] {
@@ -115,7 +115,7 @@ import Testing
 
     // MARK: Clocks
 
-    @Test("Setting the clock back does not make a response fresher, and setting it forward makes it stale")
+    @Test("setting the clock back does not make a response fresher, and setting it forward makes it stale")
     func clockSet() async throws {
         for jump in [-1e8, -1000, 1000, 1e8] {
             let setting = RuleSetting()
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test("If the clock was set back before a restart, the age is unknown and considered infinite")
+    @Test("if the clock was set back before a restart, the age is unknown and considered infinite")
     func restarted() {
         let facts = ResponseFacts(
             CachedHead(statusCode: 200, fields: [("Cache-Control", "max-age=100, stale-if-error=100")]),
@@ -144,7 +144,7 @@ import Testing
         #expect(before.staleness > 1_000_000 * 86_400_000)
     }
 
-    @Test("If the clock was set back, a new response replaces one that seems younger")
+    @Test("if the clock was set back, a new response replaces one that seems younger")
     func replacedAfterClockChange() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=100")], "first")
@@ -158,7 +158,7 @@ import Testing
 
     // MARK: Heuristics
 
-    @Test("Without explicit freshness, a response is fresh for a tenth of its age, and for at most a day")
+    @Test("without explicit freshness, a response is fresh for a tenth of its age, and for at most a day")
     func heuristic() async throws {
         for (changed, status, fields, lifetime) in [
             (1000, 200, [], 100), (1000, 404, [], 100), (86400 * 365, 200, [], 86400), (-1000, 200, [], 0),

@@ -7,7 +7,7 @@ import Testing
 
 /// Origins that send arbitrary responses.
 @Suite struct HostileTests {
-    @Test("Addresses that are only canonically equivalent are different, and bytes that are not ASCII are escaped")
+    @Test("addresses that are only canonically equivalent are different, and bytes that are not ASCII are escaped")
     func combiningMarks() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=100")], "one")
@@ -38,7 +38,7 @@ import Testing
         ("http://", "http://"), ("http://a.test/a%2fb/../c", "http://a.test/a%2fb/../c"),
     ]
 
-    @Test("Different spellings of one address are equal, and different addresses are not", arguments: 0..<addresses.count)
+    @Test("different spellings of one address are equal, and different addresses are not", arguments: 0..<addresses.count)
     func address(_ index: Int) {
         let (text, normal) = Self.addresses[index]
         let result = CacheAddress.normalized(text)
@@ -46,7 +46,7 @@ import Testing
         #expect(CacheAddress.normalized(result) == result, "It is not the same twice.")
     }
 
-    @Test("An address of a megabyte works like any other")
+    @Test("an address of a megabyte works like any other")
     func longAddress() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=100")])
@@ -60,7 +60,7 @@ import Testing
     static let long = String(repeating: "x, \"y=1\", ", count: 10_000)
 
     @Test(
-        "A field of 100 KB works like any other",
+        "a field of 100 KB works like any other",
         arguments: [
             "Cache-Control", "ETag", "Last-Modified", "Expires", "Date", "Age", "Vary", "Pragma", "Connection",
             "Content-Length",
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(
-        "A field of 100 KB in a request works like any other",
+        "a field of 100 KB in a request works like any other",
         arguments: ["Cache-Control", "If-None-Match", "If-Modified-Since", "Range", "If-Range", "Pragma", "Foo"])
     func longRequestField(_ name: String) async throws {
         let setting = RuleSetting()
@@ -86,7 +86,7 @@ import Testing
         for _ in 0..<3 { _ = try await setting.get("http://a.test/", [(name, Self.long)]) }
     }
 
-    @Test("Thousands of fields that name thousands of others do not take quadratic time")
+    @Test("thousands of fields that name thousands of others do not take quadratic time")
     func manyFields() async throws {
         let names = (0..<20_000).map { "x\($0)" }
         let fields: CacheClient.Fields =
@@ -110,7 +110,7 @@ import Testing
         #expect(seen.value("x10001") == nil)
     }
 
-    @Test("A Content-Length that is wrong or contradictory is not trusted")
+    @Test("a Content-Length that is wrong or contradictory is not trusted")
     func lengths() async throws {
         for (lengths, isStored) in [
             (["4"], true), (["4", "4"], true), (["4, 4"], true), (["5"], false), (["3"], false), (["0"], false),
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test("Validators with any contents are sent unchanged")
+    @Test("validators with any contents are sent unchanged")
     func validators() async throws {
         for etag in ["a", "\"a", "W/", "W/\"", "\"\u{E9}\"", "*", "\"a\", \"b\""] {
             let setting = RuleSetting()
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test("Any head leads to a decision, not a crash")
+    @Test("any head leads to a decision, not a crash")
     func fuzz() async throws {
         var random = SplitMix64(seed: 20)
         let pieces = [

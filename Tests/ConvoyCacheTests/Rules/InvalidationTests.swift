@@ -34,7 +34,7 @@ import Testing
     ]
 
     @Test(
-        "A successful unsafe request invalidates the stored responses for its URL and for those in its response",
+        "a successful unsafe request invalidates the stored responses for its URL and for those in its response",
         arguments: 0..<cases.count)
     func invalidation(_ index: Int) async throws {
         let (method, status, fields, left) = Self.cases[index]
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("A response requested before an invalidation is not stored after it, but one requested later is")
+    @Test("a response requested before an invalidation is not stored after it, but one requested later is")
     func inFlight() async throws {
         for isWide in [false, true] {
             let setting = RuleSetting()

@@ -43,7 +43,7 @@ import Testing
         (12, "max-age=10", "only-if-cached, max-stale=2", .cache(.maxStale)),
     ]
 
-    @Test("A request gets a response that satisfies its directives", arguments: 0..<cases.count)
+    @Test("a request gets a response that satisfies its directives", arguments: 0..<cases.count)
     func directives(_ index: Int) async throws {
         let (age, control, request, source) = Self.cases[index]
         let setting = try await setting(age, control)
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("A request with no-store and its response are not stored")
+    @Test("a request with no-store and its response are not stored")
     func noStore() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])
@@ -83,7 +83,7 @@ import Testing
 
     // MARK: Policies
 
-    @Test("The policies of URLRequest have their documented effects")
+    @Test("the policies of URLRequest have their documented effects")
     func policies() async throws {
         for age in [1.0, 1e6] {
             let use: StoredUse = age < 10 ? .fresh : .ignoringAge
@@ -105,7 +105,7 @@ import Testing
         #expect(setting.requests.count == 1)
     }
 
-    @Test("A reload does not revalidate an immutable response while it is fresh")
+    @Test("a reload does not revalidate an immutable response while it is fresh")
     func immutable() async throws {
         var setting = try await setting(9, "max-age=10, immutable")
         #expect(try await setting.source(policy: .reloadRevalidating) == .cache(.fresh))
@@ -115,7 +115,7 @@ import Testing
         #expect(try await setting.source("http://a.test/", [("Cache-Control", "no-cache")]) == .cache(.validated))
     }
 
-    @Test("A response stored in one partition is not found in another")
+    @Test("a response stored in one partition is not found in another")
     func partition() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])
@@ -128,7 +128,7 @@ import Testing
         for partition in partitions { #expect(try await setting.source(partition: partition) == .network) }
     }
 
-    @Test("Requests with a body, and methods other than GET and HEAD, are neither stored nor answered")
+    @Test("requests with a body, and methods other than GET and HEAD, are neither stored nor answered")
     func methods() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])

@@ -5,7 +5,7 @@ import Testing
 
 /// RFC 5861: stale responses during revalidation and after failures.
 @Suite struct StaleTests {
-    @Test("A stale response is served during its revalidation for its stated time, and only one request revalidates it")
+    @Test("a stale response is served during its revalidation for its stated time, and only one request revalidates it")
     func whileRevalidate() async throws {
         for (staleness, isServed) in [(4.9, true), (5, true), (5.1, false)] {
             let setting = RuleSetting()
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test("While one request revalidates, others do not")
+    @Test("while one request revalidates, others do not")
     func onlyOne() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10, stale-while-revalidate=100")])
@@ -36,7 +36,7 @@ import Testing
         #expect(setting.requests.count == 3)
     }
 
-    @Test("Directives of the request and the response take precedence over stale-while-revalidate")
+    @Test("directives of the request and the response take precedence over stale-while-revalidate")
     func demands() async throws {
         for (control, request) in [
             ("must-revalidate", ""), ("no-cache", ""), ("", "max-age=100"), ("", "min-fresh=0"), ("", "no-cache"),
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("A stale response is served after a failure for its stated time", arguments: [nil, 500, 502, 503, 504])
+    @Test("a stale response is served after a failure for its stated time", arguments: [nil, 500, 502, 503, 504])
     func ifError(_ status: Int?) async throws {
         for (staleness, isServed) in [(-5.0, true), (4.9, true), (5, true), (5.1, false)] {
             for (response, request) in [("stale-if-error=5", ""), ("", "stale-if-error=5")] {
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("Other errors are reported, and a response that must be revalidated is not served after a failure")
+    @Test("other errors are reported, and a response that must be revalidated is not served after a failure")
     func otherErrors() async throws {
         for (control, status) in [
             ("", 404), ("", 501), ("", 429), ("must-revalidate", 500), ("no-cache", 500), ("stale-if-error=0", 500),
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test("A failure leaves stored responses unchanged")
+    @Test("a failure leaves stored responses unchanged")
     func failureKeeps() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])

@@ -6,7 +6,7 @@ import Testing
 @Suite struct StatusRulesTests {
     private func statuses(where rule: (Int) -> Bool) -> [Int] { (100...699).filter(rule) }
 
-    @Test("The heuristically cacheable statuses are those of RFC 9110, except for 206")
+    @Test("the heuristically cacheable statuses are those of RFC 9110, except for 206")
     func heuristic() {
         #expect(
             statuses(where: StatusRules.isHeuristicallyCacheable) == [
@@ -14,7 +14,7 @@ import Testing
             ])
     }
 
-    @Test("Understood statuses can be stored, except for 401, because the next request may have credentials")
+    @Test("understood statuses can be stored, except for 401, because the next request may have credentials")
     func understood() {
         let understood = statuses(where: StatusRules.isUnderstood)
         #expect(
@@ -24,14 +24,14 @@ import Testing
         #expect(understood.filter { !StatusRules.isStorable($0) } == [401])
     }
 
-    @Test("Partial responses, and responses that apply to a single request only, are not stored")
+    @Test("partial responses, and responses that apply to a single request only, are not stored")
     func storable() {
         let refused = (200...599).filter { !StatusRules.isStorable($0) }
         #expect(refused == [206, 304, 401, 407, 412, 416, 428, 429, 431, 511])
         #expect([199, 600].allSatisfy { !StatusRules.isStorable($0) })
     }
 
-    @Test("Certain statuses make an earlier response obsolete, and others allow serving a stale one")
+    @Test("certain statuses make an earlier response obsolete, and others allow serving a stale one")
     func others() {
         #expect(statuses(where: StatusRules.replaces) == [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 410])
         #expect(statuses(where: StatusRules.isFailure) == [500, 502, 503, 504])

@@ -14,7 +14,7 @@ import Testing
         ("Set-Cookie", "a=1"),
     ]
 
-    @Test("A 304 changes only the fields that it contains, except those that describe the stored bytes")
+    @Test("a 304 changes only the fields that it contains, except those that describe the stored bytes")
     func merge() async throws {
         let setting = RuleSetting()
         setting.reply(203, Self.first)
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("A 304 with another strong validator confirms the response, but changes nothing")
+    @Test("a 304 with another strong validator confirms the response, but changes nothing")
     func otherValidator() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("X", "1")])
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test("A 304 with no-store removes the stored response after it has been served once more")
+    @Test("a 304 with no-store removes the stored response after it has been served once more")
     func forbidden() async throws {
         for fields in [[("Cache-Control", "no-store")], [("Vary", "*")]] {
             let setting = RuleSetting()
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test("A response stored because of must-understand stays stored after a 304 with the same directives")
+    @Test("a response stored because of must-understand stays stored after a 304 with the same directives")
     func understood() async throws {
         let setting = RuleSetting()
         let fields = [("Cache-Control", "max-age=10, no-store, must-understand"), ("ETag", "\"a\"")]
@@ -91,7 +91,7 @@ import Testing
         #expect(try await setting.source() == .cache(.fresh))
     }
 
-    @Test("A new response replaces the stored one, and one that must not be stored removes it")
+    @Test("a new response replaces the stored one, and one that must not be stored removes it")
     func replaced() async throws {
         for (status, fields, source) in [
             (200, [("Cache-Control", "max-age=10")], .cache(.fresh)), (200, [("Cache-Control", "no-store")], .network),
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test("Of two concurrent responses, the newer one is kept in any order of arrival")
+    @Test("of two concurrent responses, the newer one is kept in any order of arrival")
     func race() async throws {
         for isInOrder in [true, false] {
             let setting = RuleSetting()
@@ -139,7 +139,7 @@ import Testing
 
     // MARK: HEAD
 
-    @Test("A stored response answers HEAD without its body, and a response to HEAD updates it")
+    @Test("a stored response answers HEAD without its body, and a response to HEAD updates it")
     func head() async throws {
         let setting = RuleSetting()
         let validators: CacheClient.Fields = [("ETag", "\"a\""), ("Content-Length", "4")]
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test(
-        "A response to HEAD that describes another response removes the stored one",
+        "a response to HEAD that describes another response removes the stored one",
         arguments: [("\"b\"", "4"), ("\"a\"", "5")])
     func headChanged(_ etag: String, _ length: String) async throws {
         let setting = RuleSetting()
@@ -174,7 +174,7 @@ import Testing
     }
 
     @Test(
-        "A HEAD that ignores the stored response can still show that it is obsolete",
+        "a HEAD that ignores the stored response can still show that it is obsolete",
         arguments: [("\"b\"", "4"), ("\"a\"", "5")])
     func headReloaded(_ etag: String, _ length: String) async throws {
         let setting = RuleSetting()
@@ -187,7 +187,7 @@ import Testing
         #expect(setting.requests.last?.value("If-None-Match") == nil)
     }
 
-    @Test("A HEAD that ignores the stored response can still confirm it")
+    @Test("a HEAD that ignores the stored response can still confirm it")
     func headReloadedTheSame() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Length", "4")])
@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test(
-        "A GET that ignores the stored response removes it, even if the new response is not stored, and never gets a stale one"
+        "a GET that ignores the stored response removes it, even if the new response is not stored, and never gets a stale one"
     )
     func getReloaded() async throws {
         let setting = RuleSetting()
@@ -215,7 +215,7 @@ import Testing
         #expect(try await setting.get().text == "new")
     }
 
-    @Test("The response to HEAD is not stored")
+    @Test("the response to HEAD is not stored")
     func headIsNotStored() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("Content-Length", "4")], "")
@@ -224,7 +224,7 @@ import Testing
 
     // MARK: Fields
 
-    @Test("Fields listed in no-cache are served only after the origin has confirmed them")
+    @Test("fields listed in no-cache are served only after the origin has confirmed them")
     func unconfirmed() async throws {
         let setting = RuleSetting()
         setting.reply(
@@ -243,7 +243,7 @@ import Testing
         #expect(try await setting.get().value("X-Secret") == "1")
     }
 
-    @Test("A served response has a Date and its age")
+    @Test("a served response has a Date and its age")
     func dateAndAge() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=100"), ("Age", "7")])
@@ -255,7 +255,7 @@ import Testing
         #expect(seen.fields.filter { $0.name == "Age" }.map(\.value) == ["12"])
     }
 
-    @Test("A head does not grow without limit if each 304 of a server adds fields")
+    @Test("a head does not grow without limit if each 304 of a server adds fields")
     func growth() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
@@ -271,7 +271,7 @@ import Testing
         #expect(largest < 320 << 10)
     }
 
-    @Test("Fields added by a 304 count towards the disk usage")
+    @Test("fields added by a 304 count towards the disk usage")
     func usage() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -295,7 +295,7 @@ import Testing
         #expect(cache.currentDiskUsage == 0)
     }
 
-    @Test("A response that arrives while the last hour is cleared is not stored, and clearing the future has no effect")
+    @Test("a response that arrives while the last hour is cleared is not stored, and clearing the future has no effect")
     func removedMeanwhile() async throws {
         for (offset, isStored) in [(-3600.0, false), (3600, true)] {
             let cache = HTTPCache()

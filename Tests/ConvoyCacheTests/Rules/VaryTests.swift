@@ -41,7 +41,7 @@ import Testing
     ]
 
     @Test(
-        "A stored response is served to requests with the same values of its Vary fields",
+        "a stored response is served to requests with the same values of its Vary fields",
         arguments: 0..<cases.count)
     func matching(_ index: Int) async throws {
         let (vary, first, second, isHit) = Self.cases[index]
@@ -51,7 +51,7 @@ import Testing
         #expect(seen == (isHit ? .cache(.fresh) : .network), "\(vary) \(first) \(second)")
     }
 
-    @Test("An encoded response without Vary answers only requests that accept the same codings")
+    @Test("an encoded response without Vary answers only requests that accept the same codings")
     func encodedWithoutVary() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=1000"), ("Content-Encoding", "gzip")])
@@ -64,7 +64,7 @@ import Testing
         #expect(try await plain.source("http://a.test/", [("Accept-Encoding", "identity")]) == .cache(.fresh))
     }
 
-    @Test("Variants are stored separately, and the latest of several matching ones is served")
+    @Test("variants are stored separately, and the latest of several matching ones is served")
     func variants() async throws {
         let setting = RuleSetting()
         for text in ["de", "en", "any"] {
@@ -85,7 +85,7 @@ import Testing
         #expect(try await setting.get("http://a.test/", [("Accept-Language", "fr")]).text == "any")
     }
 
-    @Test("An origin with a variant for each request does not fill the cache, and the newest variants are kept")
+    @Test("an origin with a variant for each request does not fill the cache, and the newest variants are kept")
     func manyVariants() async throws {
         let setting = setting(["Foo"])
         for number in 0..<3000 {
@@ -97,7 +97,7 @@ import Testing
         #expect(try await setting.source("http://a.test/", [("Foo", "0")]) == .network)
     }
 
-    @Test("A response that varies by too many fields is not stored")
+    @Test("a response that varies by too many fields is not stored")
     func manyNames() async throws {
         for (count, isStored) in [(VaryKey.nameLimit, true), (VaryKey.nameLimit + 1, false), (10_000, false)] {
             let setting = setting([(0..<count).map { "Foo-\($0)" }.joined(separator: ",")])

@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("A body whose file was changed is never served, and is stored again", arguments: Attack.allCases)
+    @Test("a body whose file was changed is never served, and is stored again", arguments: Attack.allCases)
     func attack(_ attack: Attack) async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -59,7 +59,7 @@ import Testing
 
     /// The checksum must never change, because files outlive the program that wrote them and its version.
     @Test(
-        "The checksums are those of xxHash",
+        "the checksums are those of xxHash",
         arguments: [
             ("", 0xEF46_DB37_51D8_E999), ("a", 0xD24E_C4F1_A98C_6E5B), ("xxhash", 0x32DD_3895_2C4B_C720),
             ("Nobody inspects the spammish repetition", 0xFBCE_A83C_8A37_8BF1),
@@ -70,7 +70,7 @@ import Testing
         #expect(XXHash64.hash(Array(text.utf8)) == checksum)
     }
 
-    @Test("A body file of unexpected length is rejected and closed")
+    @Test("a body file of unexpected length is rejected and closed")
     func otherLength() throws {
         let disk = try CacheDisk()
         let file = disk.directory.file("body")
@@ -83,7 +83,7 @@ import Testing
         #expect(ProcessMeters.openDescriptors < before + 50)
     }
 
-    @Test("Bodies that are cut while being written leave no files and no open descriptors")
+    @Test("bodies that are cut while being written leave no files and no open descriptors")
     func cutBodies() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -101,7 +101,7 @@ import Testing
         #expect(ProcessMeters.openDescriptors < before + 50)
     }
 
-    @Test("A small body that was changed in the index is a miss, and is stored again")
+    @Test("a small body that was changed in the index is a miss, and is stored again")
     func row() async throws {
         let disk = try CacheDisk()
         do {
@@ -121,7 +121,7 @@ import Testing
         #expect(await CacheDisk.has(cache, 1))
     }
 
-    @Test("A response that is being read stays complete when it is removed, replaced or evicted")
+    @Test("a response that is being read stays complete when it is removed, replaced or evicted")
     func pinned() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -138,7 +138,7 @@ import Testing
         #expect(await !CacheDisk.has(cache, 1))
     }
 
-    @Test("A range of a large body is read and verified without the rest")
+    @Test("a range of a large body is read and verified without the rest")
     func part() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

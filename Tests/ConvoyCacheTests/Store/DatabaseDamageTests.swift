@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("A damaged index never leads to a wrong response, and is repaired", arguments: Attack.allCases)
+    @Test("a damaged index never leads to a wrong response, and is repaired", arguments: Attack.allCases)
     func damaged(_ attack: Attack) async throws {
         let disk = try await Self.filled()
         try attack.perform(on: disk.index)
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(
-        "An index that is damaged while it is open never leads to a wrong response, and is repaired",
+        "an index that is damaged while it is open never leads to a wrong response, and is repaired",
         arguments: Attack.allCases
     )
     func damagedWhileOpen(_ attack: Attack) async throws {
@@ -95,7 +95,7 @@ import Testing
         try await Self.expectRepair(disk, cache, isNoticed: false)
     }
 
-    @Test("An open index that is removed or replaced is detected within a second")
+    @Test("an open index that is removed or replaced is detected within a second")
     func replaced() async throws {
         for isReplaced in [false, true] {
             let (disk, other) = (try await Self.filled(), try CacheDisk())
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test("A directory that is removed while it is open is created again")
+    @Test("a directory that is removed while it is open is created again")
     func directoryRemoved() async throws {
         let disk = try await Self.filled()
         let cache = try disk.open(memoryCapacity: 0)
@@ -130,7 +130,7 @@ import Testing
         try await Self.expectRepair(disk, cache)
     }
 
-    @Test("If a directory cannot be created again, only its entries are lost")
+    @Test("if a directory cannot be created again, only its entries are lost")
     func directoryReplaced() async throws {
         let disk = try await Self.filled()
         let cache = try disk.open(memoryCapacity: 0)
@@ -155,7 +155,7 @@ import Testing
         #expect(cache.failure == nil)
     }
 
-    @Test("A database of a newer version or of another program is left unchanged")
+    @Test("a database of a newer version or of another program is left unchanged")
     func foreign() async throws {
         for sql in ["PRAGMA user_version=99", "PRAGMA application_id=12345"] {
             let disk = try await Self.filled()
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test("Opening a cache throws a typed error if its directory cannot be created or is not a directory")
+    @Test("opening a cache throws a typed error if its directory cannot be created or is not a directory")
     func unusable() throws {
         let disk = try CacheDisk()
         try Data("a file".utf8).write(to: URL(fileURLWithPath: disk.path))
@@ -181,7 +181,7 @@ import Testing
         #expect(throws: HTTPCacheError.self) { try HTTPCache(directory: URL(fileURLWithPath: "/proc/convoy")) }
     }
 
-    @Test("Extreme numbers in the index do not cause failures")
+    @Test("extreme numbers in the index do not cause failures")
     func numbers() async throws {
         let whole = try await Self.filled()
         let columns = ["hash", "used", "received", "size", "isFile", "metaSum", "bodySum"]
@@ -216,7 +216,7 @@ import Testing
         }
     }
 
-    @Test("An impossible size does not stop eviction", arguments: [Int64.min, -1, .max])
+    @Test("an impossible size does not stop eviction", arguments: [Int64.min, -1, .max])
     func sizes(_ size: Int64) async throws {
         let disk = try await Self.filled()
         let sql = "UPDATE entries SET size = \(size) WHERE id IN (SELECT id FROM entries LIMIT 3)"
@@ -228,7 +228,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("Wrong totals are recomputed")
+    @Test("wrong totals are recomputed")
     func totals() async throws {
         let disk = try await Self.filled()
         try Database(path: disk.index, schema: DiskIndex.schema).execute("UPDATE totals SET bytes = 1 << 60")

@@ -7,7 +7,7 @@ import Testing
 
 /// A cache in a directory, without failures.
 @Suite struct DiskCacheTests {
-    @Test("The next process finds a complete response", arguments: [0, 100, 32 << 10, (32 << 10) + 1, 1 << 16, 300_000])
+    @Test("the next process finds a complete response", arguments: [0, 100, 32 << 10, (32 << 10) + 1, 1 << 16, 300_000])
     func reopened(_ length: Int) async throws {
         let disk = try CacheDisk()
         let body = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("The files are unreadable to other users, and their names reveal nothing")
+    @Test("the files are unreadable to other users, and their names reveal nothing")
     func modes() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -51,7 +51,7 @@ import Testing
         #expect(!names.contains { $0.contains("origin") })
     }
 
-    @Test("A body that is cut or does not have the announced length is not stored")
+    @Test("a body that is cut or does not have the announced length is not stored")
     func incomplete() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -68,7 +68,7 @@ import Testing
         try eventually("no file is left") { try disk.files().isEmpty }
     }
 
-    @Test("A response larger than the memory's share is found immediately, although it is not written yet")
+    @Test("a response larger than the memory's share is found immediately, although it is not written yet")
     func smallMemory() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(memoryCapacity: 64 << 10)
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("Memory and disk agree about responses stored while everything is removed")
+    @Test("memory and disk agree about responses stored while everything is removed")
     func storedWhileRemoved() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test("A miss does not write responses stored for other addresses")
+    @Test("a miss does not write responses stored for other addresses")
     func batches() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test("Removed responses are also removed from the disk")
+    @Test("removed responses are also removed from the disk")
     func removals() async throws {
         let disk = try CacheDisk()
         do {
@@ -136,7 +136,7 @@ import Testing
         #expect(cache.currentDiskUsage == 0)
     }
 
-    @Test("Old orphaned files are removed, and those of running processes are kept")
+    @Test("old orphaned files are removed, and those of running processes are kept")
     func orphans() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

@@ -7,7 +7,7 @@ import Testing
 
 /// System limits and failing system calls.
 @Suite struct DiskLimitTests {
-    @Test("On a full disk nothing is stored partially, and storing continues when there is space again")
+    @Test("on a full disk nothing is stored partially, and storing continues when there is space again")
     func full() async throws {
         let disk = try CacheDisk()
         let lines = try disk.run("full").text.split(separator: "\n")
@@ -20,7 +20,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("Without file descriptors nothing is read or stored, and nothing is lost")
+    @Test("without file descriptors nothing is read or stored, and nothing is lost")
     func descriptors() async throws {
         let disk = try CacheDisk()
         let lines = try disk.run("descriptors").text.split(separator: "\n")
@@ -30,7 +30,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("In a read-only directory stored responses are served, and opening it throws a typed error")
+    @Test("in a read-only directory stored responses are served, and opening it throws a typed error")
     func locked() async throws {
         let disk = try CacheDisk()
         // The program drops its privileges to those of a user who owns the directory.
@@ -50,7 +50,7 @@ import Testing
             received: CacheTime(wall: 0, up: 0), boot: 1, length: 0)
     }
 
-    @Test("At most 16 MiB wait to be written, and removals are never refused")
+    @Test("at most 16 MiB wait to be written, and removals are never refused")
     func backlog() throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -66,7 +66,7 @@ import Testing
         try cache.flush()
     }
 
-    @Test("A replaced response is removed from a disk that rejects its replacement")
+    @Test("a replaced response is removed from a disk that rejects its replacement")
     func remainder() throws {
         let record = Self.record
         for operation in [DiskOperation.put(record, []), .putFile(record, checksums: []), .update(record)] {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("The capacity of the disk is respected, and the most recently used responses are kept")
+    @Test("the capacity of the disk is respected, and the most recently used responses are kept")
     func eviction() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(memoryCapacity: 0, diskCapacity: 1 << 20)
@@ -94,7 +94,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("A body of more than an eighth of the disk capacity is not stored, even if its length is unknown")
+    @Test("a body of more than an eighth of the disk capacity is not stored, even if its length is unknown")
     func tooLarge() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(diskCapacity: 800_000)

@@ -13,7 +13,7 @@ import Testing
             response: head, data: Data(body.utf8), userInfo: ["a": "b", "n": 1], storagePolicy: .allowed)
     }
 
-    @Test("A stored CachedURLResponse is returned, and served if RFC 9111 allows it")
+    @Test("a stored CachedURLResponse is returned, and served if RFC 9111 allows it")
     func roundTrip() async throws {
         let disk = try CacheDisk()
         for cache in [HTTPCache(), try disk.open()] {
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(
-        "A response to a request with credentials is not stored, because it would be served to every user",
+        "a response to a request with credentials is not stored, because it would be served to every user",
         arguments: [
             "Authorization", "Cookie", "X-Api-Key",
         ])
@@ -50,7 +50,7 @@ import Testing
         #expect(await cache.cachedResponse(for: request) == nil)
     }
 
-    @Test("A response that is too large for memory is not returned")
+    @Test("a response that is too large for memory is not returned")
     func large() async throws {
         let cache = HTTPCache()
         let url = try #require(URL(string: "http://a.test/x"))

@@ -10,7 +10,7 @@ import Testing
 @Suite struct HandlerTests {
     private static let fields: CacheClient.Fields = [("Cache-Control", "max-age=1000"), ("Content-Encoding", "gzip")]
 
-    @Test("A slow handler does not delay others")
+    @Test("a slow handler does not delay others")
     func slow() async throws {
         let cache = HTTPCache()
         let goOn = DispatchSemaphore(value: 0)
@@ -33,7 +33,7 @@ import Testing
         #expect(try await client.get("http://a.test/slow").source == .cache(.fresh))
     }
 
-    @Test("A handler receives the body, and rejects or changes what is stored", arguments: [100, 50_000, 200_000])
+    @Test("a handler receives the body, and rejects or changes what is stored", arguments: [100, 50_000, 200_000])
     func changes(_ length: Int) async throws {
         let disk = try CacheDisk()
         let body = [UInt8](repeating: 5, count: length)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test("The handler of a request takes precedence over that of the cache")
+    @Test("the handler of a request takes precedence over that of the cache")
     func own() async throws {
         let cache = HTTPCache()
         cache.responseHandler = { _ in nil }

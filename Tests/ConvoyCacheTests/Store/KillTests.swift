@@ -7,7 +7,7 @@ import Testing
 
 /// Processes that are killed while they store and remove responses.
 @Suite struct KillTests {
-    @Test("After a kill at any time, the next process finds an intact cache with only complete responses")
+    @Test("after a kill at any time, the next process finds an intact cache with only complete responses")
     func kills() async throws {
         let rounds = ProcessInfo.processInfo.environment["CONVOY_STORE_KILLS"].flatMap { Int($0) } ?? 40
         let disk = try CacheDisk()

@@ -22,7 +22,7 @@ import Testing
         index.find(address)?.entries.contains { id == nil || $0.record.id == id } == true
     }
 
-    @Test("The capacity is respected, and the most recently used responses are kept")
+    @Test("the capacity is respected, and the most recently used responses are kept")
     func capacity() {
         var index = MemoryIndex(capacity: 100_000, hasDisk: false)
         for number in 0..<1000 {
@@ -41,7 +41,7 @@ import Testing
         #expect(!isLeft)
     }
 
-    @Test("A response larger than the memory is not kept and takes no space")
+    @Test("a response larger than the memory is not kept and takes no space")
     func tooLarge() {
         for capacity in [0, -1, 500] {
             var index = MemoryIndex(capacity: capacity, hasDisk: true)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("Without a disk, removed responses leave nothing behind")
+    @Test("without a disk, removed responses leave nothing behind")
     func removed() {
         let ways: [(String, (inout MemoryIndex) -> Void)] = [
             ("remove", { $0.remove(1, "a") }), ("removeAll(of:)", { $0.removeAll(of: "a") }),
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("A body that was read is assigned only to its own response")
+    @Test("a body that was read is assigned only to its own response")
     func bodyOfOne() {
         var index = MemoryIndex(capacity: 10_000, hasDisk: true)
         for id in [1, 2] as [Int64] { _ = index.store(Self.entry("a", id: id, length: 10, partition: "\(id)")) }
@@ -78,7 +78,7 @@ import Testing
         #expect(found?.entries.map { $0.body.bytes?.count } == [3, 10])
     }
 
-    @Test("Rows read before a removal, a store or an eviction are not adopted after it")
+    @Test("rows read before a removal, a store or an eviction are not adopted after it")
     func lateRows() {
         let changes: [(String, (inout MemoryIndex) -> Void)] = [
             ("removeAll", { $0.removeAll() }), ("removeAll(of:)", { $0.removeAll(of: "a") }),
@@ -107,7 +107,7 @@ import Testing
         #expect(found?.isComplete == true)
     }
 
-    @Test("Responses are complete and correct while eight threads look up, store, confirm, remove and evict")
+    @Test("responses are complete and correct while eight threads look up, store, confirm, remove and evict")
     func threads() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()

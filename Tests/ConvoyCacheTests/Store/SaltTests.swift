@@ -8,7 +8,7 @@ import Testing
 
 /// The salt of the partitions, without which responses stored for credentials could not be found again.
 @Suite struct SaltTests {
-    @Test("The salt of a directory lives as long as its contents")
+    @Test("the salt of a directory lives as long as its contents")
     func lifetime() async throws {
         let disk = try CacheDisk()
         let salt: String
@@ -30,7 +30,7 @@ import Testing
         #expect(cache.salt.utf8.count == 32)
     }
 
-    @Test("The next process finds responses stored in a partition")
+    @Test("the next process finds responses stored in a partition")
     func partition() async throws {
         let disk = try CacheDisk()
         for isFirst in [true, false] {
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("A cache whose index is replaced while it is open adopts the new salt")
+    @Test("a cache whose index is replaced while it is open adopts the new salt")
     func rebuilt() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -57,7 +57,7 @@ import Testing
         #expect(try disk.open().salt == cache.salt)
     }
 
-    @Test("A damaged salt is replaced")
+    @Test("a damaged salt is replaced")
     func damaged() throws {
         let disk = try CacheDisk()
         let salt = try disk.open().salt
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test("Each cache in memory has its own salt")
+    @Test("each cache in memory has its own salt")
     func memory() {
         let cache = HTTPCache()
         #expect(cache.salt == cache.salt)

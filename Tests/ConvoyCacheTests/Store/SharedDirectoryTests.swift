@@ -8,7 +8,7 @@ import Testing
 
 /// Several caches, and several processes, that share one directory.
 @Suite struct SharedDirectoryTests {
-    @Test("Two processes with eight threads each store, read and remove without torn bodies or a damaged directory")
+    @Test("two processes with eight threads each store, read and remove without torn bodies or a damaged directory")
     func churn() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()
@@ -31,7 +31,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("Responses stored concurrently by two processes are not lost, and removals are visible to the other process")
+    @Test("responses stored concurrently by two processes are not lost, and removals are visible to the other process")
     func noLostUpdate() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -60,7 +60,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("A response replaced by one cache is served by another within a second")
+    @Test("a response replaced by one cache is served by another within a second")
     func replacement() async throws {
         let disk = try CacheDisk()
         let (one, other) = (try disk.open(), try disk.open())
@@ -82,7 +82,7 @@ import Testing
         #expect(seen.source == .cache(.fresh))
     }
 
-    @Test("A write by another process does not cause a failure, and pending responses are written after it")
+    @Test("a write by another process does not cause a failure, and pending responses are written after it")
     func busy() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -98,7 +98,7 @@ import Testing
         #expect(await CacheDisk.has(try disk.open(), 1))
     }
 
-    @Test("Flushing waits for another process that is writing")
+    @Test("flushing waits for another process that is writing")
     func flushedWhileBusy() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -117,7 +117,7 @@ import Testing
         #expect(try other.integer("SELECT count(*) FROM entries") == 1)
     }
 
-    @Test("Concurrent openings of a new directory find the same salt")
+    @Test("concurrent openings of a new directory find the same salt")
     func openedAtOnce() async throws {
         let disk = try CacheDisk()
         let salts = Locked<[String]>([])
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("Entry numbers increase, and consist of the time in microseconds and random bits")
+    @Test("entry numbers increase, and consist of the time in microseconds and random bits")
     func numbers() {
         let before = Int64((Date().timeIntervalSince1970 - 1_577_836_800) * 1e6)
         let numbers = (0..<2000).map { _ in EntryNumber.next() }

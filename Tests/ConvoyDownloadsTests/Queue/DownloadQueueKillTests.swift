@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("After a kill at any time, the next process sends the remaining requests in order, and no finished one again")
+    @Test("after a kill at any time, the next process sends the remaining requests in order, and no finished one again")
     func kills() async throws {
         let rounds = ProcessInfo.processInfo.environment["CONVOY_STORE_KILLS"].flatMap { Int($0) } ?? 25
         let bytes = PatternBytes.data(count: 300_000)
